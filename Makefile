@@ -1,0 +1,39 @@
+# One command each: `make demo`, `make test`. Everything they need is installed into .venv from pyproject.toml.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/installed
+
+.PHONY: demo test check bench docs clean setup
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[demo,dev]'
+	mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/rayvous
+	touch $@
+
+demo: setup            ## the main job: flights through a network of brokers, the verdict, the report
+	$(BIN)/rayvous demo --out out/demo
+
+check: setup           ## under two minutes: lint, types, machine-level and simulator tests; never starts Ray
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	MYPYPATH=$(VENV)/types $(BIN)/mypy -p rayvous
+	$(BIN)/pytest -q --ignore=tests/on_ray --ignore=tests/on_spark
+
+test: check            ## everything: check, then the tests on Ray, on Spark and of the command line
+	$(BIN)/pytest -q tests/on_ray tests/on_spark
+
+bench: setup           ## our speed beside its limits; JSON on standard output
+	$(BIN)/rayvous bench matching --json
+	$(BIN)/rayvous bench dataplane --json
+	$(BIN)/rayvous bench simulator --json
+
+docs: setup            ## the reference pages, from the docstrings
+	$(BIN)/python -m pydoc -w rayvous && mkdir -p out/docs && mv rayvous.html out/docs/
+
+clean:
+	rm -rf $(VENV) out build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,116 @@
+"""Content-based publish/subscribe whose brokers are Ray actors.
+
+Launch a network, subscribe with a selector, publish, be notified::
+
+    import rayvous as rv
+
+    with rv.Network.launch(rv.ClusterTree(clusters=4, brokers_per_cluster=3)) as net:
+        alice = net.subscriber("alice")
+        alice.subscribe("origin = 'JFK' AND dep_delay > 60")
+        net.publisher("faa").publish({"origin": "JFK", "dep_delay": 75.0})
+        print(next(alice.notifications(timeout_seconds=5)))
+
+What is not named here is internal, but for the subpackages that docs/architecture.md describes.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .actors.clients import Notification, Publisher, Subscriber
+    from .actors.network import Network, networks
+    from .protocol.configs import Limits
+    from .protocol.errors import (
+        BrokerUnavailable,
+        ClientError,
+        EventError,
+        FilterTooComplex,
+        InputError,
+        NetworkExists,
+        NetworkNotFound,
+        RayvousError,
+        SelectorError,
+        SubscriptionTimeout,
+        TopologyError,
+    )
+    from .protocol.scenario import Scenario
+    from .routing.builders import attr
+    from .routing.covering import covers, intersects, merge
+    from .routing.filters import Filter
+    from .routing.language import to_filter
+    from .routing.topologies import ClusterTree
+    from .simulator.simulation import Simulation
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BrokerUnavailable": "protocol.errors",
+    "ClientError": "protocol.errors",
+    "ClusterTree": "routing.topologies",
+    "EventError": "protocol.errors",
+    "Filter": "routing.filters",
+    "FilterTooComplex": "protocol.errors",
+    "InputError": "protocol.errors",
+    "Limits": "protocol.configs",
+    "Network": "actors.network",
+    "NetworkExists": "protocol.errors",
+    "NetworkNotFound": "protocol.errors",
+    "Notification": "actors.clients",
+    "Publisher": "actors.clients",
+    "RayvousError": "protocol.errors",
+    "Scenario": "protocol.scenario",
+    "SelectorError": "protocol.errors",
+    "Simulation": "simulator.simulation",
+    "Subscriber": "actors.clients",
+    "SubscriptionTimeout": "protocol.errors",
+    "TopologyError": "protocol.errors",
+    "attr": "routing.builders",
+    "covers": "routing.covering",
+    "intersects": "routing.covering",
+    "merge": "routing.covering",
+    "networks": "actors.network",
+    "to_filter": "routing.language",
+}
+
+__all__ = [
+    "BrokerUnavailable",
+    "ClientError",
+    "ClusterTree",
+    "EventError",
+    "Filter",
+    "FilterTooComplex",
+    "InputError",
+    "Limits",
+    "Network",
+    "NetworkExists",
+    "NetworkNotFound",
+    "Notification",
+    "Publisher",
+    "RayvousError",
+    "Scenario",
+    "SelectorError",
+    "Simulation",
+    "Subscriber",
+    "SubscriptionTimeout",
+    "TopologyError",
+    "attr",
+    "covers",
+    "intersects",
+    "merge",
+    "networks",
+    "to_filter",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that a simulator or a selector costs no start of Ray."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

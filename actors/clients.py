@@ -1,0 +1,312 @@
+"""Publishers and subscribers, for any process that has joined a network; sync, with async twins.
+
+Rules
+-----
+* ``publish`` returns when the publisher's broker has accepted the events; ``subscribe`` returns when the subscription
+  is in the tables of every broker up to the root. So an event that is published after ``subscribe`` returned, and
+  matches, is delivered (promise 2).
+* A publisher counts its events from 1; (publisher, sequence) names an event everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import ray
+
+from ..protocol.batch import EventBatch, batch_of
+from ..protocol.errors import ClientError, InputError, SubscriptionTimeout
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.values import Timestamp, Value
+from ..routing.filters import Filter
+from ..routing.language import to_filter
+from .columns import batch_from
+from .errors import broker_errors
+from .inbox import Arrival, Inbox
+from .process import ClientProcess
+
+if TYPE_CHECKING:
+    from .rendezvous import Directory
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One event that a subscriber was notified of.
+
+    Attributes
+    ----------
+    event
+        Attribute names and values; timestamps are aware datetimes in UTC.
+    publisher, sequence
+        Who published it, and its number there.
+    published_at, received_at
+        Seconds since 1970 on the publisher's and on this process's clock.
+    """
+
+    event: dict[str, Value | datetime.datetime]
+    publisher: str
+    sequence: int
+    published_at: float
+    received_at: float
+
+    @property
+    def latency_seconds(self) -> float:
+        """How long it took from the publisher to this process."""
+        return self.received_at - self.published_at
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><td>{escape(name)}</td><td>{escape(str(value))}</td></tr>"
+            for name, value in self.event.items()
+        )
+        head = f"{escape(self.publisher)} #{self.sequence}, {self.latency_seconds * 1000:.1f} ms"
+        return f"<table><caption>{head}</caption>{cells}</table>"
+
+
+class _Client:
+    """What publishers and subscribers have in common: a name, a broker, a host, an end."""
+
+    kind = ""
+
+    def __init__(self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess) -> None:
+        self.name = name
+        self.broker = broker
+        self._directory = directory
+        self._process = process
+        self._host = directory.hosts[broker]
+        self._closed = False
+
+    def _open(self) -> None:
+        if self._closed:
+            raise ClientError(f"{self.kind} {self.name!r} is closed")
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
+
+
+class Publisher(_Client):
+    """Publishes events at its broker.
+
+    Made by :meth:`Network.publisher`; may be used from several threads.
+    """
+
+    kind = "publisher"
+
+    def __init__(self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess) -> None:
+        super().__init__(name, broker, directory, process)
+        self.published = 0
+        self._turn = threading.Lock()
+
+    def publish(self, event: Mapping[str, Any]) -> int:
+        """Publish one event and return its sequence number, once the broker has accepted it.
+
+        Raises
+        ------
+        EventError
+            If an attribute has a bad name or value.
+        BrokerUnavailable
+            If the broker does not accept it.
+        """
+        return self._publish(batch_of((event,)))
+
+    def publish_batch(self, data: Any) -> int:
+        """Publish many events and return the sequence number of the last, once the broker has accepted them all.
+
+        Parameters
+        ----------
+        data
+            A pandas DataFrame, an Arrow table, a mapping of columns, or a sequence of mappings.
+        """
+        return self._publish(batch_from(data))
+
+    async def publish_async(self, event: Mapping[str, Any]) -> int:
+        """Publish one event from a coroutine; see `publish`."""
+        return await asyncio.to_thread(self.publish, event)
+
+    async def publish_batch_async(self, data: Any) -> int:
+        """Publish many events from a coroutine; see `publish_batch`."""
+        return await asyncio.to_thread(self.publish_batch, data)
+
+    def _publish(self, batch: EventBatch) -> int:
+        step = self._directory.limits.call_events_max
+        with self._turn:  # one call in flight, and sequence numbers in the order of publication
+            self._open()
+            for start in range(0, len(batch), step):
+                part = batch
+                if len(batch) > step:
+                    part = batch.take(np.arange(start, min(start + step, len(batch))))
+                self._call(self._stamp(part))
+            return self.published
+
+    def _stamp(self, batch: EventBatch) -> EventBatch:
+        size = len(batch)
+        return replace(
+            batch,
+            publishers=(self.name,),
+            publisher=np.zeros(size, np.int32),
+            sequence=np.arange(self.published + 1, self.published + size + 1, dtype=np.int64),
+            published_at=np.full(size, time.time()),
+            _events=[],
+        )
+
+    def _call(self, batch: EventBatch) -> None:
+        with broker_errors(f"publisher {self.name!r} at broker {self.broker}"):
+            call = self._host.publish.remote(self.broker, self.name, batch)
+            ray.get(call, timeout=self._directory.limits.call_seconds)
+        self.published += len(batch)
+
+    def close(self) -> None:
+        """Leave the network; the name is free again."""
+        self._closed = True
+
+    def __repr__(self) -> str:
+        return f"Publisher({self.name!r}, broker={self.broker}, published={self.published})"
+
+
+class Subscriber(_Client):
+    """Registers subscriptions at its broker and is notified of what matches them.
+
+    Made by :meth:`Network.subscriber`. Iterate over :meth:`notifications`, or ``async for note in subscriber``.
+    """
+
+    kind = "subscriber"
+
+    def __init__(self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess) -> None:
+        super().__init__(name, broker, directory, process)
+        self.subscriptions: dict[int, Filter] = {}
+        self.received = 0
+        self._next_number = 1
+        limits = directory.limits
+        self._inbox = Inbox(self._host, limits.delivery_events_max, limits.delivery_wait_seconds)
+        self._turn = threading.Lock()
+        process.watch(self._host, name, self._inbox)
+
+    @property
+    def shed(self) -> int:
+        """How many notifications were shed because they were not read in time."""
+        return self._inbox.shed
+
+    def subscribe(self, filter: Any, *, timeout_seconds: float | None = None) -> int:
+        """Subscribe, and return the subscription's number once it is installed up to the root.
+
+        Parameters
+        ----------
+        filter
+            A selector (``"origin = 'JFK' AND dep_delay > 60"``), a filter built with :func:`rayvous.attr`, or a JSON
+            pattern as a mapping.
+        timeout_seconds
+            How long to wait; None for the network's `call_seconds`.
+
+        Raises
+        ------
+        SelectorError, FilterTooComplex
+            If the filter is not one, or its normal form is too large.
+        SubscriptionTimeout
+            If it was not installed in time; it is cancelled then.
+        BrokerUnavailable
+            If the broker's host is gone.
+        """
+        return self.subscribe_all([filter], timeout_seconds=timeout_seconds)[0]
+
+    def subscribe_all(self, filters: Iterable[Any], *, timeout_seconds: float | None = None) -> list[int]:
+        """Subscribe to several filters in one call; all of them, or none when an error is raised. See `subscribe`."""
+        self._open()
+        limits = self._directory.limits
+        items = [to_filter(given, clauses_max=limits.filter_clauses_max) for given in filters]
+        seconds = limits.call_seconds if timeout_seconds is None else timeout_seconds
+        with self._turn:
+            numbers = list(range(self._next_number, self._next_number + len(items)))
+            self._next_number += len(items)
+        numbered = list(zip(numbers, items, strict=True))
+        what = f"subscriber {self.name!r} at broker {self.broker}"
+        with broker_errors(what):
+            call = self._host.subscribe.remote(self.broker, self._process.session, self.name, numbered)
+            done, _ = ray.wait([call], timeout=seconds)
+            if done:
+                ray.get(call)
+                self.subscriptions.update(numbered)
+                return numbers
+            ray.get(self._host.unsubscribe.remote(self.broker, self.name, numbers), timeout=limits.call_seconds)
+        raise SubscriptionTimeout(f"{what}: not installed up to the root within {seconds} s, cancelled")
+
+    async def subscribe_async(self, filter: Any, *, timeout_seconds: float | None = None) -> int:
+        """Subscribe from a coroutine; see `subscribe`."""
+        return await asyncio.to_thread(self.subscribe, filter, timeout_seconds=timeout_seconds)
+
+    def unsubscribe(self, number: int) -> None:
+        """Cancel a subscription; what was on its way already may still come.
+
+        Raises
+        ------
+        InputError
+            If there is no subscription of that number.
+        """
+        self._open()
+        if number not in self.subscriptions:
+            raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {list(self.subscriptions)}")
+        with broker_errors(f"subscriber {self.name!r} at broker {self.broker}"):
+            call = self._host.unsubscribe.remote(self.broker, self.name, [number])
+            ray.get(call, timeout=self._directory.limits.call_seconds)
+        del self.subscriptions[number]
+
+    async def unsubscribe_async(self, number: int) -> None:
+        """Cancel a subscription from a coroutine; see `unsubscribe`."""
+        await asyncio.to_thread(self.unsubscribe, number)
+
+    def notifications(self, timeout_seconds: float | None = None) -> Iterator[Notification]:
+        """Iterate over notifications as they come.
+
+        Parameters
+        ----------
+        timeout_seconds
+            End when nothing has come for so long; None never ends by itself, 0 takes only what is there.
+        """
+        while (arrival := self._inbox.wait(timeout_seconds)) is not None:
+            yield from self._notifications(arrival)
+
+    async def __aiter__(self) -> AsyncIterator[Notification]:
+        while (arrival := await self._inbox.wait_async()) is not None:
+            for note in self._notifications(arrival):
+                yield note
+
+    def batches(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
+        """Iterate over what comes in batches: `batch`, the `rows` of it that are for this subscriber, `received_at`."""
+        while (arrival := self._inbox.wait(timeout_seconds)) is not None:
+            self.received += len(arrival.rows)
+            yield arrival
+
+    def _notifications(self, arrival: Arrival) -> Iterator[Notification]:
+        batch = arrival.batch
+        events = batch.events()
+        for row in arrival.rows.tolist():
+            self.received += 1
+            publisher, sequence = batch.identity(row)
+            event = {name: _for_people(value) for name, value in events[row].items()}
+            yield Notification(event, publisher, sequence, float(batch.published_at[row]), arrival.received_at)
+
+    def close(self) -> None:
+        """Leave the network: subscriptions are cancelled, readers end, the name is free again."""
+        if self._closed:
+            return
+        self._closed = True
+        with broker_errors(f"subscriber {self.name!r} at broker {self.broker}"):
+            call = self._host.detach.remote(self.broker, self.name)
+            ray.get(call, timeout=self._directory.limits.call_seconds)
+        self._inbox.close()
+        self._process.forget(self.name)
+
+    def __repr__(self) -> str:
+        count = len(self.subscriptions)
+        return f"Subscriber({self.name!r}, broker={self.broker}, subscriptions={count}, received={self.received})"
+
+
+def _for_people(value: Value) -> Value | datetime.datetime:
+    return value.datetime if isinstance(value, Timestamp) else value

@@ -1,0 +1,302 @@
+"""The Ray host of brokers: an actor that feeds them what comes in and carries out their effects.
+
+Rules
+-----
+* All calls of one host run on one event loop; a broker is never entered twice at once.
+* Effects are carried out in their order. A send goes into the outbox of its link, never straight to the network.
+* A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
+
+The class is plain Python; `network.py` makes a Ray actor of it where it is launched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..protocol.batch import EventBatch
+from ..protocol.configs import Limits, Position
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send
+from ..protocol.errors import BrokerUnavailable, ClientError
+from ..protocol.ids import BrokerId, ClientId, Link
+from ..protocol.messages import BrokerMessage, Cancel, Detach, Events, Message, Register
+from ..protocol.recorder import TelemetryBuffer
+from ..routing.filters import Filter
+from .broker import Broker
+from .group import MulticastGroup, Peer
+from .outbox import Outbox, wait_for_room
+from .sessions import Session, split
+
+TELEMETRY_FLUSH_ROWS = 50_000
+
+
+@dataclass(slots=True, eq=False)
+class _Seat:
+    """One broker in its host: the broker, its links out, its subscribers, what it writes down."""
+
+    broker: Broker
+    telemetry: TelemetryBuffer
+    links: dict[BrokerId, Outbox] = field(default_factory=dict)
+    group: Outbox | None = None
+    events_in: int = 0
+    events_out: int = 0
+    notifications: int = 0
+    owners: dict[ClientId, Session] = field(default_factory=dict)
+    confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
+
+
+class BrokerHost:
+    """Hosts one broker or many.
+
+    Parameters
+    ----------
+    scheme_name
+        The routing scheme of the network.
+    limits
+        What it keeps at most.
+    trace_events
+        Whether to write down each event published and notified, beside the batches.
+    collector
+        The actor that takes telemetry; None keeps none.
+    """
+
+    def __init__(
+        self, scheme_name: str, limits: Limits, trace_events: bool = False, collector: Any = None
+    ) -> None:
+        self._scheme_name = scheme_name
+        self._limits = limits
+        self._trace_events = trace_events
+        self._collector = collector
+        self._seats: dict[BrokerId, _Seat] = {}
+        self._sessions: dict[str, Session] = {}
+        self._handled = 0
+        self._flushing: asyncio.Task[None] | None = None
+
+    # Set-up.
+
+    async def seat(self, positions: Sequence[Position]) -> None:
+        """Make the brokers of these positions."""
+        for position in positions:
+            telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
+            self._seats[position.broker] = _Seat(Broker(position, self._scheme_name), telemetry)
+
+    async def connect(self, hosts: Mapping[BrokerId, Any]) -> None:
+        """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here."""
+        for seat in self._seats.values():
+            position = seat.broker.position
+            fellows = [self._peer(other, hosts) for other in position.members if other != position.broker]
+            if fellows:
+                group = MulticastGroup(position.broker, fellows)
+                seat.group = self._outbox(f"broker {position.broker} to its group", group.fly)
+            for other in position.neighbours:
+                seat.links[other] = self._link(position.broker, self._peer(other, hosts))
+
+    def _peer(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> Peer:
+        if broker in self._seats:
+            return Peer(broker, self.receive, local=True)
+        return Peer(broker, hosts[broker].receive.remote, local=False)
+
+    def _link(self, source: BrokerId, peer: Peer) -> Outbox:
+        async def fly(load: list[BrokerMessage]) -> None:
+            await peer.receive(peer.broker, source, load)
+
+        return self._outbox(f"broker {source} to broker {peer.broker}", fly)
+
+    def _outbox(self, name: str, fly: Any) -> Outbox:
+        return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max)
+
+    # What comes in.
+
+    async def receive(self, to: BrokerId, source: BrokerId, messages: Sequence[BrokerMessage]) -> None:
+        """Take messages from a neighbouring broker, in order."""
+        seat = self._seats[to]
+        filled: dict[Outbox, None] = {}
+        full: dict[Session, None] = {}
+        for message in messages:
+            self._handle(seat, source, message, filled, full)
+        await self._room(filled, full)
+
+    async def publish(self, at: BrokerId, publisher: ClientId, batch: EventBatch) -> None:
+        """Take events from a publisher; return when they are accepted and there is room for more."""
+        seat = self._seat_of(at)
+        seat.telemetry.published(time.time(), batch)
+        filled: dict[Outbox, None] = {}
+        full: dict[Session, None] = {}
+        self._handle(seat, publisher, Events(batch), filled, full)
+        await self._room(filled, full)
+
+    async def subscribe(
+        self, at: BrokerId, session: str, client: ClientId, items: Sequence[tuple[int, Filter]]
+    ) -> None:
+        """Register subscriptions; return when all are installed up to the root."""
+        seat = self._seat_of(at)
+        owner = self._session(session)
+        if seat.owners.setdefault(client, owner) is not owner:
+            raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
+        loop = asyncio.get_running_loop()
+        keys = [(client, number) for number, _ in items]
+        done = [seat.confirming.setdefault(key, loop.create_future()) for key in keys]
+        try:
+            for number, item in items:
+                self._handle(seat, client, Register(number, item))
+            await asyncio.gather(*done)
+        finally:
+            for key in keys:
+                seat.confirming.pop(key, None)
+
+    async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
+        """Cancel subscriptions; no event that this broker handles from now on is delivered for them."""
+        seat = self._seat_of(at)
+        for number in numbers:
+            self._handle(seat, client, Cancel(number))
+
+    async def detach(self, at: BrokerId, client: ClientId) -> None:
+        """Let a subscriber go, with all its subscriptions."""
+        seat = self._seat_of(at)
+        self._handle(seat, client, Detach())
+        seat.owners.pop(client, None)
+
+    async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
+        """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
+        events_max = self._limits.call_events_max * 4
+        return await self._session(session).poll(acknowledged, timeout_seconds, events_max)
+
+    def _session(self, session: str) -> Session:
+        queue = self._sessions.get(session)
+        if queue is None:
+            queue = self._sessions[session] = Session(self._limits.delivery_events_max)
+        return queue
+
+    async def end_session(self, session: str) -> None:
+        """Forget a client process: its subscribers are detached and what waits for it is let go."""
+        queue = self._sessions.pop(session, None)
+        for broker, seat in self._seats.items():
+            for client in [client for client, owner in seat.owners.items() if owner is queue]:
+                await self.detach(broker, client)
+
+    def _seat_of(self, broker: BrokerId) -> _Seat:
+        try:
+            return self._seats[broker]
+        except KeyError:
+            raise BrokerUnavailable(f"broker {broker} is not on this host") from None
+
+    # The driver: an event in, its effects carried out.
+
+    def _handle(
+        self,
+        seat: _Seat,
+        source: Link,
+        message: Message,
+        filled: dict[Outbox, None] | None = None,
+        full: dict[Session, None] | None = None,
+    ) -> None:
+        self._handled += 1
+        if isinstance(message, Events):
+            seat.events_in += len(message.batch)
+        for effect in seat.broker.handle(Received(source, message)):
+            self._carry_out(seat, effect, filled, full)
+        if self._collector is not None and seat.telemetry.rows >= TELEMETRY_FLUSH_ROWS:
+            self._flush_soon()
+
+    def _carry_out(
+        self,
+        seat: _Seat,
+        effect: Effect,
+        filled: dict[Outbox, None] | None,
+        full: dict[Session, None] | None,
+    ) -> None:
+        seat.telemetry.effect(time.time(), effect)
+        match effect:
+            case Send(to, message):
+                self._put(seat, seat.links[to], message, filled)
+            case Multicast(message):
+                if seat.group is not None:
+                    self._put(seat, seat.group, message, filled)
+            case Deliver():
+                self._deliver(seat, effect, full)
+            case Confirm(client, subscription):
+                done = seat.confirming.get((client, subscription))
+                if done is not None and not done.done():
+                    done.set_result(None)
+
+    def _put(
+        self, seat: _Seat, box: Outbox, message: BrokerMessage, filled: dict[Outbox, None] | None
+    ) -> None:
+        box.put(message)
+        if isinstance(message, Events):
+            seat.events_out += len(message.batch)
+        if filled is not None and box.full:
+            filled[box] = None
+
+    def _deliver(self, seat: _Seat, deliver: Deliver, full: dict[Session, None] | None) -> None:
+        seat.notifications += len(deliver.rows)
+        owners = [seat.owners[client] for client in deliver.clients]
+        for session, parcel in split(deliver, owners):
+            session.put(parcel)
+            if full is not None and session.full:
+                full[session] = None
+
+    async def _room(self, filled: dict[Outbox, None], full: dict[Session, None]) -> None:
+        if filled:
+            await wait_for_room(list(filled))
+        for session in full:
+            await session.room(self._limits.delivery_wait_seconds)
+
+    # Quiet, telemetry, description.
+
+    async def quiet(self, deliveries: bool = True) -> int:
+        """Wait until nothing waits to leave; return how many messages this host has handled so far.
+
+        A call returns only after the other side has handled it, so a message is always in some outbox: when two rounds
+        over all hosts return the same numbers, nothing was under way between them.
+
+        Parameters
+        ----------
+        deliveries
+            Whether to wait also until the client processes have acknowledged all notifications.
+        """
+        boxes = [box for seat in self._seats.values() for box in (*seat.links.values(), seat.group) if box]
+        for box in boxes:
+            await box.drained()
+        if deliveries:
+            for session in list(self._sessions.values()):
+                await session.drained()
+        return self._handled
+
+    def _flush_soon(self) -> None:
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self.flush_telemetry())
+
+    async def flush_telemetry(self) -> None:
+        """Hand what was written down to the collector."""
+        if self._collector is None:
+            return
+        chunks = [seat.telemetry.flush() for seat in self._seats.values() if seat.telemetry.rows]
+        if chunks:
+            await self._collector.add.remote(chunks)
+
+    async def describe(self) -> dict[BrokerId, dict[str, int]]:
+        """Return the sizes of what each broker here keeps, its queues included."""
+        out = {}
+        for broker, seat in self._seats.items():
+            boxes = [box for box in (*seat.links.values(), seat.group) if box is not None]
+            out[broker] = {
+                **seat.broker.describe(),
+                "subscribers": len(seat.owners),
+                "outbox_events": sum(box.events for box in boxes),
+                "lost_events": sum(box.lost_events for box in boxes),
+                "shed_notifications": sum(session.shed for session in set(seat.owners.values())),
+                "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
+                "events_in": seat.events_in,
+                "events_out": seat.events_out,
+                "notifications": seat.notifications,
+            }
+        return out
+
+    async def check(self) -> None:
+        """Assert every broker's invariants; for tests."""
+        for seat in self._seats.values():
+            seat.broker.check()

@@ -1,0 +1,103 @@
+"""The client side of one process: its background loop and the long polls that fetch its notifications.
+
+A driver cannot be called, so it fetches. One loop in a thread of its own polls every host that has a subscriber of
+this process; what comes goes into the subscribers' inboxes. When an inbox is full the poll waits, the broker's queue
+fills, and so the publishers slow down (promise 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import uuid
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from ray.exceptions import RayError
+
+from ..protocol.ids import ClientId
+from .inbox import Inbox
+
+POLL_SECONDS: Final = 20.0
+
+T = TypeVar("T")
+
+
+class ClientProcess:
+    """The pollers of one process in one network.
+
+    Parameters
+    ----------
+    network
+        The network's name, for the thread's name.
+    """
+
+    def __init__(self, network: str) -> None:
+        self.session = uuid.uuid4().hex
+        self._loop = asyncio.new_event_loop()
+        self._inboxes: dict[ClientId, Inbox] = {}
+        self._polls: dict[Any, asyncio.Task[None]] = {}
+        self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the background loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def watch(self, host: Any, client: ClientId, inbox: Inbox) -> None:
+        """Fetch what `host` has for the subscriber from now on."""
+
+        async def start() -> None:
+            self._inboxes[client] = inbox
+            if host not in self._polls:
+                self._polls[host] = asyncio.get_running_loop().create_task(self._poll(host))
+
+        self.submit(start()).result()
+
+    def forget(self, client: ClientId) -> None:
+        """Drop what comes for a subscriber from now on."""
+
+        async def drop() -> None:
+            self._inboxes.pop(client, None)
+
+        self.submit(drop()).result()
+
+    async def _poll(self, host: Any) -> None:
+        acknowledged = 0
+        while True:
+            try:
+                parcels = await host.poll.remote(self.session, acknowledged, POLL_SECONDS)
+            except RayError as error:
+                for inbox in self._inboxes.values():
+                    if inbox.host == host:
+                        inbox.fail(error)
+                del self._polls[host]
+                return
+            now = time.time()
+            for parcel in parcels:
+                for i, client in enumerate(parcel.clients):
+                    inbox = self._inboxes.get(client)
+                    if inbox is not None:
+                        rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
+                        await inbox.put(parcel.batch, rows, now)
+                acknowledged = parcel.number
+
+    def close(self) -> None:
+        """Stop polling and end the thread."""
+
+        async def stop() -> None:
+            tasks = list(self._polls.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        self.submit(stop()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,72 @@
+"""A scenario on Ray: the same steps that the simulator does, by real clients at real broker actors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..protocol.scenario import Scenario
+from ..protocol.steps import Publish, Settle, Subscribe, Unsubscribe
+from .clients import Publisher, Subscriber
+from .network import Network
+
+EventId = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Clients:
+    """The clients of a scenario, attached when they first act."""
+
+    net: Network
+    publishers: dict[str, Publisher] = field(default_factory=dict)
+    subscribers: dict[str, Subscriber] = field(default_factory=dict)
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def subscribe(self, step: Subscribe) -> None:
+        if step.client not in self.subscribers:
+            self.subscribers[step.client] = self.net.subscriber(step.client, broker=_id(step.broker))
+        number = self.subscribers[step.client].subscribe(step.selector)
+        self.numbers[step.client, step.number] = number
+
+    def unsubscribe(self, step: Unsubscribe) -> None:
+        self.subscribers[step.client].unsubscribe(self.numbers.pop((step.client, step.number)))
+
+    def publish(self, step: Publish) -> None:
+        if step.client not in self.publishers:
+            self.publishers[step.client] = self.net.publisher(step.client, broker=_id(step.broker))
+        self.publishers[step.client].publish_batch(list(step.events))
+
+
+def _id(broker: int | str) -> int:
+    assert isinstance(broker, int), "explicit() turns labels into ids"
+    return broker
+
+
+def replay(net: Network, scenario: Scenario) -> dict[str, list[EventId]]:
+    """Do the steps of a scenario on a network; return what each subscriber was notified of, in its order.
+
+    Parameters
+    ----------
+    net
+        A network launched with the scenario's topology and scheme.
+    scenario
+        As :meth:`Scenario.explicit` returns it.
+    """
+    clients = _Clients(net)
+    for step in scenario.steps:
+        if isinstance(step, Subscribe):
+            clients.subscribe(step)
+        elif isinstance(step, Unsubscribe):
+            clients.unsubscribe(step)
+        elif isinstance(step, Publish):
+            clients.publish(step)
+        elif isinstance(step, Settle):
+            net.settle()
+    net.settle()
+    return {
+        name: [
+            arrival.batch.identity(row)
+            for arrival in subscriber.batches(timeout_seconds=0)
+            for row in arrival.rows.tolist()
+        ]
+        for name, subscriber in clients.subscribers.items()
+    }

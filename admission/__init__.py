@@ -1,0 +1,1 @@
+"""Whether a subscription may enter: demand, capacity, decision (paper 3)."""

@@ -1,0 +1,227 @@
+"""How fast the match index is, beside a brute force in numpy, on a synthetic load.
+
+The load: ten integer attributes over 0..1,000,000; each filter constrains five of them, drawn at random, each to an
+interval half of the domain wide at a random place; each event has all ten, uniformly. A filter matches an event with
+probability 1/32.
+
+The brute force holds, for each attribute, the bounds of all filters in two contiguous arrays, smallest integer type that fits,
+unconstrained as the whole range. For each event it compares one attribute after the other into boolean arrays that
+are reused (no allocation in the loop), ANDs them in place, and takes the nonzero positions. It is what numpy does best
+without an index: every comparison is a contiguous vectorised pass, and one event's arrays stay in the cache. One
+interval is one comparison: ``value - low <= width`` in unsigned arithmetic, in place of two and an AND.
+
+Index and brute force must agree on every match of the events that both see; the run fails when they do not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..protocol.batch import Column, EventBatch, batch_from_columns
+from ..protocol.values import Kind
+from ..routing.domains import Domain, Interval
+from ..routing.filters import Clause, Filter
+from ..routing.matching import MatchIndex
+
+ATTRIBUTES: Final = 10
+CONSTRAINED: Final = 5
+DOMAIN: Final = 1_000_000
+GROUPS: Final = 8
+_CHANGES: Final = 200
+_SINGLES: Final = 200
+
+Integers = npt.NDArray[np.int64]
+Progress = Callable[[str], None]
+
+
+def run(
+    filter_counts: Sequence[int] = (1_000, 10_000, 100_000),
+    events: int = 4096,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Measure the index at each number of filters, and the brute force beside it.
+
+    Parameters
+    ----------
+    filter_counts
+        Numbers of filters.
+    events
+        Events matched in one batch; the best of three runs counts.
+    seed
+        Of the filters and events.
+    progress
+        Called with one line of text before each step.
+
+    Returns
+    -------
+    dict
+        ``results`` has one entry for each number of filters; times are in the unit that the key names.
+
+    Raises
+    ------
+    AssertionError
+        If index and brute force disagree.
+    """
+    say = progress or (lambda text: None)
+    results = [_measure(count, events, seed, say) for count in filter_counts]
+    return {
+        "benchmark": "matching",
+        "attributes": ATTRIBUTES,
+        "constraints_per_filter": CONSTRAINED,
+        "domain": DOMAIN,
+        "seed": seed,
+        "threads": 1,
+        "results": results,
+    }
+
+
+def _measure(count: int, events: int, seed: int, say: Progress) -> dict[str, Any]:
+    generator = np.random.default_rng([seed, count])
+    lows, highs = _bounds(count, generator)
+    filters = filters_of(lows, highs)
+    values = generator.integers(0, DOMAIN + 1, (ATTRIBUTES, events))
+    batch = batch_of_values(values)
+
+    say(f"{count:,} filters: build")
+    index = MatchIndex()
+    begin = time.perf_counter()
+    index.insert_many(filters)
+    index.match(batch.take(np.arange(1)))  # the first batch makes the rows; that is part of building
+    build_seconds = time.perf_counter() - begin
+
+    say(f"{count:,} filters: match {events:,} events")
+    batch_seconds = _best_seconds(lambda: index.match(batch), 3)
+    groups = np.left_shift(np.uint64(1), generator.integers(0, GROUPS, index.slots_end, dtype=np.uint64))
+    group_seconds = _best_seconds(lambda: index.match_groups(batch, groups), 3)
+    singles = [batch.take(np.array([row])) for row in range(min(_SINGLES, events))]
+    single_seconds = _best_seconds(lambda: [index.match(single) for single in singles], 2) / len(singles)
+
+    say(f"{count:,} filters: brute force")
+    brute_events = min(events, max(20, 20_000_000 // count))
+    brute = _BruteForce(lows, highs)
+    brute_seconds, expected = _brute(brute, values[:, :brute_events])
+    _compare(index, batch.take(np.arange(brute_events)), expected, count)
+
+    say(f"{count:,} filters: insert and remove")
+    insert_seconds, remove_seconds = _changes(index, generator)
+    found = len(index.match(batch).rows)
+    microseconds = batch_seconds / events * 1e6
+    brute_microseconds = brute_seconds / brute_events * 1e6
+    return {
+        "filters": count,
+        "microseconds_per_event": microseconds,
+        "times_brute_force": brute_microseconds / microseconds,
+        "build_seconds": build_seconds,
+        "insert_microseconds": insert_seconds * 1e6,
+        "remove_microseconds": remove_seconds * 1e6,
+        "matches_per_event": found / events,
+        "brute_force_microseconds_per_event": brute_microseconds,
+        "batch_events": events,
+        "single_event_microseconds": single_seconds * 1e6,
+        "groups_microseconds_per_event": group_seconds / events * 1e6,
+        "groups": GROUPS,
+        "index_bytes": index.nbytes,
+    }
+
+
+def _bounds(count: int, generator: np.random.Generator) -> tuple[Integers, Integers]:
+    """Return the first and last value of each filter and attribute; -1 as the first where it is unconstrained."""
+    half = DOMAIN // 2
+    lows = generator.integers(0, DOMAIN - half + 1, (ATTRIBUTES, count))
+    chosen = np.argsort(generator.random((ATTRIBUTES, count)), axis=0) < CONSTRAINED
+    lows = np.where(chosen, lows, -1)
+    return lows, np.where(chosen, lows + half, DOMAIN)
+
+
+def filters_of(lows: Integers, highs: Integers) -> list[Filter]:
+    """Return the filters of these bounds, ``[attributes, filters]``; a low of -1 is no constraint."""
+    names = [f"a{number}" for number in range(len(lows))]
+    out = []
+    for low_values, high_values in zip(lows.T.tolist(), highs.T.tolist(), strict=True):
+        constraints = tuple(
+            (name, Domain(numbers=(Interval(low, high),)))
+            for name, low, high in zip(names, low_values, high_values, strict=True)
+            if low >= 0
+        )
+        out.append(Filter((Clause(constraints),)))
+    return out
+
+
+def batch_of_values(values: Integers) -> EventBatch:
+    """Return a batch of events of integers, ``[attributes, events]``."""
+    columns = {
+        (f"a{number}", Kind.INTEGER): Column(Kind.INTEGER, np.ascontiguousarray(line))
+        for number, line in enumerate(values)
+    }
+    return batch_from_columns(columns, values.shape[1])
+
+
+class _BruteForce:
+    """All filters' bounds, compared with one event at a time."""
+
+    def __init__(self, lows: Integers, highs: Integers) -> None:
+        lows = np.maximum(lows, 0)
+        self._lows = [line.astype(np.uint32) for line in lows]
+        self._widths = [line.astype(np.uint32) for line in highs - lows]
+        self._distance = np.empty(lows.shape[1], np.uint32)
+        self._inside = np.empty(lows.shape[1], np.bool_)
+        self._all = np.empty(lows.shape[1], np.bool_)
+
+    def match(self, event: Sequence[int]) -> npt.NDArray[np.intp]:
+        """Return the filters that match an event."""
+        everything, inside, distance = self._all, self._inside, self._distance
+        out = everything
+        for low, width, value in zip(self._lows, self._widths, event, strict=True):
+            np.subtract(
+                np.uint32(value), low, out=distance
+            )  # wraps round when the value is below: a large distance
+            np.less_equal(distance, width, out=out)
+            if out is inside:
+                np.logical_and(everything, inside, out=everything)
+            out = inside
+        return np.flatnonzero(everything)
+
+
+def _brute(brute: _BruteForce, values: Integers) -> tuple[float, list[npt.NDArray[np.intp]]]:
+    events = values.T.tolist()
+    brute.match(events[0])
+    best, out = float("inf"), []
+    for _ in range(2):
+        begin = time.perf_counter()
+        out = [brute.match(event) for event in events]
+        best = min(best, time.perf_counter() - begin)
+    return best, out
+
+
+def _compare(index: MatchIndex, batch: EventBatch, expected: list[npt.NDArray[np.intp]], count: int) -> None:
+    matches = index.match(batch)
+    rows = np.repeat(np.arange(len(expected)), list(map(len, expected)))
+    same = np.array_equal(matches.rows, rows) and np.array_equal(matches.slots, np.concatenate(expected))
+    if not same:
+        raise AssertionError(f"index and brute force disagree at {count} filters")
+
+
+def _changes(index: MatchIndex, generator: np.random.Generator) -> tuple[float, float]:
+    """Return the mean seconds of one insertion and of one removal."""
+    filters = filters_of(*_bounds(_CHANGES, generator))
+    begin = time.perf_counter()
+    slots = [index.insert(filter) for filter in filters]
+    middle = time.perf_counter()
+    for slot in slots:
+        index.remove(slot)
+    return (middle - begin) / _CHANGES, (time.perf_counter() - middle) / _CHANGES
+
+
+def _best_seconds(action: Callable[[], object], times: int) -> float:
+    best = float("inf")
+    for _ in range(times):
+        begin = time.perf_counter()
+        action()
+        best = min(best, time.perf_counter() - begin)
+    return best

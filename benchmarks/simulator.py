@@ -1,0 +1,109 @@
+"""How many broker steps the simulator makes in a second, in one process.
+
+A step is one message that one broker takes in, matches, and answers with effects that are carried out. The
+load is a market of random selectors and single events over a tree of clusters under hybrid routing (the
+generator of scenarios). Subscribing is not part of what is measured; the network is quiet when the first
+event is published.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import asdict
+from typing import Any
+
+from ..protocol.scenario import LinkModel, Publish, Scenario, Subscribe, Workload
+from ..simulator.run import prepare
+from ..simulator.simulation import Simulation
+
+LARGE_CLUSTERS = 500
+
+
+def run(
+    *,
+    clusters: int = 100,
+    brokers_per_cluster: int = 10,
+    subscribers: int = 300,
+    publications: int = 3_000,
+    seed: int = 0,
+    scheme: str = "hybrid",
+    jitter_seconds: float = 0.0,
+    large: bool = True,
+) -> dict[str, Any]:
+    """Measure, and return the figures as plain data.
+
+    Parameters
+    ----------
+    clusters, brokers_per_cluster
+        The network; degree 8.
+    subscribers, publications
+        The load: one subscription each, one event each.
+    seed, scheme, jitter_seconds
+        As in a scenario.
+    large
+        Whether to measure a network of 5,000 brokers too, under the key ``large``.
+    """
+    result = {"benchmark": "simulator"} | _measure(
+        clusters, brokers_per_cluster, subscribers, publications, seed, scheme, jitter_seconds
+    )
+    if large:
+        size = LARGE_CLUSTERS, brokers_per_cluster, subscribers * 5, max(1, publications // 10)
+        result["large"] = _measure(*size, seed, scheme, jitter_seconds)
+    return result
+
+
+def _measure(
+    clusters: int,
+    brokers_per_cluster: int,
+    subscribers: int,
+    publications: int,
+    seed: int,
+    scheme: str,
+    jitter_seconds: float,
+) -> dict[str, Any]:
+    scenario = Scenario(
+        name="benchmark",
+        topology={"clusters": clusters, "brokers_per_cluster": brokers_per_cluster},
+        scheme=scheme,
+        seed=seed,
+        links=LinkModel(jitter_seconds=jitter_seconds),
+        workload=Workload(subscribers, max(1, subscribers // 10), publications),
+    )
+    started = time.perf_counter()
+    simulation, explicit = prepare(scenario, keep_notifications=False)
+    built = time.perf_counter()
+    _subscribe_all(simulation, explicit)
+    publishing = [step for step in explicit.steps if isinstance(step, Publish)]
+    before = simulation.steps
+    gc.collect()
+    subscribed = time.perf_counter()
+    for step in publishing:
+        assert isinstance(step.broker, int)
+        simulation.publish(step.client, step.broker, step.events)
+        simulation.advance(explicit.publish_interval_seconds)
+    simulation.run()
+    seconds = time.perf_counter() - subscribed
+    steps = simulation.steps - before
+    return {
+        "steps_per_second": round(steps / seconds),
+        "steps": steps,
+        "seconds": round(seconds, 3),
+        "brokers": clusters * brokers_per_cluster,
+        "subscriptions": subscribers,
+        "events_published": len(publishing),
+        "notifications": simulation.notified,
+        "traffic": {kind: count.events for kind, count in simulation.traffic().items()},
+        "build_seconds": round(built - started, 3),
+        "subscribe_seconds": round(subscribed - built, 3),
+        "scheme": scheme,
+        "links": asdict(scenario.links),
+    }
+
+
+def _subscribe_all(simulation: Simulation, scenario: Scenario) -> None:
+    for step in scenario.steps:
+        if isinstance(step, Subscribe):
+            assert isinstance(step.broker, int)
+            simulation.subscribe(step.client, step.broker, step.selector, step.number)
+    simulation.run()

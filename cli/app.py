@@ -1,0 +1,184 @@
+"""The verbs of the command line and what they have in common: options, errors, exit status.
+
+Exit status: 0 the command did what was asked and, where there is a verdict, it holds; 1 it does not, or the system
+failed; 2 the input cannot be used.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from ..protocol.errors import InputError, RayvousError
+from . import console
+
+app = typer.Typer(
+    name="rayvous",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Content-based publish/subscribe whose brokers are Ray actors.",
+    epilog="Start with: rayvous demo",
+)
+bench = typer.Typer(no_args_is_help=True, help="Measure our speed beside its limits and peers; prints JSON, never fails for being slow.")
+app.add_typer(bench, name="bench")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")]
+
+
+@app.command()
+def demo(
+    events: Annotated[Path | None, typer.Option(help="Events from a .csv, .jsonl or .parquet file, instead of the flights of 2013.")] = None,
+    subscriptions: Annotated[Path | None, typer.Option(help="Selectors from a file, one a line, each for a subscriber of its own.")] = None,
+    clusters: Annotated[int, typer.Option(help="Clusters in the tree.")] = 4,
+    brokers_per_cluster: Annotated[int, typer.Option(help="Brokers in a cluster, each a Ray actor.")] = 3,
+    degree: Annotated[int, typer.Option(help="Child clusters that a cluster may have.")] = 8,
+    subscribers: Annotated[int, typer.Option(help="Subscribers, when no file of subscriptions is given.")] = 200,
+    publishers: Annotated[int, typer.Option(help="Publishers that share the events.")] = 4,
+    limit: Annotated[int, typer.Option(help="Events at most.")] = 20_000,
+    brokers_per_actor: Annotated[int, typer.Option(help="Brokers that share one actor.")] = 1,
+    scheme: Annotated[str, typer.Option(help="Routing scheme: hybrid or hierarchical.")] = "hybrid",
+    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path("out/demo"),
+    spark: Annotated[bool, typer.Option(help="Hand the telemetry to Spark and write the report.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Publish real flights to real subscribers over a tree of brokers on Ray, and judge what was delivered.
+
+    Launches the network, installs every subscription, publishes, compares each delivery with a brute-force
+    evaluation, and has Spark compute the costs and latencies. Exit status 0 only when the verdict is "holds".
+
+    Examples:
+      rayvous demo
+      rayvous demo --limit 100000 --clusters 8 --brokers-per-cluster 2 --brokers-per-actor 4
+      rayvous demo --events trades.csv --subscriptions alerts.txt --json
+    """
+    from .demo import DemoOptions, run_demo
+
+    options = DemoOptions(
+        events, subscriptions, clusters, brokers_per_cluster, degree, subscribers, publishers, limit,
+        brokers_per_actor, scheme, seed, out, spark,
+    )  # fmt: skip
+    result = run_demo(options, as_json=as_json)
+    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+
+
+@app.command()
+def run(
+    scenario: Annotated[Path, typer.Argument(help="A scenario: topology, workload and seed as a JSON file.")],
+    on: Annotated[str, typer.Option(help="Where: sim (virtual time, one process) or ray (real actors).")] = "sim",
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario file, on the simulator or on Ray, and judge what was delivered.
+
+    The same file gives the same deliveries on both.
+
+    Examples:
+      rayvous run examples/scenarios/small.json
+      rayvous run examples/scenarios/small.json --on ray --json
+    """
+    from .scenarios import run_scenario_file
+
+    result = run_scenario_file(scenario, on, as_json=as_json)
+    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+
+
+@app.command()
+def selector(
+    text: Annotated[str, typer.Argument(help="A selector, for example: \"origin = 'JFK' AND dep_delay > 60\"")],
+    covers: Annotated[str | None, typer.Option(help="A second selector: is all that it matches matched by the first?")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a selector and show its normal form; with --covers, compare two.
+
+    Examples:
+      rayvous selector "price BETWEEN 2 AND 5 OR NOT (sym LIKE 'A%')"
+      rayvous selector "price > 2" --covers "price > 3 AND sym = 'X'"
+    """
+    from .selectors import describe_selector
+
+    result = describe_selector(text, covers)
+    if as_json:
+        console.print_json(result)
+    else:
+        console.print_table("Selector", {name: str(value) for name, value in result.items()})
+
+
+@bench.command("matching")
+def bench_matching(
+    filters: Annotated[list[int] | None, typer.Option(help="How many filters; may be given more than once.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the filters and events.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """The match index beside a vectorised brute force: microseconds per event, build, insert, remove.
+
+    10 integer attributes, 5 interval constraints a filter, each half of the domain wide.
+    """
+    from ..benchmarks import matching
+
+    counts = tuple(filters) if filters else (1_000, 10_000, 100_000)
+    if min(counts) < 1:
+        raise InputError(f"--filters {min(counts)}: there must be at least 1")
+    _show_bench(matching.run(filter_counts=counts, seed=seed), as_json)
+
+
+@bench.command("dataplane")
+def bench_dataplane(
+    events: Annotated[int, typer.Option(help="Events to publish in batches.")] = 400_000,
+    subscriptions: Annotated[int, typer.Option(help="Subscriptions spread over the three brokers.")] = 10_000,
+    as_json: AsJson = False,
+) -> None:
+    """Three broker actors in a row beside a bare chain of three Ray actors: events per second, idle latency."""
+    from ..benchmarks import dataplane
+
+    with console.steps() as steps:
+        result = dataplane.run(events=events, subscriptions=subscriptions, progress=steps.show)
+    _show_bench(result, as_json)
+
+
+@bench.command("simulator")
+def bench_simulator(
+    seed: Annotated[int, typer.Option(help="Of the workload.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """The simulator: broker steps per second in one process."""
+    from ..benchmarks import simulator
+
+    _show_bench(simulator.run(seed=seed), as_json)
+
+
+def _show_bench(result: dict[str, object], as_json: bool) -> None:
+    if as_json:
+        console.print_json(result)
+        return
+    rows = result.get("results")
+    flat = {name: str(value) for name, value in result.items() if name != "results"}
+    console.print_table(f"bench {result['benchmark']}", flat)
+    for row in rows if isinstance(rows, list) else ():
+        console.print_table("", {name: str(value) for name, value in row.items()})
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        status = app(standalone_mode=False)
+    except InputError as error:
+        _fail(error, 2)
+    except RayvousError as error:
+        _fail(error, 1)
+    except click.exceptions.Abort:
+        _fail("interrupted", 130)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        sys.exit(2)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(error: object, status: int) -> None:
+    line = " ".join(str(error).split())
+    console.err.print(f"rayvous: {line}", markup=False, soft_wrap=True)
+    sys.exit(status)

@@ -1,0 +1,67 @@
+"""What every command prints, and where: results on standard output, all else on standard error.
+
+With ``--json`` a command prints exactly one JSON object on standard output. Errors that the user can mend are one line
+on standard error and exit status 2.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """Print one JSON object, and nothing else, on standard output."""
+    sys.stdout.write(json.dumps(result, default=_plain, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value)
+
+
+def print_table(title: str, rows: Mapping[str, Any]) -> None:
+    """Print names and values as a table of two columns."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(style="cyan")
+    table.add_column()
+    for name, value in rows.items():
+        table.add_row(name, value if isinstance(value, str) else f"{value:,}")
+    out.print(table)
+
+
+class Steps:
+    """The bars of one command, one below the other, on standard error."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._bars: dict[str, Any] = {}
+
+    def show(self, name: str, done: int, total: int) -> None:
+        """Move the bar of that name, which appears with its first move."""
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(name, total=total)
+        self._progress.update(self._bars[name], completed=done, total=total)
+
+
+@contextmanager
+def steps() -> Iterator[Steps]:
+    """Show progress while the block runs."""
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err) as progress:
+        yield Steps(progress)

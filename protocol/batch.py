@@ -1,0 +1,306 @@
+"""The unit that travels: a batch of events, kept in columns.
+
+Rules
+-----
+* A batch is immutable and may be shared: brokers pass it on by reference, in the simulator and inside one host.
+* One event is a batch of one.
+* An attribute that has values of several kinds in one batch has a column for each kind; one event has a value in at
+  most one of them. A missing value is not in any column.
+* Strings are dictionary-encoded: a predicate on a string column is evaluated once a word, not once an event.
+* An event is identified by (publisher, sequence); publishers count their sequences from 1 without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import EventError
+from .values import Kind, Timestamp, Value, kind_of, normalize
+
+Rows: TypeAlias = npt.NDArray[np.intp]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_DTYPES: Final[dict[Kind, Any]] = {
+    Kind.BOOLEAN: np.bool_,
+    Kind.INTEGER: np.int64,
+    Kind.FLOAT: np.float64,
+    Kind.STRING: np.int32,
+    Kind.TIMESTAMP: np.int64,
+}
+
+ATTRIBUTES_MAX: Final = 256
+NAME_CHARACTERS_MAX: Final = 128
+EVENT_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """The values of one attribute that are of one kind.
+
+    Attributes
+    ----------
+    kind
+        The kind of every value in it.
+    data
+        One entry an event: ``bool``, ``int64``, ``float64``, ``int32`` positions in `words` (strings) or ``int64``
+        nanoseconds (timestamps). Where `present` is False the entry means nothing.
+    present
+        One boolean an event, or ``None`` when every event has a value here.
+    words
+        The distinct strings of a string column; empty for the other kinds.
+    """
+
+    kind: Kind
+    data: npt.NDArray[Any]
+    present: Mask | None = None
+    words: tuple[str, ...] = ()
+
+    def take(self, rows: Rows) -> Column:
+        """Return the column of these events only (the words are shared, not cut down)."""
+        present = None if self.present is None else self.present[rows]
+        return Column(self.kind, self.data[rows], present, self.words)
+
+    def value(self, row: int) -> Value | None:
+        """Return one event's value, or ``None`` when it has none here."""
+        if self.present is not None and not self.present[row]:
+            return None
+        raw = self.data[row].item()
+        if self.kind is Kind.STRING:
+            return self.words[raw]
+        return Timestamp(raw) if self.kind is Kind.TIMESTAMP else raw  # type: ignore[no-any-return]
+
+
+ColumnKey: TypeAlias = tuple[str, Kind]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventBatch:
+    """Events in columns, with who published each, its sequence number and when.
+
+    Attributes
+    ----------
+    columns
+        ``{(attribute name, kind): column}``.
+    publishers
+        The distinct publishers in the batch.
+    publisher
+        ``int32``, one an event: a position in `publishers`.
+    sequence
+        ``int64``, one an event: its number at its publisher, from 1.
+    published_at
+        ``float64`` seconds, one an event: the publisher's clock when it published.
+    """
+
+    columns: Mapping[ColumnKey, Column]
+    publishers: tuple[str, ...]
+    publisher: npt.NDArray[np.int32]
+    sequence: npt.NDArray[np.int64]
+    published_at: npt.NDArray[np.float64]
+    _events: list[tuple[dict[str, Value], ...]] = field(default_factory=list, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The cached events are for the process that made them; they do not travel.
+        return (
+            EventBatch,
+            (self.columns, self.publishers, self.publisher, self.sequence, self.published_at),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the batch is on the wire."""
+        total = self.publisher.nbytes + self.sequence.nbytes + self.published_at.nbytes
+        for column in self.columns.values():
+            total += column.data.nbytes + sum(map(len, column.words))
+            total += 0 if column.present is None else column.present.nbytes
+        return total
+
+    def events(self) -> tuple[dict[str, Value], ...]:
+        """Return the events as plain mappings from attribute name to value; made once, then kept."""
+        if not self._events:
+            size = len(self)
+            out: list[dict[str, Value]] = [{} for _ in range(size)]
+            for (name, kind), column in self.columns.items():
+                values: list[Any] = column.data.tolist()
+                if kind is Kind.STRING:
+                    words = column.words
+                    values = [words[code] if code >= 0 else "" for code in values]
+                elif kind is Kind.TIMESTAMP:
+                    values = [Timestamp(value) for value in values]
+                if column.present is None:
+                    for event, value in zip(out, values, strict=True):
+                        event[name] = value
+                else:
+                    for row in np.flatnonzero(column.present).tolist():
+                        out[row][name] = values[row]
+            self._events.append(tuple(out))
+        return self._events[0]
+
+    def identity(self, row: int) -> tuple[str, int]:
+        """Return (publisher, sequence) of one event."""
+        return self.publishers[self.publisher[row]], int(self.sequence[row])
+
+    def take(self, rows: Rows) -> EventBatch:
+        """Return a batch of these events, in this order; the whole batch itself when these are all of it."""
+        if len(rows) == len(self) and (len(rows) <= 1 or bool((rows == np.arange(len(rows))).all())):
+            return self
+        return EventBatch(
+            {key: column.take(rows) for key, column in self.columns.items()},
+            self.publishers,
+            self.publisher[rows],
+            self.sequence[rows],
+            self.published_at[rows],
+        )
+
+
+def batch_of(
+    events: Iterable[Mapping[str, Any]],
+    *,
+    publisher: str = "",
+    first_sequence: int = 1,
+    published_at: float = 0.0,
+) -> EventBatch:
+    """Make a batch from mappings of attribute name to Python value.
+
+    Parameters
+    ----------
+    events
+        One mapping an event. ``None`` and NaN are missing values.
+    publisher, first_sequence, published_at
+        Who published them, the first one's number, and when (seconds).
+
+    Raises
+    ------
+    EventError
+        If an attribute name or a value is not one, or an event is too large; the message says which event.
+    """
+    gathered: dict[ColumnKey, tuple[list[int], list[Value]]] = {}
+    row = -1
+    for row, event in enumerate(events):
+        try:
+            _gather(gathered, row, event)
+        except EventError as error:
+            raise EventError(f"event {row}: {error}") from None
+    size = row + 1
+    columns = {key: _column(key[1], size, rows, values) for key, (rows, values) in gathered.items()}
+    return batch_from_columns(
+        columns, size, publisher=publisher, first_sequence=first_sequence, published_at=published_at
+    )
+
+
+def _gather(
+    gathered: dict[ColumnKey, tuple[list[int], list[Value]]], row: int, event: Mapping[str, Any]
+) -> None:
+    if not isinstance(event, Mapping):
+        raise EventError(
+            f"an event is a mapping from attribute name to value, not a {type(event).__name__}"
+        )
+    if len(event) > ATTRIBUTES_MAX:
+        raise EventError(f"{len(event)} attributes, the limit is {ATTRIBUTES_MAX}")
+    characters = 0
+    for name, given in event.items():
+        check_name(name)
+        try:
+            value = normalize(given)
+        except EventError as error:
+            raise EventError(f"attribute {name!r}: {error}") from None
+        if value is None:
+            continue
+        kind = kind_of(value)
+        if kind is Kind.STRING:
+            characters += len(value)  # type: ignore[arg-type]
+        rows, values = gathered.setdefault((name, kind), ([], []))
+        rows.append(row)
+        values.append(value)
+    if characters > EVENT_BYTES_MAX:
+        raise EventError(f"{characters} characters of strings, the limit is {EVENT_BYTES_MAX}")
+
+
+def check_name(name: object) -> None:
+    """Raise EventError unless `name` can name an attribute: a non-empty string of at most 128 characters."""
+    if not isinstance(name, str):
+        raise EventError(f"attribute name {name!r} is a {type(name).__name__}, not a string")
+    if not name or len(name) > NAME_CHARACTERS_MAX or not name.isprintable():
+        raise EventError(
+            f"attribute name {name[:40]!r}: a name is 1 to {NAME_CHARACTERS_MAX} printable characters"
+        )
+
+
+def _column(kind: Kind, size: int, rows: list[int], values: list[Value]) -> Column:
+    words: tuple[str, ...] = ()
+    raw: list[Any] = values
+    if kind is Kind.STRING:
+        codes: dict[str, int] = {}
+        raw = [codes.setdefault(value, len(codes)) for value in values]  # type: ignore[arg-type]
+        words = tuple(codes)
+    if len(rows) == size:
+        return Column(kind, np.array(raw, _DTYPES[kind]), None, words)
+    data = np.zeros(size, _DTYPES[kind])
+    present = np.zeros(size, np.bool_)
+    data[rows] = raw
+    present[rows] = True
+    return Column(kind, data, present, words)
+
+
+def batch_from_columns(
+    columns: Mapping[ColumnKey, Column],
+    size: int,
+    *,
+    publisher: str = "",
+    first_sequence: int = 1,
+    published_at: float = 0.0,
+) -> EventBatch:
+    """Make a batch of one publisher's events from finished columns of `size` entries each."""
+    return EventBatch(
+        columns,
+        (publisher,),
+        np.zeros(size, np.int32),
+        np.arange(first_sequence, first_sequence + size, dtype=np.int64),
+        np.full(size, published_at),
+    )
+
+
+def concat(batches: Sequence[EventBatch]) -> EventBatch:
+    """Return one batch with the events of all, in order."""
+    if len(batches) == 1:
+        return batches[0]
+    sizes = [len(batch) for batch in batches]
+    keys = dict.fromkeys(key for batch in batches for key in batch.columns)
+    publishers: dict[str, int] = {}
+    codes = []
+    for batch in batches:
+        mapping = [publishers.setdefault(name, len(publishers)) for name in batch.publishers]
+        codes.append(np.array(mapping, np.int32)[batch.publisher])
+    return EventBatch(
+        {key: _concat_columns(key[1], [batch.columns.get(key) for batch in batches], sizes) for key in keys},
+        tuple(publishers),
+        np.concatenate(codes),
+        np.concatenate([batch.sequence for batch in batches]),
+        np.concatenate([batch.published_at for batch in batches]),
+    )
+
+
+def _concat_columns(kind: Kind, columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
+    words: dict[str, int] = {}
+    parts: list[npt.NDArray[Any]] = []
+    masks: list[Mask] = []
+    for column, size in zip(columns, sizes, strict=True):
+        if column is None:
+            parts.append(np.zeros(size, _DTYPES[kind]))
+            masks.append(np.zeros(size, np.bool_))
+            continue
+        data = column.data
+        if kind is Kind.STRING and column.words:
+            mapping = [words.setdefault(word, len(words)) for word in column.words]
+            data = np.array(mapping, np.int32)[data]
+        parts.append(data)
+        masks.append(np.ones(size, np.bool_) if column.present is None else column.present)
+    present = np.concatenate(masks)
+    return Column(kind, np.concatenate(parts), None if present.all() else present, tuple(words))

@@ -1,0 +1,109 @@
+"""What a broker is told at its start: its place in the network, and the limits that it keeps.
+
+Every queue, cache and log of the system has its limit here; nothing grows without one (promise 9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal, TypeAlias
+
+from .errors import InputError
+from .ids import BrokerId, ClusterId
+
+Role: TypeAlias = Literal["REB", "DEB", "NEB"]
+"""Root, designated or normal event broker (paper 1, section 2). A root is a designated broker too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The place of one broker: its cluster, and its cluster's neighbours in the tree.
+
+    Attributes
+    ----------
+    broker, cluster
+        Who and where.
+    label
+        What people call it, for pictures and traces: ``D1``, ``N3``.
+    members
+        Every broker of the cluster, itself included, in rising order.
+    designated
+        The member that speaks for the cluster (DEB).
+    parent
+        The designated broker of the parent cluster; None at the root.
+    children
+        The designated brokers of the child clusters.
+    """
+
+    broker: BrokerId
+    cluster: ClusterId
+    label: str
+    members: tuple[BrokerId, ...]
+    designated: BrokerId
+    parent: BrokerId | None
+    children: tuple[BrokerId, ...]
+
+    @property
+    def role(self) -> Role:
+        """REB, DEB or NEB."""
+        if self.broker != self.designated:
+            return "NEB"
+        return "REB" if self.parent is None else "DEB"
+
+    @property
+    def neighbours(self) -> tuple[BrokerId, ...]:
+        """Every broker that this one talks to: its group, and when it is designated its parent and children."""
+        others = tuple(member for member in self.members if member != self.broker)
+        if self.broker != self.designated:
+            return others
+        return others + (() if self.parent is None else (self.parent,)) + self.children
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what a broker and its host keep.
+
+    Attributes
+    ----------
+    filter_clauses_max
+        Clauses of one filter's normal form; past it `FilterTooComplex`.
+    call_events_max
+        Events in one call over a link; what is more waits for the next call.
+    outbox_events_max
+        Events that wait for one link; past it the calls that bring more wait (backpressure up to the publishers).
+    delivery_events_max
+        Notifications that wait for one client process; past it the calls that bring more wait, at most
+        `delivery_wait_seconds`, and then the oldest are shed and counted as "delivery queue full".
+    telemetry_rows_max
+        Rows in one telemetry table between two flushes; past it new rows are dropped and counted.
+    call_seconds
+        How long one call between brokers, or from a client, may take before the other end counts as unavailable.
+    """
+
+    filter_clauses_max: int = 256
+    call_events_max: int = 16_384
+    outbox_events_max: int = 131_072
+    delivery_events_max: int = 1_048_576
+    delivery_wait_seconds: float = 5.0
+    telemetry_rows_max: int = 1_000_000
+    call_seconds: float = 60.0
+
+    def validate(self) -> Limits:
+        """Return the limits themselves.
+
+        Raises
+        ------
+        InputError
+            If a limit is not a positive number.
+        """
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise InputError(f"limit {entry.name} is {value!r}: it must be a number above 0")
+        return self
+
+    @classmethod
+    def for_tests(cls, **changes: float) -> Limits:
+        """Return small limits, so that a test reaches them."""
+        small = cls(call_events_max=64, outbox_events_max=256, delivery_events_max=1024, call_seconds=20.0)
+        return replace(small, **changes).validate()  # type: ignore[arg-type]

@@ -1,0 +1,64 @@
+"""What a broker wants done: the effects that ``broker.handle(event)`` returns, and the events that it takes.
+
+The contract of a host (the simulator, the Ray actor) is short:
+
+* It hands the broker one event at a time and carries out the effects it gets back **in their order**.
+* Two effects to the same link leave in the order in which they were returned, also over several events.
+* It never changes a message: batches are shared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .batch import EventBatch, Rows
+from .ids import BrokerId, ClientId, Link
+from .messages import BrokerMessage, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message came in from a broker or a client."""
+
+    source: Link
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message to one broker (paper 1: unicast)."""
+
+    to: BrokerId
+    message: BrokerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Multicast:
+    """Send a message to every other member of the cluster (paper 1: multicast in the MC)."""
+
+    message: BrokerMessage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deliver:
+    """Notify attached subscribers: client ``clients[i]`` of the events ``rows[starts[i]:starts[i + 1]]`` of `batch`.
+
+    The rows of one client rise, so a client sees the events of one publisher in the order of publication.
+    """
+
+    batch: EventBatch
+    clients: tuple[ClientId, ...]
+    starts: Rows
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Tell a subscriber that its subscription is installed up to the root."""
+
+    client: ClientId
+    subscription: int
+
+
+Effect: TypeAlias = Send | Multicast | Deliver | Confirm

@@ -1,0 +1,76 @@
+"""Every error that Rayvous raises on purpose, each with a name a caller can catch.
+
+Rule: an :class:`InputError` is the caller's to mend and says what is wrong and where; the command line prints it as
+one line and exits with status 2. Every other :class:`RayvousError` is about the state of the system.
+"""
+
+
+class RayvousError(Exception):
+    """Base of all errors that Rayvous raises on purpose."""
+
+
+class InputError(RayvousError, ValueError):
+    """What was given cannot be used; the message says what and where."""
+
+
+class SelectorError(InputError):
+    """A selector is not in the grammar, or compares what cannot be compared.
+
+    Attributes
+    ----------
+    line, column
+        Where, counted from 1; 0 when the place is not known (a filter that was not built from text).
+    """
+
+    def __init__(self, message: str, *, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+class FilterTooComplex(InputError):
+    """The normal form of a filter is larger than the limit."""
+
+
+class EventError(InputError):
+    """An event has a bad attribute name, a value of no known kind, or is too large."""
+
+
+class TopologyError(InputError):
+    """The network that was described cannot be built (a degree too small, a broker that is not there)."""
+
+
+class ScenarioError(InputError):
+    """A scenario, workload or input file is missing, empty or broken."""
+
+
+class NetworkNotFound(InputError):
+    """There is no network of that name on this Ray cluster."""
+
+
+class NetworkExists(InputError):
+    """There is already a network of that name on this Ray cluster."""
+
+
+class ClientError(InputError):
+    """A client was used in a way that it does not allow (a name taken, closed already)."""
+
+
+class BrokerUnavailable(RayvousError):
+    """A broker or its host is gone and did not answer."""
+
+
+class SubscriptionTimeout(RayvousError):
+    """A subscription was not installed up to the root in the time that the caller allowed."""
+
+
+class QueueFull(RayvousError):
+    """A bounded queue had no room within the time that the caller allowed; the message names the queue."""
+
+
+class SparkUnavailable(RayvousError):
+    """Spark could not be started: no Ray, no Java where Ray's workers run, or no free CPU for an executor."""
+
+
+class SimulationStepLimit(RayvousError):
+    """A simulation did not come to rest within the steps that its caller allowed."""

@@ -1,0 +1,23 @@
+"""Names for the things that take part: brokers, clusters, clients, and the links between them.
+
+A broker is a whole number, because succession asks for an order ("the highest id takes over", paper 1, 4.1.1);
+a client is a string that its user chose. So a *link*, one way out of a broker, is an ``int`` (a neighbouring
+broker), a ``str`` (an attached client) or :data:`GROUP` (the multicast group of the broker's own cluster).
+"""
+
+from typing import Final, TypeAlias
+
+BrokerId: TypeAlias = int
+"""A broker; 0 or greater, unique in its network, ordered."""
+
+ClusterId: TypeAlias = int
+"""A multicast cluster; 0 or greater, unique in its network."""
+
+ClientId: TypeAlias = str
+"""A publisher or subscriber, as its user named it."""
+
+Link: TypeAlias = int | str
+"""One way out of a broker: a broker, a client, or :data:`GROUP`."""
+
+GROUP: Final[int] = -1
+"""The link to the multicast group of the broker's own cluster (paper 1, section 3: the address of the MC)."""

@@ -1,0 +1,82 @@
+"""What crosses the network: between brokers, and between a client and its broker.
+
+Rules
+-----
+* A link delivers its messages in the order in which they were sent.
+* Between brokers a subscription is its filter: a broker tells its neighbour which filters it wants events for. Whose
+  they are stays with the broker that the subscriber is attached to.
+* A `token` names one announcement of a filter; the answer carries it, so that an answer that is late for an
+  announcement since withdrawn and made again is not taken for the new one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from .batch import EventBatch
+
+
+class Filter(Protocol):
+    """As much of a filter as a message needs to know; :class:`rayvous.routing.Filter` is the real thing."""
+
+    def matches(self, event: Mapping[str, Any]) -> bool:
+        """Return whether the event satisfies the filter."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events on their way: from a publisher to its broker, or from a broker to another (paper 1: event)."""
+
+    batch: EventBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """A broker wants the events of this filter from now on (paper 1: sp)."""
+
+    filter: Filter
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """A broker no longer wants the events of a filter that it announced."""
+
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The answer to an `Announce`: the filter is in the tables of every broker up to the root."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A subscriber registers a subscription under a number of its own (paper 4, table 1)."""
+
+    subscription: int
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A subscriber cancels a subscription (paper 4, table 1)."""
+
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """A client leaves: all its subscriptions are cancelled."""
+
+
+BrokerMessage: TypeAlias = Events | Announce | Withdraw | Installed
+ClientMessage: TypeAlias = Events | Register | Cancel | Detach
+Message: TypeAlias = BrokerMessage | ClientMessage

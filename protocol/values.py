@@ -1,0 +1,131 @@
+"""The five kinds of value that an event attribute can have, and what Python values they are made of.
+
+Rules
+-----
+* A value is a boolean, an integer (64 bits), a float, a string or a timestamp (paper 1, section 2: type, name, value).
+* ``None`` and NaN are *missing*: an attribute that has no value is the same as an attribute that is not there.
+* Integers and floats compare as numbers, exactly. No other two kinds compare.
+* A naive ``datetime`` is UTC.
+"""
+
+import datetime
+import enum
+import math
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from .errors import EventError
+
+INTEGER_MIN: Final = -(2**63)
+INTEGER_MAX: Final = 2**63 - 1
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class Kind(enum.IntEnum):
+    """The kind of a value."""
+
+    BOOLEAN = 0
+    INTEGER = 1
+    FLOAT = 2
+    STRING = 3
+    TIMESTAMP = 4
+
+
+class Timestamp(int):
+    """A moment: whole nanoseconds since 1970-01-01 UTC.
+
+    A class of its own, so that a moment is never taken for a number.
+    """
+
+    __slots__ = ()
+
+    @property
+    def datetime(self) -> datetime.datetime:
+        """The moment as an aware ``datetime`` in UTC, cut to microseconds."""
+        return _EPOCH + datetime.timedelta(microseconds=int(self) // 1000)
+
+    def __repr__(self) -> str:
+        return f"Timestamp({self.isoformat()})"
+
+    def isoformat(self) -> str:
+        """ISO 8601 with as many digits as are needed, for example ``2013-01-01T05:00:00Z``."""
+        seconds, nanoseconds = divmod(int(self), 1_000_000_000)
+        text = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+        if nanoseconds:
+            text += f".{nanoseconds:09d}".rstrip("0")
+        return text + "Z"
+
+
+Value: TypeAlias = bool | int | float | str | Timestamp
+"""One attribute's value, as the broker sees it. A :class:`Timestamp` is an ``int`` by class but never by kind."""
+
+_KINDS: Final[dict[type, Kind]] = {
+    bool: Kind.BOOLEAN,
+    int: Kind.INTEGER,
+    float: Kind.FLOAT,
+    str: Kind.STRING,
+    Timestamp: Kind.TIMESTAMP,
+}
+
+
+def kind_of(value: Value) -> Kind:
+    """Return the kind of a value that :func:`normalize` has returned."""
+    return _KINDS[type(value)]
+
+
+def timestamp_of(moment: datetime.datetime) -> Timestamp:
+    """Return a ``datetime`` as a :class:`Timestamp`; a naive one is taken as UTC.
+
+    Raises
+    ------
+    EventError
+        If the moment is outside the years 1678 to 2262, which 64 bits of nanoseconds hold.
+    """
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    delta = moment - _EPOCH
+    nanoseconds = (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1000
+    nanoseconds += getattr(moment, "nanosecond", 0)  # pandas.Timestamp carries them beside the microseconds
+    if not INTEGER_MIN < nanoseconds <= INTEGER_MAX:
+        raise EventError(f"timestamp {moment.isoformat()} is outside the years 1678 to 2262")
+    return Timestamp(nanoseconds)
+
+
+def normalize(value: Any) -> Value | None:
+    """Return a Python or numpy scalar as a :data:`Value`, or ``None`` when it is missing.
+
+    Raises
+    ------
+    EventError
+        If the value is of no known kind, or an integer outside 64 bits.
+    """
+    kind = type(value)
+    if kind is str or kind is bool or kind is Timestamp or value is None:
+        return value  # type: ignore[no-any-return]
+    if kind is float:
+        return None if math.isnan(value) else value  # type: ignore[no-any-return]
+    if kind is int:
+        if not INTEGER_MIN <= value <= INTEGER_MAX:
+            raise EventError(f"integer {value} does not fit in 64 bits")
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, datetime.datetime):
+        return None if value != value else timestamp_of(value)  # NaT differs from itself
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else Timestamp(int(value.astype("datetime64[ns]").astype(np.int64)))
+    if isinstance(value, np.generic | int | float | str):
+        plain = value.item() if isinstance(value, np.generic) else _plain(value)
+        if type(plain) in _KINDS:
+            return normalize(plain)
+    raise EventError(
+        f"a value of type {type(value).__name__} is of no known kind: "
+        "use a bool, int, float, str or datetime"
+    )
+
+
+def _plain(value: int | float | str) -> int | float | str:
+    """Return an instance of a subclass (an enum member, say) as its base class."""
+    for base in (int, float, str):
+        if isinstance(value, base):
+            return base(value)  # type: ignore[no-any-return]
+    raise AssertionError(type(value))

@@ -1,0 +1,1 @@
+"""Whether an event goes where: filters and their language, covering, matching, tables, overlays, routing schemes."""

@@ -1,0 +1,139 @@
+"""What a broker has told its parent that it wants: the roots of its covering DAG, and who waits for the answer.
+
+Rules
+-----
+* Of the filters that a broker holds, only those that no other covers are announced.
+* What a withdrawn filter hid is announced *before* the withdrawal; what a new filter covers is withdrawn after the
+  new one is announced. So upstream there is no moment in which an event that is wanted is not asked for.
+* Whoever brought a filter is answered when a filter that covers it is installed up to the root.
+* At the root there is nobody to tell: every filter is installed at once.
+
+Source: paper 1, section 3 (the way of a subscription to the root) and its related work (covering, after Siena).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ..protocol.ids import Link
+from ..protocol.messages import Announce, Withdraw
+from .covering_dag import CoveringDag
+from .filters import Filter
+
+Waiter: TypeAlias = tuple[Link, int]
+"""Who is to be told: a neighbour and its token, or a client and its subscription."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """What is to be done next: messages to the parent in this order, then answers to those who wait no longer."""
+
+    up: list[Announce | Withdraw] = field(default_factory=list)
+    ready: list[Waiter] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Announced:
+    """A filter that the parent was told of."""
+
+    token: int
+    installed: bool
+    waiting: dict[Waiter, Filter] = field(default_factory=dict)
+
+
+class Announcer:
+    """Keeps the parent told of the fewest filters that cover all that are held here.
+
+    Parameters
+    ----------
+    dag
+        The covering DAG of the filters that are held; this machine inserts into it and removes from it.
+    top
+        Whether there is nobody above (the broker is the root).
+    """
+
+    def __init__(self, dag: CoveringDag, *, top: bool) -> None:
+        self._dag = dag
+        self._top = top
+        self._announced: dict[Filter, _Announced] = {}
+        self._by_token: dict[int, Filter] = {}
+        self._next_token = 1
+
+    def announced(self) -> Iterable[Filter]:
+        """Return what the parent knows of, in the order in which it was told."""
+        return self._announced.keys()
+
+    def hold(self, item: Filter, slot: int) -> Steps:
+        """Take in a filter that was not held before."""
+        steps = Steps()
+        covered = self._dag.insert(item, slot)
+        if self._dag.is_root(item):
+            self._announce(item, steps)
+        for former in covered:
+            self._withdraw(former, steps)
+        return steps
+
+    def release(self, item: Filter) -> Steps:
+        """Let go of a filter that nobody holds any more."""
+        steps = Steps()
+        for exposed in self._dag.remove(item):
+            self._announce(exposed, steps)
+        if item in self._announced:
+            self._withdraw(item, steps)
+        return steps
+
+    def wait(self, waiter: Waiter, item: Filter) -> Steps:
+        """Answer `waiter` once `item`, which is held, is installed up to the root."""
+        steps = Steps()
+        self._wait(waiter, item, steps)
+        return steps
+
+    def forget(self, waiter: Waiter) -> None:
+        """No longer answer this one."""
+        for entry in self._announced.values():
+            entry.waiting.pop(waiter, None)
+
+    def installed(self, token: int) -> Steps:
+        """Note that the parent has an announced filter installed up to the root; a stale token does nothing."""
+        steps = Steps()
+        item = self._by_token.get(token)
+        if item is not None:
+            entry = self._announced[item]
+            entry.installed = True
+            steps.ready.extend(entry.waiting)
+            entry.waiting.clear()
+        return steps
+
+    def _wait(self, waiter: Waiter, item: Filter, steps: Steps) -> None:
+        entry = self._announced[self._dag.root_above(item)]
+        if entry.installed:
+            steps.ready.append(waiter)
+        else:
+            entry.waiting[waiter] = item
+
+    def _announce(self, item: Filter, steps: Steps) -> None:
+        entry = _Announced(self._next_token, installed=self._top)
+        self._next_token += 1
+        self._announced[item] = entry
+        if not self._top:
+            self._by_token[entry.token] = item
+            steps.up.append(Announce(item, entry.token))
+
+    def _withdraw(self, item: Filter, steps: Steps) -> None:
+        entry = self._announced.pop(item)
+        if not self._top:
+            del self._by_token[entry.token]
+            steps.up.append(Withdraw(item))
+        for waiter, wanted in entry.waiting.items():
+            if wanted in self._dag:
+                self._wait(waiter, wanted, steps)
+
+    def check(self) -> None:
+        """Assert that exactly the roots are announced and that nobody waits for what is installed; for tests."""
+        assert set(self._announced) == set(self._dag.roots())
+        for entry in self._announced.values():
+            assert not (entry.installed and entry.waiting)
+            assert all(wanted in self._dag for wanted in entry.waiting.values())
+        assert len(self._by_token) == (0 if self._top else len(self._announced))

@@ -1,0 +1,111 @@
+"""Rows of bits, one bit a clause: the words that the match index is made of.
+
+Rules
+-----
+* A table is ``uint64[rows, words]``. The bit of column ``c`` is bit ``c & 63`` of word ``c >> 6``, and so, on the
+  little-endian machines that this runs on, bit ``c & 7`` of byte ``c >> 3``.
+* Bits beyond the columns in use are zero, so widening a table is copying it.
+* From bits to columns: take the lowest bit of every 32-bit half word that is not zero, then of those that still are
+  not, and so on; each pass is a few branchless vector operations, and a column's place in the result is known from
+  the counts of bits. With 3 bits in 100 set at random that is 5 ns a column, where ``nonzero`` of unpacked bits takes
+  15 to 20, nearly all of it mispredicted branches.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Columns: TypeAlias = npt.NDArray[np.intp]
+
+WORD_BITS: Final = 64
+
+
+def words_for(columns: int) -> int:
+    """Return how many words hold so many columns."""
+    return -(-columns // WORD_BITS)
+
+
+def bit_of(columns: Columns) -> npt.NDArray[np.uint8]:
+    """Return each column's bit within its byte."""
+    return np.left_shift(np.uint8(1), (columns & 7).astype(np.uint8))
+
+
+def widened(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+    """Return a copy whose last axis has `length` entries, the new ones zero."""
+    out = np.zeros((*array.shape[:-1], length), array.dtype)
+    out[..., : array.shape[-1]] = array
+    return out
+
+
+def set_column(table: Words, first: int, end: int, column: int) -> None:
+    """Set one column's bit in the rows ``first:end``."""
+    if first < end:
+        table.view(np.uint8)[first:end, column >> 3] |= 1 << (column & 7)
+
+
+def clear_column(table: Words, column: int) -> None:
+    """Clear one column's bit in every row."""
+    table.view(np.uint8)[:, column >> 3] &= 0xFF ^ (1 << (column & 7))
+
+
+def set_columns(row: Words) -> set[int]:
+    """Return the columns whose bit is set in one row."""
+    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
+
+
+def clear_bits(row: Words, columns: Columns) -> None:
+    """Clear the bits of these columns in one row."""
+    np.bitwise_and.at(row.view(np.uint8), columns >> 3, ~bit_of(columns))
+
+
+class Pairs(NamedTuple):
+    """Pairs of a row and a column."""
+
+    rows: Columns
+    columns: npt.NDArray[np.int32]
+
+
+def clear_pairs(block: Words, pairs: Pairs) -> None:
+    """Clear one bit a pair in ``uint64[rows, words]``."""
+    flat = block.reshape(-1).view(np.uint8)
+    where = pairs.rows * (block.shape[1] * 8) + (pairs.columns >> 3)
+    bits = bit_of(pairs.columns)
+    # Few of them are still set, and finding these is faster than an unbuffered AND of them all.
+    still = (flat.take(where) & bits).nonzero()[0]
+    np.bitwise_and.at(flat, where[still], ~bits[still])
+
+
+def set_positions(block: Words) -> tuple[Columns, Columns]:
+    """Return the bits that are set in ``uint64[rows, words]``.
+
+    Returns
+    -------
+    counts
+        How many there are in each row.
+    columns
+        The column of each, by row, then by column.
+    """
+    rows, words = block.shape
+    halves = block.reshape(-1).view(np.uint32)
+    place = (halves != 0).nonzero()[0]
+    rest = halves.take(place)
+    starts = np.arange(rows + 1) * (2 * words)
+    bounds = np.searchsorted(place, starts)
+    place -= np.repeat(starts[:-1], np.diff(bounds))
+    place <<= 5
+    sizes = np.bitwise_count(rest)
+    target = np.zeros(len(rest) + 1, np.intp)
+    np.cumsum(sizes, out=target[1:])
+    counts = np.diff(target[bounds])
+    out = np.empty(target[-1], np.intp)
+    target = target[:-1]
+    while len(rest):
+        cleared = rest & (rest - np.uint32(1))
+        out[target] = place + np.bitwise_count((rest ^ cleared) - np.uint32(1))
+        more = (cleared != 0).nonzero()[0]
+        rest, place, target = cleared.take(more), place.take(more), target.take(more) + 1
+    return counts, out

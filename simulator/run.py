@@ -1,0 +1,117 @@
+"""Runs a scenario in virtual time and says what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..protocol.errors import InputError, ScenarioError
+from ..protocol.ids import ClientId
+from ..protocol.scenario import Publish, Scenario, Settle, Subscribe, Unsubscribe
+from ..protocol.scenario import Step as ScenarioStep
+from ..routing.topologies import topology_of
+from .network import Traffic
+from .simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a scenario.
+
+    Attributes
+    ----------
+    scenario
+        The scenario with the steps that were run.
+    deliveries
+        For each client that subscribed, (publisher, sequence) of what it was notified of, in order.
+    unconfirmed
+        Subscriptions whose installation was never confirmed: messages were lost.
+    traffic
+        Messages by kind of link.
+    steps, lost
+        Messages that brokers took in, and copies that links lost.
+    virtual_seconds
+        How long it took.
+    """
+
+    scenario: Scenario
+    deliveries: dict[ClientId, list[tuple[ClientId, int]]]
+    unconfirmed: list[tuple[ClientId, int]]
+    traffic: dict[str, Traffic]
+    steps: int
+    lost: int
+    virtual_seconds: float
+
+
+def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
+    """Run a scenario to its end and return what came of it.
+
+    Parameters
+    ----------
+    scenario
+        What to run.
+    options
+        Passed on to :class:`Simulation`: `telemetry`, `trace_events`, `record`.
+
+    Raises
+    ------
+    TopologyError, ScenarioError
+        If the network cannot be built, or a step cannot be done; the message says which one.
+    """
+    simulation, explicit = prepare(scenario, **options)
+    deliveries: dict[ClientId, list[tuple[ClientId, int]]] = {}
+    unconfirmed = []
+    for place, step in enumerate(explicit.steps):
+        try:
+            confirmed = do_step(simulation, step, explicit.publish_interval_seconds)
+        except InputError as error:
+            raise ScenarioError(f"steps[{place}]: {error}") from error
+        if isinstance(step, Subscribe):
+            deliveries[step.client] = []
+            if not confirmed:
+                unconfirmed.append((step.client, step.number))
+    simulation.run()
+    for client in deliveries:
+        deliveries[client] = simulation.notifications(client)
+    return Outcome(
+        scenario=explicit,
+        deliveries=deliveries,
+        unconfirmed=unconfirmed,
+        traffic=simulation.traffic(),
+        steps=simulation.steps,
+        lost=simulation.lost,
+        virtual_seconds=simulation.now,
+    )
+
+
+def prepare(scenario: Scenario, **options: Any) -> tuple[Simulation, Scenario]:
+    """Return the network of a scenario before its first step, and the scenario with explicit steps."""
+    topology = topology_of(scenario.topology)
+    positions = topology.positions()
+    simulation = Simulation(
+        positions,
+        scenario.scheme,
+        links=scenario.links,
+        seed=scenario.seed,
+        delay_of=topology.delay_seconds,
+        **options,
+    )
+    return simulation, scenario.explicit(positions)
+
+
+def do_step(simulation: Simulation, step: ScenarioStep, publish_interval_seconds: float = 0.0) -> bool:
+    """Do one step with an id for a broker; return False only for a subscription that was never confirmed."""
+    if isinstance(step, Subscribe):
+        assert isinstance(step.broker, int)
+        simulation.subscribe(step.client, step.broker, step.selector, step.number)
+        return simulation.run_until_installed(step.client, step.number)
+    if isinstance(step, Unsubscribe):
+        simulation.unsubscribe(step.client, step.number)
+        simulation.advance(simulation.links.client_seconds)
+    elif isinstance(step, Publish):
+        assert isinstance(step.broker, int)
+        simulation.publish(step.client, step.broker, step.events)
+        simulation.advance(publish_interval_seconds)
+    elif isinstance(step, Settle):
+        simulation.run()
+    return True

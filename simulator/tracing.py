@@ -1,0 +1,105 @@
+"""Tells what brokers do, in words: one line for what came in, and one below it for each thing that follows.
+
+Rules
+-----
+* Brokers have their labels, filters stand in square brackets, an event is ``publisher#sequence``.
+* ``->`` is a unicast, ``=>`` a multicast, ``table +`` and ``table -`` a change of the routing table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..actors.broker import Broker
+from ..protocol.batch import EventBatch, Rows
+from ..protocol.configs import Position
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Send
+from ..protocol.ids import GROUP, BrokerId, Link
+from ..protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
+from .network import Step
+
+
+class Tracer:
+    """Collects the story of a simulation that has this object's `record` as its `record`.
+
+    Parameters
+    ----------
+    positions
+        The brokers, for their labels.
+
+    Attributes
+    ----------
+    lines
+        The story so far.
+    """
+
+    def __init__(self, positions: Sequence[Position]) -> None:
+        self.lines: list[str] = []
+        self._labels = {place.broker: place.label for place in positions}
+        self._tables: dict[BrokerId, dict[str, None]] = {}
+
+    def record(self, step: Step) -> None:
+        """Add one step to the story."""
+        broker, received = step.broker, step.received
+        here = broker.position.broker
+        self.lines.append(f"{self.label(here)} <- {self.label(received.source)}: {_message(received.message)}")
+        before = self._tables.get(here, {})
+        after = self._tables[here] = dict.fromkeys(self.table(broker))
+        below = [f"table + {row}" for row in after if row not in before]
+        below += [f"table - {row}" for row in before if row not in after]
+        for effect in step.effects:
+            below += self._effect(effect)
+        self.lines += [f"    {line}" for line in below or ["nothing to do"]]
+
+    def label(self, link: Link) -> str:
+        """Return what people call a broker, a client or the group."""
+        if isinstance(link, str):
+            return link
+        return "group" if link == GROUP else self._labels[link]
+
+    def table(self, broker: Broker) -> Iterator[str]:
+        """Iterate over the rows of a broker's routing table: a filter, and a link over which it is wanted."""
+        for entry in broker.router.table:  # type: ignore[attr-defined]  # every scheme on a tree has one
+            for link, holders in entry.links.items():
+                row = f"[{entry.filter}] {self.label(link)}"
+                if link == GROUP:
+                    row += f" (for {', '.join(self.label(member) for member in holders)})"
+                yield row
+
+    def take(self) -> list[str]:
+        """Return the story so far, and begin a new one."""
+        lines, self.lines = self.lines, []
+        return lines
+
+    def _effect(self, effect: Effect) -> list[str]:
+        if isinstance(effect, Send):
+            return [f"-> {self.label(effect.to)}: {_message(effect.message)}"]
+        if isinstance(effect, Multicast):
+            return [f"=> group: {_message(effect.message)}"]
+        if isinstance(effect, Confirm):
+            return [f"confirm to {effect.client}: subscription {effect.subscription}"]
+        return list(_deliveries(effect))
+
+
+def _deliveries(effect: Deliver) -> Iterator[str]:
+    for place, client in enumerate(effect.clients):
+        rows = effect.rows[effect.starts[place] : effect.starts[place + 1]]
+        yield f"notify {client}: {_events(effect.batch, rows)}"
+
+
+def _events(batch: EventBatch, rows: Rows | range) -> str:
+    return " ".join("#".join(map(str, batch.identity(row))) for row in rows)
+
+
+def _message(message: Any) -> str:
+    if isinstance(message, Events):
+        return f"event {_events(message.batch, range(len(message.batch)))}"
+    if isinstance(message, Register):
+        return f"subscribe {message.subscription} [{message.filter}]"
+    if isinstance(message, Cancel):
+        return f"unsubscribe {message.subscription}"
+    if isinstance(message, Announce | Withdraw):
+        return f"{type(message).__name__.lower()} [{message.filter}]"
+    assert isinstance(message, Installed | Detach)
+    return type(message).__name__.lower()

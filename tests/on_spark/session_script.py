@@ -1,0 +1,46 @@
+"""Run by test_session.py in a process of its own: every way to be refused, then two sessions, one after the other."""
+
+import json
+import os
+import sys
+from typing import Any
+
+
+def main() -> None:
+    import rayvous.pipelines.session as session
+    from rayvous.protocol.errors import SparkUnavailable
+
+    found: dict[str, Any] = {"early_imports": sorted({"pyspark", "raydp", "matplotlib", "ray"} & set(sys.modules))}
+
+    def refusal(**kwargs: Any) -> str:
+        try:
+            with session.spark_session(**kwargs):
+                return "not refused"
+        except SparkUnavailable as error:
+            return str(error)
+
+    found["no_ray"] = refusal()
+    import ray
+
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    path = os.environ["PATH"]
+    os.environ["PATH"] = os.environ["PATH_WITHOUT_JAVA"]
+    ray.init(num_cpus=2, **quiet)
+    found["too_few_cpus"] = refusal(executors=2)
+    found["no_java"] = refusal()
+    ray.shutdown()
+
+    os.environ["PATH"] = path
+    session.prepare_java()
+    ray.init(num_cpus=2, **quiet)
+    sums = []
+    for _ in range(2):
+        with session.spark_session("rayvous-script") as spark:
+            sums.append(spark.range(5).agg({"id": "sum"}).toPandas().iloc[0, 0].item())
+            found["second_at_once"] = refusal()
+    ray.shutdown()
+    print(json.dumps({**found, "sums": sums}))  # noqa: T201 - the one line that may stand on standard output
+
+
+if __name__ == "__main__":
+    main()

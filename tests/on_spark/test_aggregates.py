@@ -1,0 +1,213 @@
+"""Each figure on a few literal rows, with the answer worked out by hand.
+
+The network: cluster 0 holds brokers 1 (root) and 2; cluster 1 holds 5 (its designated broker) and 6. One publisher on 2
+publishes 10 events in two batches; both go by multicast to 1, who sends 6 of them down to 5, who multicasts 6.
+"""
+
+import pytest
+
+from rayvous.pipelines.aggregates import (
+    aed,
+    broker_load,
+    latency_percentiles,
+    latency_quantiles,
+    link_load,
+    load_balance,
+    loss_and_duplicates,
+    tct,
+    throughput,
+)
+
+TRANSFERS = [
+    # time, broker, cluster, link_kind, peer, messages, events, nbytes
+    (100.0, 2, 0, "publish", -1, 1, 7, 700),
+    (101.0, 2, 0, "publish", -1, 1, 3, 300),
+    (101.0, 2, 0, "multicast", -1, 1, 7, 700),
+    (101.5, 2, 0, "multicast", -1, 1, 3, 300),
+    (102.0, 1, 0, "down", 5, 2, 6, 600),
+    (99.0, 5, 1, "up", 1, 1, 0, 50),  # a subscription: control
+    (98.0, 5, 1, "multicast", -1, 1, 0, 40),  # a table entry: control
+    (103.0, 5, 1, "multicast", -1, 1, 6, 600),
+    (104.0, 6, 1, "deliver", -1, 1, 4, 400),
+]
+DELIVERIES = [(104.0, 6, 4, 12.0), (110.0, 1, 1, 10.0)]
+NOTIFIED = [
+    (104.0, 6, "a", "p", 1, 100.0),
+    (104.0, 6, "a", "p", 2, 101.0),
+    (104.0, 6, "b", "p", 1, 100.0),
+    (105.0, 6, "b", "p", 1, 100.0),  # again
+    (106.0, 6, "b", "p", 1, 100.0),  # and again
+    (110.0, 1, "c", "q", 9, 100.0),  # q never published 9
+]
+PUBLISHED = [(100.0, 2, "p", 1), (101.0, 2, "p", 2)]
+
+
+def test_tct_counts_events_over_links_and_control_messages_apart(frame, rows):
+    found = {row.pop("link_kind"): row for row in rows(tct(frame("transfers", TRANSFERS)))}
+    assert list(found) == ["publish", "up", "down", "multicast", "deliver", "tree", "all"]
+    assert {kind: row["tct"] for kind, row in found.items()} == {
+        "publish": 10, "up": 0, "down": 6, "multicast": 16, "deliver": 4, "tree": 22, "all": 36
+    }  # fmt: skip
+    assert found["down"] == {"tct": 6, "batches": 2, "control_messages": 0, "nbytes": 600}
+    assert found["tree"] == {"tct": 22, "batches": 5, "control_messages": 2, "nbytes": 2290}
+
+
+def test_tct_of_nothing_is_zero(frame, rows):
+    assert [row["tct"] for row in rows(tct(frame("transfers", [])))] == [0] * 7
+
+
+def test_aed_from_the_trace_is_elapsed_time_over_notifications(frame, rows):
+    (found,) = rows(aed(frame("notified", NOTIFIED)))
+    assert found["notifications"] == 6
+    assert found["elapsed_seconds"] == pytest.approx(10.0)  # from 100 to 110
+    assert found["aed_seconds"] == pytest.approx(10 / 6)
+    assert found["mean_delay_seconds"] == pytest.approx((4 + 3 + 4 + 5 + 6 + 10) / 6)
+
+
+def test_aed_from_deliveries_starts_at_the_earliest_mean_publication(frame, rows):
+    (found,) = rows(aed(frame("deliveries", [*DELIVERIES, (200.0, 1, 0, 0.0)])))
+    # 104 - 12/4 = 101 and 110 - 10/1 = 100: from 100 to 110; a delivery of nothing does not lengthen it
+    assert found == {
+        "notifications": 5, "elapsed_seconds": 10.0, "aed_seconds": 2.0, "mean_delay_seconds": pytest.approx(22 / 5)
+    }  # fmt: skip
+
+
+def test_aed_from_a_given_start(frame, rows):
+    (found,) = rows(aed(frame("deliveries", DELIVERIES), started_at=90.0))
+    assert found["aed_seconds"] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("table", ["notified", "deliveries"])
+def test_aed_of_nothing_is_null(frame, rows, table):
+    (found,) = rows(aed(frame(table, [])))
+    assert found == {
+        "notifications": 0, "elapsed_seconds": None, "aed_seconds": None, "mean_delay_seconds": None
+    }  # fmt: skip
+
+
+def test_latency_percentiles_are_exact(frame, rows):
+    hundred_and_one = [(float(i), 0, "s", "p", i, 0.0) for i in range(101)]  # latencies 0..100 s
+    (found,) = rows(latency_percentiles(frame("notified", hundred_and_one)))
+    assert found == {
+        "notifications": 101, "p50_seconds": 50.0, "p90_seconds": 90.0, "p99_seconds": 99.0, "max_seconds": 100.0
+    }  # fmt: skip
+
+
+def test_latency_percentiles_lie_between_the_nearest_two(frame, rows):
+    (found,) = rows(latency_percentiles(frame("notified", [(1.0, 0, "s", "p", 1, 0.0), (3.0, 0, "s", "p", 2, 0.0)])))
+    assert found["p50_seconds"] == pytest.approx(2.0)
+    assert found["p90_seconds"] == pytest.approx(2.8)
+
+
+def test_latency_percentiles_of_nothing_are_null(frame, rows):
+    (found,) = rows(latency_percentiles(frame("notified", [])))
+    assert found["notifications"] == 0
+    assert found["p50_seconds"] is None
+    assert rows(latency_quantiles(frame("notified", []), [0.0, 1.0])) == []
+
+
+def test_latency_quantiles_are_points_of_the_distribution(frame, rows):
+    found = rows(latency_quantiles(frame("notified", NOTIFIED), [0.0, 0.5, 1.0]))
+    # latencies 3 4 4 5 6 10
+    assert [(row["probability"], row["latency_seconds"]) for row in found] == [(0.0, 3.0), (0.5, 4.5), (1.0, 10.0)]
+
+
+def test_throughput_runs_from_first_publication_to_last_delivery(frame, rows):
+    (found,) = rows(throughput(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES)))
+    assert found == {
+        "events": 10, "notifications": 5, "elapsed_seconds": 10.0,
+        "events_per_second": 1.0, "notifications_per_second": 0.5,
+    }  # fmt: skip
+
+
+def test_throughput_without_deliveries_and_of_nothing(frame, rows):
+    (found,) = rows(throughput(frame("transfers", TRANSFERS), frame("deliveries", [])))
+    assert (found["elapsed_seconds"], found["events_per_second"]) == (1.0, 10.0)
+    (found,) = rows(throughput(frame("transfers", []), frame("deliveries", [])))
+    assert found == {
+        "events": 0, "notifications": 0, "elapsed_seconds": None,
+        "events_per_second": None, "notifications_per_second": None,
+    }  # fmt: skip
+
+
+def test_broker_load_of_the_brokers_that_were_seen(frame, rows):
+    found = {row["broker"]: row for row in rows(broker_load(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES)))}
+    assert list(found) == [1, 2, 5, 6]
+    # 1 hears 10 by multicast, sends 6 down, notifies 1
+    assert found[1] == {
+        "broker": 1, "cluster": 0, "events_in": 10, "events_out": 6, "notifications": 1,
+        "control_messages": 0, "nbytes": 600, "load": 17,
+    }  # fmt: skip
+    # 2 takes 10 from its publisher, multicasts 10, and does not hear itself
+    assert (found[2]["events_in"], found[2]["events_out"], found[2]["load"]) == (10, 10, 20)
+    assert (found[5]["events_in"], found[5]["events_out"], found[5]["control_messages"]) == (6, 6, 2)
+    assert (found[6]["events_in"], found[6]["events_out"], found[6]["notifications"]) == (6, 0, 4)
+
+
+def test_broker_load_with_all_brokers_named_has_the_idle_ones(spark, frame, rows):
+    brokers = spark.createDataFrame([(1, 0), (2, 0), (3, 0), (5, 1), (6, 1), (9, 2)], "broker int, cluster int")
+    found = {
+        row["broker"]: row["load"]
+        for row in rows(broker_load(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES), brokers))
+    }
+    assert found == {1: 17, 2: 20, 3: 10, 5: 12, 6: 10, 9: 0}  # 3 only listens, 9 does nothing
+
+
+def test_broker_load_leaves_an_unknown_cluster_unknown(frame, rows):
+    (found,) = rows(broker_load(frame("transfers", []), frame("deliveries", [(1.0, 7, 2, 0.1)])))
+    assert (found["broker"], found["cluster"], found["load"]) == (7, None, 2)
+
+
+def test_load_balance(spark, rows):
+    (found,) = rows(load_balance(spark.createDataFrame([(4,), (1,), (3,), (0,)], "load bigint")))
+    # sorted 0 1 3 4: gini = (-3*0 - 1*1 + 1*3 + 3*4) / (4 * 8); variance = (4 + 1 + 1 + 4) / 4
+    assert found == {
+        "brokers": 4, "mean_load": 2.0, "max_load": 4, "max_over_mean": 2.0,
+        "gini": pytest.approx(14 / 32), "coefficient_of_variation": pytest.approx(2.5**0.5 / 2),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("loads", "gini"), [([5, 5, 5], 0.0), ([0, 0, 9], 2 / 3)])
+def test_gini_is_nothing_when_even_and_one_minus_one_over_n_when_one_does_all(spark, rows, loads, gini):
+    (found,) = rows(load_balance(spark.createDataFrame([(x,) for x in loads], "load bigint")))
+    assert found["gini"] == pytest.approx(gini)
+
+
+def test_load_balance_of_no_load_is_null(spark, rows):
+    (found,) = rows(load_balance(spark.createDataFrame([(0,), (0,)], "load bigint")))
+    assert (found["brokers"], found["gini"], found["max_over_mean"]) == (2, None, None)
+
+
+def test_link_load_adds_both_directions(frame, rows):
+    back = (105.0, 5, 1, "up", 1, 1, 2, 200)
+    tree, *groups = rows(link_load(frame("transfers", [*TRANSFERS, back])))
+    assert tree == {
+        "kind": "tree", "low": 1, "high": 5, "cluster": None, "events_low_to_high": 6, "events_high_to_low": 2,
+        "events": 8, "messages": 4, "nbytes": 850,
+    }  # fmt: skip
+    assert [(row["kind"], row["cluster"], row["events"], row["messages"]) for row in groups] == [
+        ("group", 0, 10, 2),
+        ("group", 1, 6, 2),
+    ]
+
+
+def test_loss_and_duplicates(spark, frame, rows):
+    expected = spark.createDataFrame(
+        [("a", "p", 1), ("a", "p", 2), ("a", "p", 2), ("b", "p", 1), ("d", "p", 1)],
+        "subscriber string, publisher string, sequence bigint",
+    )
+    (found,) = rows(loss_and_duplicates(frame("notified", NOTIFIED), frame("published", PUBLISHED), expected))
+    assert found == {
+        "notifications": 6, "pairs": 4, "duplicated_pairs": 1, "duplicates": 2,
+        "never_published": 1, "unexpected": 1, "missing": 1,
+    }  # fmt: skip
+
+
+def test_what_was_not_given_is_not_judged(frame, rows):
+    (found,) = rows(loss_and_duplicates(frame("notified", NOTIFIED)))
+    assert (found["duplicates"], found["never_published"], found["missing"]) == (2, None, None)
+
+
+def test_loss_of_everything(frame, rows):
+    (found,) = rows(loss_and_duplicates(frame("notified", []), frame("published", PUBLISHED), frame("notified", NOTIFIED)))
+    assert (found["notifications"], found["duplicates"], found["missing"]) == (0, 0, 4)

@@ -1,0 +1,61 @@
+"""Starting Spark: what is refused and how it says so, and that standard output stays the caller's."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("session_script.py")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    # A path with the few commands that Ray needs, and no Java.
+    folder = tmp_path_factory.mktemp("bin")
+    for command in ("bash", "sh", "env", "uname", "ps"):
+        for place in ("/bin", "/usr/bin"):
+            if Path(place, command).exists() and not (folder / command).exists():
+                (folder / command).symlink_to(Path(place, command))
+    bare = os.pathsep.join([str(folder), str(Path(sys.executable).parent)])
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)],
+        env={**os.environ, "PATH_WITHOUT_JAVA": bare},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1, f"more than the one line on standard output:\n{done.stdout}"
+    assert "gcs_client" not in done.stderr
+    assert "Setting default log level" not in done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_importing_the_session_module_imports_nothing_heavy(found):
+    assert found["early_imports"] == []
+
+
+def test_ray_must_be_running(found):
+    assert found["no_ray"].startswith("Ray is not running: call prepare_java(), then ray.init()")
+
+
+def test_ray_must_have_a_cpu_more_than_the_executors(found):
+    assert "Spark needs 2 CPU(s) for its executors and 1 for Ray tasks, but this Ray has 2" in found["too_few_cpus"]
+
+
+def test_the_workers_must_find_java(found):
+    assert "Ray's workers find no Java" in found["no_java"]
+    assert "prepare_java() before" in found["no_java"]
+
+
+def test_one_session_at_a_time(found):
+    assert "already open" in found["second_at_once"]
+
+
+def test_a_second_session_in_the_same_process_works(found):
+    assert found["sums"] == [10, 10]

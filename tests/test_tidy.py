@@ -1,0 +1,151 @@
+"""Style that a reader should not have to check: layers, banned calls, sizes. Each failure says what to do instead."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A folder may import those to its right, and its own files. Siblings meet in `protocol`.
+MAY_IMPORT = {
+    "protocol": set(),
+    "routing": {"protocol"},
+    "admission": {"protocol", "routing"},
+    "faults": {"protocol", "routing"},
+    "actors": {"protocol", "routing", "admission", "faults"},
+    "simulator": {"protocol", "routing", "admission", "faults", "actors.broker"},
+    "pipelines": {"protocol", "routing", "admission", "faults", "actors", "simulator"},
+    "experiments": {"protocol", "routing", "admission", "faults", "actors", "simulator", "pipelines"},
+    "benchmarks": {"protocol", "routing", "admission", "faults", "actors", "simulator", "pipelines"},
+    "cli": {
+        "protocol", "routing", "admission", "faults", "actors", "simulator", "pipelines", "experiments", "benchmarks",
+    },
+}  # fmt: skip
+
+LANGUAGE_FILES = {
+    "values", "filters", "selectors", "covering", "predicates", "language", "domains", "normal", "patterns", "builders",
+}  # fmt: skip
+"""What admission and faults may use of routing: the language of filters, not the schemes."""
+
+PURE = ("protocol", "routing", "admission", "faults", "actors/broker.py")
+"""Value machines: no I/O, no clock, no chance, no logging."""
+
+BANNED_IN_PURE = {
+    "time": "take the time as an argument",
+    "random": "take a random.Random as an argument",
+    "logging": "return an effect or raise a named error",
+    "asyncio": "machines are synchronous; wait in a host",
+    "threading": "machines are not entered twice",
+    "socket": "hosts talk to the network",
+    "subprocess": "hosts start processes",
+    "ray": "Ray stands in actors/ and pipelines/",
+    "pyspark": "Spark stands in pipelines/",
+    "raydp": "Spark stands in pipelines/",
+    "pandas": "tables are read at the edge: actors/columns.py",
+}
+MAY_USE_RANDOM = {"routing/topologies.py", "routing/transit_stub.py", "protocol/scenario.py", "protocol/workload.py"}
+"""They make a `random.Random` from a seed that they are given."""
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 60
+
+
+def package_files() -> list[Path]:
+    return sorted(path for folder in MAY_IMPORT for path in (ROOT / folder).rglob("*.py"))
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, int, str]]:
+    """Yield (statement, level, module) of every import but those for the type checker only."""
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, 0, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            yield node, node.level, node.module or ""
+
+
+@pytest.mark.parametrize("path", package_files(), ids=name_of)
+def test_imports_point_down(path: Path) -> None:
+    folder = path.relative_to(ROOT).parts[0]
+    for node, level, module in imports(tree_of(path)):
+        assert not module.startswith("rayvous"), f"{path}:{node.lineno}: inside the package import relatively"
+        if level < 2:
+            continue
+        target = module.split(".")[0]
+        allowed = MAY_IMPORT[folder]
+        assert target in allowed or module in allowed, (
+            f"{path}:{node.lineno}: {folder} may not import {module}; it may import {sorted(allowed)}"
+        )
+        if folder in ("admission", "faults") and target == "routing":
+            assert module.split(".")[1] in LANGUAGE_FILES, f"{path}:{node.lineno}: only the language files of routing"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in package_files() if name_of(path).startswith(PURE)], ids=name_of
+)
+def test_value_machines_are_pure(path: Path) -> None:
+    for node, level, module in imports(tree_of(path)):
+        top = module.split(".")[0]
+        if level == 0 and top in BANNED_IN_PURE and not (top == "random" and name_of(path) in MAY_USE_RANDOM):
+            raise AssertionError(f"{path}:{node.lineno}: imports {top}: {BANNED_IN_PURE[top]}")
+
+
+@pytest.mark.parametrize("path", package_files(), ids=name_of)
+def test_heavy_imports_stand_where_they_belong(path: Path) -> None:
+    for node, level, module in imports(tree_of(path)):
+        top = module.split(".")[0]
+        if level:
+            continue
+        if top in ("pyspark", "raydp"):
+            assert name_of(path).startswith("pipelines/"), f"{path}:{node.lineno}: {top} belongs in pipelines/"
+        if top == "ray":
+            assert name_of(path).startswith(("pipelines/", "actors/", "benchmarks/dataplane.py")), (
+                f"{path}:{node.lineno}: ray belongs in actors/ and pipelines/"
+            )
+
+
+@pytest.mark.parametrize("path", package_files(), ids=name_of)
+def test_files_and_functions_are_short(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= FILE_LINES_MAX, f"{path}: {lines} lines: split it along its nouns"
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = [statement for statement in node.body if not is_text(statement)]
+            length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+            assert length <= FUNCTION_LINES_MAX, f"{path}:{node.lineno}: {node.name} has {length} lines"
+
+
+def is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+@pytest.mark.parametrize("path", package_files(), ids=name_of)
+def test_every_file_begins_with_its_law(path: Path) -> None:
+    text = ast.get_docstring(tree_of(path))
+    assert text, f"{path}: begin with a docstring that says what it is for"
+    assert "TODO" not in text, f"{path}: finish it"
+
+
+def test_importing_the_package_starts_nothing_heavy() -> None:
+    for path in (ROOT / "__init__.py", ROOT / "actors" / "__init__.py"):
+        heavy = {"ray", "pyspark", "raydp", "pandas", "matplotlib"}
+        found = {module.split(".")[0] for _, level, module in imports(tree_of(path)) if level == 0}
+        assert not found & heavy, f"{path}: imports {found & heavy}"
