@@ -1,4 +1,6 @@
-"""A broker: its machines put together. Pure; a host (the simulator, the Ray actor) gives it events and does its effects.
+"""A broker: its machines put together.
+
+Pure: a host (the simulator, the Ray actor) gives it events and carries out its effects.
 
 Rule: ``handle`` is total and synchronous. It reads no clock, does no I/O, and its result depends only on the events so
 far; so the same events give the same effects, on every host.

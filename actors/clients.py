@@ -76,7 +76,9 @@ class _Client:
 
     kind = ""
 
-    def __init__(self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess) -> None:
+    def __init__(
+        self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess
+    ) -> None:
         self.name = name
         self.broker = broker
         self._directory = directory
@@ -100,7 +102,9 @@ class Publisher(_Client):
 
     kind = "publisher"
 
-    def __init__(self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess) -> None:
+    def __init__(
+        self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess
+    ) -> None:
         super().__init__(name, broker, directory, process)
         self.published = 0
         self._turn = threading.Lock()
@@ -179,7 +183,9 @@ class Subscriber(_Client):
 
     kind = "subscriber"
 
-    def __init__(self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess) -> None:
+    def __init__(
+        self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess
+    ) -> None:
         super().__init__(name, broker, directory, process)
         self.subscriptions: dict[int, Filter] = {}
         self.received = 0
@@ -234,7 +240,9 @@ class Subscriber(_Client):
                 ray.get(call)
                 self.subscriptions.update(numbered)
                 return numbers
-            ray.get(self._host.unsubscribe.remote(self.broker, self.name, numbers), timeout=limits.call_seconds)
+            ray.get(
+                self._host.unsubscribe.remote(self.broker, self.name, numbers), timeout=limits.call_seconds
+            )
         raise SubscriptionTimeout(f"{what}: not installed up to the root within {seconds} s, cancelled")
 
     async def subscribe_async(self, filter: Any, *, timeout_seconds: float | None = None) -> int:
@@ -251,7 +259,8 @@ class Subscriber(_Client):
         """
         self._open()
         if number not in self.subscriptions:
-            raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {list(self.subscriptions)}")
+            known = list(self.subscriptions)
+            raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {known}")
         with broker_errors(f"subscriber {self.name!r} at broker {self.broker}"):
             call = self._host.unsubscribe.remote(self.broker, self.name, [number])
             ray.get(call, timeout=self._directory.limits.call_seconds)
@@ -290,7 +299,9 @@ class Subscriber(_Client):
             self.received += 1
             publisher, sequence = batch.identity(row)
             event = {name: _for_people(value) for name, value in events[row].items()}
-            yield Notification(event, publisher, sequence, float(batch.published_at[row]), arrival.received_at)
+            yield Notification(
+                event, publisher, sequence, float(batch.published_at[row]), arrival.received_at
+            )
 
     def close(self) -> None:
         """Leave the network: subscriptions are cancelled, readers end, the name is free again."""

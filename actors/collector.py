@@ -13,19 +13,7 @@ import pyarrow as pa
 import ray
 
 from ..protocol.telemetry import SCHEMAS, Table
-
-_ARROW = {"float64": pa.float64(), "int64": pa.int64(), "int32": pa.int32(), "str": pa.string()}
-
-
-def arrow_schema(table: str) -> pa.Schema:
-    """Return the Arrow schema of one telemetry table."""
-    return pa.schema([(name, _ARROW[dtype.__name__]) for name, dtype in SCHEMAS[table].items()])
-
-
-def to_arrow(table: str, chunk: Table) -> pa.Table:
-    """Return one chunk of a telemetry table as an Arrow table."""
-    schema = arrow_schema(table)
-    return pa.table({name: pa.array(chunk[name], schema.field(name).type) for name in schema.names}, schema)
+from .arrow import to_arrow
 
 
 class Collector:

@@ -111,9 +111,7 @@ def _column(name: str, chunked: pa.ChunkedArray) -> Column | None:
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _numpy(array: pa.Array, fill: Any, dtype: Any) -> Any:

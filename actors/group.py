@@ -44,7 +44,7 @@ class MulticastGroup:
         self._fellows = tuple(fellows)
 
     async def fly(self, load: list[BrokerMessage]) -> None:
-        """Take a load to every member and return when all have it; one that is gone does not keep it from the others."""
+        """Take a load to every member; one that is gone does not keep it from the others."""
         size = sum(message.batch.nbytes for message in load if isinstance(message, Events))
         remote = sum(not fellow.local for fellow in self._fellows)
         shared: Any = ray.put(load) if size > INLINE_BYTES_MAX and remote > 1 else load

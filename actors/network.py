@@ -25,7 +25,7 @@ from ..protocol.configs import Limits, Position
 from ..protocol.errors import BrokerUnavailable, InputError, NetworkExists, NetworkNotFound
 from ..protocol.ids import BrokerId, ClientId
 from ..routing.schemes import scheme as routing_scheme
-from ..routing.topologies import ClusterTree
+from ..routing.topologies import Topology
 from .clients import Publisher, Subscriber
 from .collector import Collector
 from .errors import broker_errors
@@ -47,7 +47,9 @@ class Network:
     Made by :meth:`launch` or :meth:`attach`; closed by :meth:`close` or at the end of a ``with`` block.
     """
 
-    def __init__(self, directory: Directory, rendezvous: Any, *, owner: bool, started_ray: bool = False) -> None:
+    def __init__(
+        self, directory: Directory, rendezvous: Any, *, owner: bool, started_ray: bool = False
+    ) -> None:
         self._directory = directory
         self._rendezvous = rendezvous
         self._owner = owner
@@ -61,7 +63,7 @@ class Network:
     @classmethod
     def launch(
         cls,
-        topology: ClusterTree,
+        topology: Topology,
         *,
         name: str | None = None,
         scheme: str = "hybrid",
@@ -110,8 +112,9 @@ class Network:
         try:
             collector = _actor(Collector, f"{name}:collector", detached).remote()
             actors.append(collector)
+            arguments = (scheme, limits, trace_events, collector)
             hosts, made = _launch_hosts(
-                positions, brokers_per_actor, (scheme, limits, trace_events, collector), name, detached, actors, progress
+                positions, brokers_per_actor, arguments, name, detached, actors, progress
             )
             directory = Directory(name, scheme, limits, tuple(positions), hosts, collector)
             _connect(directory, made)
@@ -217,7 +220,8 @@ class Network:
         with broker_errors(f"attaching to {self.name!r}"):
             places = ray.get(self._rendezvous.place.remote(kind.kind, names, broker), timeout=60)
         clients = [
-            kind(name, place, self._directory, self._process) for name, place in zip(names, places, strict=True)
+            kind(name, place, self._directory, self._process)
+            for name, place in zip(names, places, strict=True)
         ]
         self._clients += clients
         return clients
@@ -317,8 +321,9 @@ class Network:
         self._ask("check", timeout_seconds=60)
 
     def __repr__(self) -> str:
-        clusters = len({position.cluster for position in self.positions})
-        return f"Network({self.name!r}, brokers={len(self.positions)}, clusters={clusters}, scheme={self._directory.scheme!r})"
+        brokers, clusters = len(self.positions), len({position.cluster for position in self.positions})
+        scheme = self._directory.scheme
+        return f"Network({self.name!r}, brokers={brokers}, clusters={clusters}, scheme={scheme!r})"
 
     def _repr_html_(self) -> str:
         graph = self.describe()
@@ -368,7 +373,9 @@ def _claim(name: str, detached: bool) -> Any:
     try:
         return _actor(Rendezvous, _rendezvous_name(name), detached).remote()
     except ValueError:
-        raise NetworkExists(f"there is already a network {name!r}: attach to it, or take another name") from None
+        raise NetworkExists(
+            f"there is already a network {name!r}: attach to it, or take another name"
+        ) from None
 
 
 def _launch_hosts(

@@ -82,10 +82,10 @@ class ClientProcess:
             now = time.time()
             for parcel in parcels:
                 for i, client in enumerate(parcel.clients):
-                    inbox = self._inboxes.get(client)
-                    if inbox is not None:
+                    target = self._inboxes.get(client)
+                    if target is not None:
                         rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
-                        await inbox.put(parcel.batch, rows, now)
+                        await target.put(parcel.batch, rows, now)
                 acknowledged = parcel.number
 
     def close(self) -> None:

@@ -74,13 +74,18 @@ class Rendezvous:
             If there is no such broker.
         """
         if broker is not None and broker not in self._load:
-            raise InputError(f"no broker {broker}: there are {len(self._load)}, from {min(self._load)} to {max(self._load)}")
+            known = f"{len(self._load)}, from {min(self._load)} to {max(self._load)}"
+            raise InputError(f"no broker {broker}: there are {known}")
         for name in names:
             if (kind, name) in self._clients:
-                raise ClientError(f"there is already a {kind} {name!r} in this network: close it, or take another name")
+                raise ClientError(
+                    f"there is already a {kind} {name!r} in this network: close it, or take another name"
+                )
         places = []
         for name in names:
-            chosen = min(self._load, key=lambda other: (self._load[other], other)) if broker is None else broker
+            chosen = (
+                min(self._load, key=lambda other: (self._load[other], other)) if broker is None else broker
+            )
             self._load[chosen] += 1
             self._clients[kind, name] = chosen
             places.append(chosen)

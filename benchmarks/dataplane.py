@@ -18,7 +18,7 @@ import numpy as np
 import ray
 
 from ..actors.network import Network, ensure_ray
-from ..protocol.batch import EventBatch, batch_from_columns, Column
+from ..protocol.batch import Column, EventBatch, batch_from_columns
 from ..protocol.values import Kind
 from ..routing.topologies import ClusterTree
 

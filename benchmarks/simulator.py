@@ -77,16 +77,17 @@ def _measure(
     publishing = [step for step in explicit.steps if isinstance(step, Publish)]
     before = simulation.steps
     gc.collect()
-    subscribed = time.perf_counter()
+    subscribed, busy = time.perf_counter(), time.process_time()
     for step in publishing:
         assert isinstance(step.broker, int)
         simulation.publish(step.client, step.broker, step.events)
         simulation.advance(explicit.publish_interval_seconds)
     simulation.run()
-    seconds = time.perf_counter() - subscribed
+    seconds, cpu_seconds = time.perf_counter() - subscribed, time.process_time() - busy
     steps = simulation.steps - before
     return {
         "steps_per_second": round(steps / seconds),
+        "steps_per_cpu_second": round(steps / cpu_seconds),  # what a machine without other work would do
         "steps": steps,
         "seconds": round(seconds, 3),
         "brokers": clusters * brokers_per_cluster,

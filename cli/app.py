@@ -24,26 +24,40 @@ app = typer.Typer(
     help="Content-based publish/subscribe whose brokers are Ray actors.",
     epilog="Start with: rayvous demo",
 )
-bench = typer.Typer(no_args_is_help=True, help="Measure our speed beside its limits and peers; prints JSON, never fails for being slow.")
+bench = typer.Typer(
+    no_args_is_help=True,
+    help="Measure our speed beside its limits and peers; prints JSON, never fails for being slow.",
+)
 app.add_typer(bench, name="bench")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
+]
 
 
 @app.command()
 def demo(
-    events: Annotated[Path | None, typer.Option(help="Events from a .csv, .jsonl or .parquet file, instead of the flights of 2013.")] = None,
-    subscriptions: Annotated[Path | None, typer.Option(help="Selectors from a file, one a line, each for a subscriber of its own.")] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(help="Events from a .csv, .jsonl or .parquet file, instead of the flights of 2013."),
+    ] = None,
+    subscriptions: Annotated[
+        Path | None, typer.Option(help="Selectors from a file, one a line, each for a subscriber of its own.")
+    ] = None,
     clusters: Annotated[int, typer.Option(help="Clusters in the tree.")] = 4,
     brokers_per_cluster: Annotated[int, typer.Option(help="Brokers in a cluster, each a Ray actor.")] = 3,
     degree: Annotated[int, typer.Option(help="Child clusters that a cluster may have.")] = 8,
-    subscribers: Annotated[int, typer.Option(help="Subscribers, when no file of subscriptions is given.")] = 200,
+    subscribers: Annotated[
+        int, typer.Option(help="Subscribers, when no file of subscriptions is given.")
+    ] = 200,
     publishers: Annotated[int, typer.Option(help="Publishers that share the events.")] = 4,
     limit: Annotated[int, typer.Option(help="Events at most.")] = 20_000,
     brokers_per_actor: Annotated[int, typer.Option(help="Brokers that share one actor.")] = 1,
     scheme: Annotated[str, typer.Option(help="Routing scheme: hybrid or hierarchical.")] = "hybrid",
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path("out/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path(
+        "out/demo"
+    ),
     spark: Annotated[bool, typer.Option(help="Hand the telemetry to Spark and write the report.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +66,8 @@ def demo(
     Launches the network, installs every subscription, publishes, compares each delivery with a brute-force
     evaluation, and has Spark compute the costs and latencies. Exit status 0 only when the verdict is "holds".
 
-    Examples:
+    Examples
+    --------
       rayvous demo
       rayvous demo --limit 100000 --clusters 8 --brokers-per-cluster 2 --brokers-per-actor 4
       rayvous demo --events trades.csv --subscriptions alerts.txt --json
@@ -70,14 +85,17 @@ def demo(
 @app.command()
 def run(
     scenario: Annotated[Path, typer.Argument(help="A scenario: topology, workload and seed as a JSON file.")],
-    on: Annotated[str, typer.Option(help="Where: sim (virtual time, one process) or ray (real actors).")] = "sim",
+    on: Annotated[
+        str, typer.Option(help="Where: sim (virtual time, one process) or ray (real actors).")
+    ] = "sim",
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario file, on the simulator or on Ray, and judge what was delivered.
 
     The same file gives the same deliveries on both.
 
-    Examples:
+    Examples
+    --------
       rayvous run examples/scenarios/small.json
       rayvous run examples/scenarios/small.json --on ray --json
     """
@@ -89,13 +107,18 @@ def run(
 
 @app.command()
 def selector(
-    text: Annotated[str, typer.Argument(help="A selector, for example: \"origin = 'JFK' AND dep_delay > 60\"")],
-    covers: Annotated[str | None, typer.Option(help="A second selector: is all that it matches matched by the first?")] = None,
+    text: Annotated[
+        str, typer.Argument(help="A selector, for example: \"origin = 'JFK' AND dep_delay > 60\"")
+    ],
+    covers: Annotated[
+        str | None, typer.Option(help="A second selector: is all that it matches matched by the first?")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a selector and show its normal form; with --covers, compare two.
 
-    Examples:
+    Examples
+    --------
       rayvous selector "price BETWEEN 2 AND 5 OR NOT (sym LIKE 'A%')"
       rayvous selector "price > 2" --covers "price > 3 AND sym = 'X'"
     """
@@ -110,11 +133,13 @@ def selector(
 
 @bench.command("matching")
 def bench_matching(
-    filters: Annotated[list[int] | None, typer.Option(help="How many filters; may be given more than once.")] = None,
+    filters: Annotated[
+        list[int] | None, typer.Option(help="How many filters; may be given more than once.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the filters and events.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """The match index beside a vectorised brute force: microseconds per event, build, insert, remove.
+    """Measure the match index beside a vectorised brute force: microseconds per event, build, insert, remove.
 
     10 integer attributes, 5 interval constraints a filter, each half of the domain wide.
     """
@@ -145,7 +170,7 @@ def bench_simulator(
     seed: Annotated[int, typer.Option(help="Of the workload.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """The simulator: broker steps per second in one process."""
+    """Measure the simulator: broker steps per second in one process."""
     from ..benchmarks import simulator
 
     _show_bench(simulator.run(seed=seed), as_json)
@@ -164,6 +189,8 @@ def _show_bench(result: dict[str, object], as_json: bool) -> None:
 
 def main() -> None:
     """Run the command line and exit."""
+    if "--help" not in sys.argv and len(sys.argv) > 1:
+        console.keep_stdout_for_results()
     try:
         status = app(standalone_mode=False)
     except InputError as error:

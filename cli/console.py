@@ -7,6 +7,7 @@ on standard error and exit status 2.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,10 +22,21 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
+def keep_stdout_for_results() -> None:
+    """Send whatever libraries and their processes print on standard output to standard error from now on.
+
+    Ray prints its warnings there, and Java what it likes; only what is printed through this module stays.
+    """
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = sys.stderr
+    out.file = results
+
+
 def print_json(result: Mapping[str, Any]) -> None:
     """Print one JSON object, and nothing else, on standard output."""
-    sys.stdout.write(json.dumps(result, default=_plain, allow_nan=False) + "\n")
-    sys.stdout.flush()
+    out.file.write(json.dumps(result, default=_plain, allow_nan=False) + "\n")
+    out.file.flush()
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ from ..faults.reliability import EventId, Verdict, judge
 from ..protocol.batch import EventBatch
 from ..protocol.errors import InputError, ScenarioError, SelectorError
 from ..routing.predicates import Predicate
+from ..routing.schemes import scheme as routing_scheme
 from ..routing.selectors import parse_selector
 from ..routing.topologies import ClusterTree
 from . import console
@@ -49,12 +50,15 @@ class DemoOptions:
     spark: bool
 
     def validate(self) -> None:
-        """Raise InputError if a number is out of range."""
+        """Raise InputError if a number is out of range or a name is none."""
         for name in ("subscribers", "publishers", "limit", "brokers_per_actor"):
             if getattr(self, name) < 1:
-                raise InputError(f"--{name.replace('_', '-')} {getattr(self, name)}: there must be at least 1")
+                raise InputError(
+                    f"--{name.replace('_', '-')} {getattr(self, name)}: there must be at least 1"
+                )
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"--out {self.out}: is a file, and has to be a folder")
+        routing_scheme(self.scheme)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +188,15 @@ def _drain(subscribers: Sequence[Subscriber]) -> tuple[dict[str, list[EventId]],
 def _judge(options: DemoOptions, given: _Input, seen: _Seen, steps: console.Steps) -> Verdict:
     events = given.batch.events()
     count = options.publishers
-    published = {(f"publisher-{row % count + 1}", row // count + 1): event for row, event in enumerate(events)}
+    published = {
+        (f"publisher-{row % count + 1}", row // count + 1): event for row, event in enumerate(events)
+    }
     subscriptions = {name: [predicate] for name, predicate in given.predicates.items()}
     return judge(
-        published, subscriptions, seen.notified, lambda done, total: steps.show("judged by brute force", done + 1, total)
+        published,
+        subscriptions,
+        seen.notified,
+        lambda done, total: steps.show("judged by brute force", done, total),
     )
 
 
@@ -238,5 +247,3 @@ def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, ne
         console.out.print(f"  {example}")
     style = "bold green" if verdict.holds else "bold red"
     console.out.print(f"verdict: [{style}]{result['verdict']}[/]")
-
-

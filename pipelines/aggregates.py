@@ -3,9 +3,10 @@
 Rules
 -----
 * One event over one link counts one, however many travelled in the batch; control messages are counted apart.
-* The tree's links are ``up``, ``down`` and ``multicast``; ``publish`` and ``deliver`` are the clients' own links.
-* A figure of nothing is null, never 0 or NaN: the mean of no delays is not a short delay. Counts and sums of nothing
-  are 0.
+* The tree's links are ``up``, ``down`` and ``multicast``; ``publish`` and ``deliver`` are the clients' own
+  links.
+* A figure of nothing is null, never 0 or NaN: the mean of no delays is not a short delay. Counts and sums of
+  nothing are 0.
 * Nothing here runs a Spark job: each function only describes one. Results have a fixed order of rows.
 
 The columns of the telemetry tables are in :mod:`rayvous.protocol.telemetry`.
@@ -35,6 +36,10 @@ def _ratio(numerator: Column, denominator: Column) -> Column:
     return F.when(denominator > 0, numerator / denominator)
 
 
+def _latency() -> Column:
+    return F.col("time_seconds") - F.col("published_at")
+
+
 def tct(transfers: DataFrame) -> DataFrame:
     """Total cost of the tree: the messages of all links, summed (paper 1, 5.1).
 
@@ -48,9 +53,9 @@ def tct(transfers: DataFrame) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        One row for each of ``LINK_KINDS``, then ``tree`` (up + down + multicast: the paper's TCT) and ``all`` (the
-        clients' links too). Columns: ``link_kind``; ``tct`` (events over links of the kind); ``batches`` (messages
-        that carried them); ``control_messages``; ``nbytes``.
+        One row for each of ``LINK_KINDS``, then ``tree`` (up + down + multicast: the paper's TCT) and
+        ``all`` (the clients' links too). Columns: ``link_kind``; ``tct`` (events over links of the kind);
+        ``batches`` (messages that carried them); ``control_messages``; ``nbytes``.
     """
     columns = {
         "tct": F.col("events"),
@@ -75,15 +80,15 @@ def tct(transfers: DataFrame) -> DataFrame:
 def aed(observed: DataFrame, started_at: float | None = None) -> DataFrame:
     """Average event delay: elapsed time divided by the events received in it (paper 1, 5.1).
 
-    ``AED = (last notification - first publication) / notifications``; beside it what most others call the mean delay,
-    ``sum of (notified - published) / notifications``.
+    ``AED = (last notification - first publication) / notifications``; beside it what most others call the
+    mean delay, ``sum of (notified - published) / notifications``.
 
     Parameters
     ----------
     observed
-        Telemetry table `notified` (exact) or `deliveries`. In `deliveries` the first publication is not to be seen;
-        the earliest *mean* publication time of one delivery stands for it unless `started_at` is given, so AED is
-        then at most too small by the spread within the first batch.
+        Telemetry table `notified` (exact) or `deliveries`. In `deliveries` the first publication is not to
+        be seen; the earliest *mean* publication time of one delivery stands for it unless `started_at` is
+        given, so AED is then at most too small by the spread within the first batch.
     started_at
         Seconds since 1970 at which the time starts; by default the first publication.
 
@@ -128,12 +133,15 @@ def latency_percentiles(notified: DataFrame) -> DataFrame:
     pyspark.sql.DataFrame
         One row: ``notifications``, ``p50_seconds``, ``p90_seconds``, ``p99_seconds``, ``max_seconds``.
     """
-    latency = F.col("time_seconds") - F.col("published_at")
-    return notified.agg(
-        F.count(F.lit(1)).alias("notifications"),
-        *(F.percentile(latency, share).alias(f"{name}_seconds") for name, share in PERCENTILES.items()),
-        F.max(latency).alias("max_seconds"),
-    )
+    counts = notified.agg(F.count(F.lit(1)).alias("notifications"), F.max(_latency()).alias("max_seconds"))
+    points = latency_quantiles(notified, list(PERCENTILES.values()))
+    columns = {
+        name: F.when(F.col("probability") == share, F.col("latency_seconds"))
+        for name, share in PERCENTILES.items()
+    }
+    percentiles = points.agg(*(F.max(column).alias(f"{name}_seconds") for name, column in columns.items()))
+    names = [f"{name}_seconds" for name in PERCENTILES]
+    return counts.crossJoin(percentiles).select("notifications", *names, "max_seconds")
 
 
 def latency_quantiles(notified: DataFrame, probabilities: list[float]) -> DataFrame:
@@ -151,11 +159,29 @@ def latency_quantiles(notified: DataFrame, probabilities: list[float]) -> DataFr
     pyspark.sql.DataFrame
         One row a probability: ``probability``, ``latency_seconds``; no rows when nothing was notified.
     """
-    latency = F.col("time_seconds") - F.col("published_at")
-    at = notified.agg(F.percentile(latency, probabilities).alias("at")).where(F.col("at").isNotNull())
-    asked = F.array(*(F.lit(float(p)) for p in probabilities))
-    rows = F.arrays_zip(asked.alias("probability"), F.col("at").alias("latency_seconds"))
-    return at.select(F.inline(rows))
+    # Spark's own `percentile` keeps a count of every distinct value and is ten times slower than one sort.
+    ranked = notified.select(
+        _latency().alias("latency"),
+        (F.row_number().over(Window.partitionBy(F.lit(0)).orderBy(_latency())) - 1).alias("rank"),
+    )
+    asked = F.explode(F.array(*(F.lit(float(p)) for p in probabilities))).alias("probability")
+    place = F.col("probability") * (F.col("n") - 1)
+    wanted = (
+        notified.agg(F.count(F.lit(1)).alias("n"))
+        .where("n > 0")
+        .select("n", asked)
+        .select("probability", F.floor(place).alias("below"), (place - F.floor(place)).alias("beyond"))
+    )
+    # Two rows a probability: the value below its place and, unless it falls on one, the value above.
+    one = F.struct(F.col("below").alias("rank"), (1 - F.col("beyond")).alias("weight"))
+    next_one = F.struct((F.col("below") + 1).alias("rank"), F.col("beyond").alias("weight"))
+    pairs = wanted.select("probability", F.inline(F.array(one, next_one))).where("weight > 0")
+    return (
+        ranked.join(F.broadcast(pairs), "rank")
+        .groupBy("probability")
+        .agg(F.sum(F.col("latency") * F.col("weight")).alias("latency_seconds"))
+        .orderBy("probability")
+    )
 
 
 def throughput(transfers: DataFrame, deliveries: DataFrame) -> DataFrame:
@@ -174,7 +200,9 @@ def throughput(transfers: DataFrame, deliveries: DataFrame) -> DataFrame:
         F.min("time_seconds").alias("first"),
         F.max("time_seconds").alias("last_published"),
     )
-    delivered = deliveries.agg(_total("notifications").alias("notifications"), F.max("time_seconds").alias("last"))
+    delivered = deliveries.agg(
+        _total("notifications").alias("notifications"), F.max("time_seconds").alias("last")
+    )
     elapsed = F.greatest("last", "last_published") - F.col("first")
     both = published.crossJoin(delivered).withColumn("elapsed_seconds", elapsed)
     return both.select(
@@ -189,16 +217,17 @@ def throughput(transfers: DataFrame, deliveries: DataFrame) -> DataFrame:
 def broker_load(transfers: DataFrame, deliveries: DataFrame, brokers: DataFrame | None = None) -> DataFrame:
     """Events that each broker handled.
 
-    ``load = events in + events out + notifications``. In: from publishers, over tree links, and by multicast from
-    other members of its cluster. Out: over tree links, and by multicast (once, however many members hear it).
+    ``load = events in + events out + notifications``. In: from publishers, over tree links, and by multicast
+    from other members of its cluster. Out: over tree links, and by multicast (once, however many members
+    hear it).
 
     Parameters
     ----------
     transfers, deliveries
         Telemetry tables.
     brokers
-        ``broker``, ``cluster``: all the brokers that there are. Without it only brokers that wrote a row are known:
-        an idle one is missing, and a member that neither sent nor delivered counts no multicast.
+        ``broker``, ``cluster``: the brokers of the network. Without it only brokers that wrote a row are
+        known: an idle one is missing, and a member that neither sent nor received alone counts no multicast.
 
     Returns
     -------
@@ -206,8 +235,7 @@ def broker_load(transfers: DataFrame, deliveries: DataFrame, brokers: DataFrame 
         One row a broker, by id: ``broker``, ``cluster``, ``events_in``, ``events_out``, ``notifications``,
         ``control_messages`` (sent), ``nbytes`` (sent), ``load``.
     """
-    if brokers is None:
-        brokers = _brokers_seen(transfers, deliveries)
+    brokers = _brokers_seen(transfers, deliveries, brokers)
     own = F.col("link_kind") == "publish"
     sent = F.col("link_kind").isin(*TREE_KINDS)
     group = F.col("link_kind") == "multicast"
@@ -226,8 +254,7 @@ def broker_load(transfers: DataFrame, deliveries: DataFrame, brokers: DataFrame 
     in_group = transfers.where(group).groupBy("cluster").agg(F.sum("events").alias("group_events"))
     notified = deliveries.groupBy("broker").agg(F.sum("notifications").alias("notifications"))
     joined = (
-        brokers.select("broker", "cluster")
-        .join(as_sender, "broker", "left")
+        brokers.join(as_sender, "broker", "left")
         .join(as_peer, "broker", "left")
         .join(in_group, "cluster", "left")
         .join(notified, "broker", "left")
@@ -241,13 +268,15 @@ def broker_load(transfers: DataFrame, deliveries: DataFrame, brokers: DataFrame 
     ).orderBy("broker")
 
 
-def _brokers_seen(transfers: DataFrame, deliveries: DataFrame) -> DataFrame:
+def _brokers_seen(transfers: DataFrame, deliveries: DataFrame, known: DataFrame | None) -> DataFrame:
     unknown = F.lit(None).cast("int").alias("cluster")
     seen = (
         transfers.select("broker", "cluster")
         .unionByName(transfers.where(F.col("peer") >= 0).select(F.col("peer").alias("broker"), unknown))
         .unionByName(deliveries.select("broker", unknown))
     )
+    if known is not None:
+        seen = seen.unionByName(known.select("broker", "cluster"))
     return seen.groupBy("broker").agg(F.max("cluster").alias("cluster"))
 
 
@@ -255,8 +284,8 @@ def load_balance(loads: DataFrame) -> DataFrame:
     """How evenly the load lies on the brokers (paper 2, Figs. 6 and 7, look at the load per node).
 
     With loads ``x_1 <= ... <= x_n``: ``max / mean``; the Gini coefficient
-    ``sum_i (2 i - n - 1) x_i / (n sum_i x_i)``, 0 when all are equal and ``1 - 1/n`` when one does everything; and
-    the coefficient of variation, population standard deviation / mean.
+    ``sum_i (2 i - n - 1) x_i / (n sum_i x_i)``, 0 when all are equal and ``1 - 1/n`` when one does
+    everything; and the coefficient of variation, population standard deviation / mean.
 
     Parameters
     ----------
@@ -266,8 +295,8 @@ def load_balance(loads: DataFrame) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        One row: ``brokers``, ``mean_load``, ``max_load``, ``max_over_mean``, ``gini``, ``coefficient_of_variation``;
-        the last three are null when there is no load.
+        One row: ``brokers``, ``mean_load``, ``max_load``, ``max_over_mean``, ``gini``,
+        ``coefficient_of_variation``; the last three are null when there is no load.
     """
     rank = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy("load"))
     sums = (
@@ -304,10 +333,10 @@ def link_load(transfers: DataFrame) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        One row a link: ``kind`` (``"tree"`` or ``"group"``); ``low``, ``high`` (the brokers at its ends; null for a
-        group); ``cluster`` (the group's; null for a tree link); ``events_low_to_high``,
-        ``events_high_to_low`` (null for a group); ``events`` (in all), ``messages``, ``nbytes``. Tree links first, by
-        their ends.
+        One row a link: ``kind`` (``"tree"`` or ``"group"``); ``low``, ``high`` (the brokers at its ends;
+        null for a group); ``cluster`` (the group's; null for a tree link); ``events_low_to_high``,
+        ``events_high_to_low`` (null for a group); ``events`` (in all), ``messages``, ``nbytes``. Tree links
+        first, by their ends.
     """
     sender, peer = F.col("broker"), F.col("peer")
     tree = (
@@ -347,14 +376,14 @@ def loss_and_duplicates(
     published
         Telemetry table; without it ``never_published`` is null.
     expected
-        ``subscriber``, ``publisher``, ``sequence``: the pairs that should have been, as a checker computed them;
-        without it ``missing`` and ``unexpected`` are null. Repeated rows count once.
+        ``subscriber``, ``publisher``, ``sequence``: the pairs that should have been, as a checker computed
+        them; without it ``missing`` and ``unexpected`` are null. Repeated rows count once.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        One row: ``notifications`` (rows), ``pairs`` (distinct), ``duplicated_pairs``, ``duplicates`` (rows beyond the
-        first of a pair), ``never_published``, ``unexpected`` (pairs), ``missing`` (pairs).
+        One row: ``notifications`` (rows), ``pairs`` (distinct), ``duplicated_pairs``, ``duplicates`` (rows
+        beyond the first of a pair), ``never_published``, ``unexpected`` (pairs), ``missing`` (pairs).
     """
     pairs = notified.groupBy(*_PAIR).agg(F.count(F.lit(1)).alias("times"))
     counts = pairs.agg(

@@ -1,9 +1,10 @@
-"""Where the brokers of a cluster tree stand in a picture: layers from the root down, each cluster a small ring.
+"""Where the brokers of a cluster tree stand in a picture: layers from the root down, clusters as rings.
 
 Rules
 -----
 * Pure and deterministic: the same graph gives the same places, whatever the order of its nodes.
-* A parent stands over the middle of its children; subtrees do not overlap; siblings stand by id, left to right.
+* A parent stands over the middle of its children; subtrees do not overlap; siblings stand by id, left to
+  right.
 * Leaves of one parent stand in several rows, so that a wide tree stays readable.
 * A broker that is not in the tree (an NEB) stands on the ring of its cluster's designated broker.
 """
@@ -54,8 +55,9 @@ def layered_layout(graph: nx.Graph) -> Layout:
     Parameters
     ----------
     graph
-        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"`` or ``"NEB"``) and ``cluster``; edges have ``kind``
-        (``"tree"`` or ``"group"``). A forest is drawn side by side; an edge that closes a cycle moves nothing.
+        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"`` or ``"NEB"``) and ``cluster``; edges have
+        ``kind`` (``"tree"`` or ``"group"``). A forest is drawn side by side; an edge that closes a cycle
+        moves nothing.
     """
     hubs = _hubs(graph)
     tree = nx.Graph()
@@ -127,7 +129,7 @@ def _place_rings(graph: nx.Graph, places: dict[int, Any]) -> None:
 
 
 def ring_angles(count: int) -> list[float]:
-    """Return `count` angles (radians) on the right and left sides of a circle, top and bottom kept free for links."""
+    """Return `count` angles (radians) on both sides of a circle; top and bottom stay free for links."""
     right = (count + 1) // 2
     angles: list[float] = []
     for many, middle in ((right, 0.0), (count - right, 180.0)):

@@ -61,7 +61,8 @@ def tree_figure(
     Parameters
     ----------
     graph
-        See :func:`~rayvous.pipelines.layout.layered_layout`; a node's ``label`` is written on it (its id without).
+        See :func:`~rayvous.pipelines.layout.layered_layout`; a node's ``label`` is written on it (its id
+        without).
     link_events
         ``{(low, high): events both ways}`` of tree links; a link that is not there carried nothing.
     group_events
@@ -100,7 +101,9 @@ def _tree_size(layout: Layout) -> tuple[float, float]:
     return max(layout.width * inches + 0.5, 7.0), max(layout.height * inches + 1.6, 4.0)
 
 
-def _draw_groups(axes: Any, graph: nx.Graph, layout: Layout, events: Mapping[int, int], norm: Normalize) -> None:
+def _draw_groups(
+    axes: Any, graph: nx.Graph, layout: Layout, events: Mapping[int, int], norm: Normalize
+) -> None:
     hubs = set(layout.hubs)
     lines, values = [], []
     for u, v, kind in graph.edges(data="kind"):
@@ -110,7 +113,9 @@ def _draw_groups(axes: Any, graph: nx.Graph, layout: Layout, events: Mapping[int
     axes.add_collection(_lines(lines, values, norm, widest=3.0, zorder=1))
 
 
-def _draw_links(axes: Any, graph: nx.Graph, layout: Layout, events: Mapping[tuple[int, int], int], norm: Any) -> None:
+def _draw_links(
+    axes: Any, graph: nx.Graph, layout: Layout, events: Mapping[tuple[int, int], int], norm: Any
+) -> None:
     lines, values = [], []
     for u, v, kind in sorted(graph.edges(data="kind"), key=lambda edge: (min(edge[:2]), max(edge[:2]))):
         if kind != "tree":
@@ -132,7 +137,9 @@ def _draw_links(axes: Any, graph: nx.Graph, layout: Layout, events: Mapping[tupl
     axes.add_collection(_lines(lines, values, norm, widest=7.0, zorder=2))
 
 
-def _lines(lines: list[Any], values: list[int], norm: Normalize, widest: float, zorder: int) -> LineCollection:
+def _lines(
+    lines: list[Any], values: list[int], norm: Normalize, widest: float, zorder: int
+) -> LineCollection:
     shares = np.asarray(values, dtype=float) / norm.vmax
     return LineCollection(
         lines,
@@ -146,13 +153,15 @@ def _lines(lines: list[Any], values: list[int], norm: Normalize, widest: float, 
 def _draw_brokers(axes: Any, graph: nx.Graph, layout: Layout, group_events: Mapping[int, int]) -> None:
     hubs = set(layout.hubs)
     members = [node for node in sorted(graph) if node not in hubs]
-    for nodes, size, font, order in ((members, 150, 6, 3), (layout.hubs, 1150, 8, 6)):
+    for nodes, size, font, fits, order in ((members, 150, 6, 2.5, 3), (layout.hubs, 1150, 8, 4.5, 6)):
         places = np.array([layout.places[node] for node in nodes]).reshape(-1, 2)
         colours = [ROLE_COLOURS.get(graph.nodes[node].get("role", ""), _OTHER) for node in nodes]
-        axes.scatter(places[:, 0], places[:, 1], s=size, c=colours, edgecolors="white", linewidths=1, zorder=order)
+        axes.scatter(
+            places[:, 0], places[:, 1], s=size, c=colours, edgecolors="white", linewidths=1, zorder=order
+        )
         for node, (x, y) in zip(nodes, places, strict=True):
             label = str(graph.nodes[node].get("label", node))
-            small = font * min(1.0, 4 / max(len(label), 1))
+            small = font * min(1.0, fits / max(len(label), 1))
             group = group_events.get(graph.nodes[node].get("cluster")) if node in hubs else None
             style = {"ha": "center", "color": "white", "zorder": order + 1}
             axes.text(x, y, label, va="center" if group is None else "bottom", fontsize=small, **style)
@@ -171,12 +180,13 @@ def _role_handles(roles: set[str]) -> list[Line2D]:
 def latency_figure(
     probabilities: Sequence[float], latencies_seconds: Sequence[float], marks: Mapping[str, float]
 ) -> Figure:
-    """Draw how latency is distributed: the share of notifications in each band, and the distribution function.
+    """Draw how latency is distributed: its histogram over its distribution function.
 
     Parameters
     ----------
     probabilities, latencies_seconds
-        Points of the distribution function, both rising, of the same length (at least 2); from probability 0 to 1.
+        Points of the distribution function, both rising, of the same length (at least 2); from probability 0
+        to 1.
     marks
         ``{name: latency in seconds}`` to draw as lines, such as p50 and p99.
     """
@@ -195,7 +205,10 @@ def latency_figure(
     upper.set_ylabel("notifications (%)")
     upper.set_title("Notification latency", fontsize=13, loc="left")
     lower.plot(
-        [edges[0], latencies[0], *latencies, edges[-1]], [0, 0, *(100 * shares), 100], color="#0072B2", linewidth=2
+        [edges[0], latencies[0], *latencies, edges[-1]],
+        [0, 0, *(100 * shares), 100],
+        color="#0072B2",
+        linewidth=2,
     )
     lower.set_ylabel("at most this late (%)")
     lower.set_xlabel("latency")
@@ -252,7 +265,9 @@ def load_figure(labels: Sequence[str], roles: Sequence[str], loads: Sequence[int
     axes.set_xlim(-0.7, max(len(order), 1) - 0.3)
     if many:
         axes.set_xlabel(f"{len(order)} brokers, the busiest first")
-        rare = [place for place, index in enumerate(order) if roles[index] != "NEB"]  # too thin to be seen as bars
+        rare = [
+            place for place, index in enumerate(order) if roles[index] != "NEB"
+        ]  # too thin to be seen as bars
         axes.scatter(rare, values[rare], c=[colours[place] for place in rare], s=22, zorder=3)
     else:
         axes.set_xticks(np.arange(len(order)), [labels[index] for index in order], rotation=45, ha="right")

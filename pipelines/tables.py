@@ -2,84 +2,32 @@
 
 Rules
 -----
-* The columns are those of :data:`~rayvous.protocol.telemetry.SCHEMAS`, in that order, whoever wrote the chunk.
-* Arrow tables travel to Spark by reference (``ray.data.from_arrow_refs``): through neither a file nor the driver.
+* The columns are those of :data:`~rayvous.protocol.telemetry.SCHEMAS`, in that order, whoever wrote the
+  chunk.
+* Arrow tables travel to Spark by reference (``ray.data.from_arrow_refs``): through neither a file nor the
+  driver.
 * A table of which no chunk was written is an empty DataFrame with the right columns.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 
+from ..actors.arrow import arrow_schema
 from ..protocol.errors import InputError
-from ..protocol.telemetry import SCHEMAS
 
 if TYPE_CHECKING:
     import ray
     from pyspark.sql import DataFrame, SparkSession
 
-PARTITIONS_MAX: Final = 32
-"""Chunks are joined into at most so many Spark partitions: each costs a task, and telemetry chunks are many."""
-
-_ARROW_TYPES: Final[dict[Any, Any]] = {
-    np.int32: pa.int32(),
-    np.int64: pa.int64(),
-    np.float64: pa.float64(),
-    str: pa.string(),
-}
-
-
-def arrow_schema(name: str) -> pa.Schema:
-    """Return the Arrow schema of one telemetry table.
-
-    Raises
-    ------
-    InputError
-        There is no table of that name.
-    """
-    if name not in SCHEMAS:
-        raise InputError(f"there is no telemetry table {name!r}; there are {', '.join(SCHEMAS)}")
-    return pa.schema([pa.field(column, _ARROW_TYPES[kind]) for column, kind in SCHEMAS[name].items()])
-
-
-def to_arrow(name: str, chunk: Mapping[str, Any]) -> pa.Table:
-    """Turn one chunk of a telemetry table into an Arrow table.
-
-    Parameters
-    ----------
-    name
-        One of the tables of :data:`~rayvous.protocol.telemetry.SCHEMAS`.
-    chunk
-        ``{column: array of shape (rows,)}``; a string column is an array of Python strings. The order of the columns
-        does not matter.
-
-    Raises
-    ------
-    InputError
-        No such table; a column is missing, unknown, of another length, or holds what does not fit its type.
-    """
-    schema = arrow_schema(name)
-    missing = [column for column in schema.names if column not in chunk]
-    unknown = [column for column in chunk if column not in schema.names]
-    if missing or unknown:
-        raise InputError(f"table {name!r}: columns missing: {missing}, unknown: {unknown}")
-    lengths = {column: len(chunk[column]) for column in schema.names}
-    if len(set(lengths.values())) > 1:
-        raise InputError(f"table {name!r}: columns of different lengths: {lengths}")
-    return pa.table([_array(name, field, chunk[field.name]) for field in schema], schema=schema)
-
-
-def _array(name: str, field: pa.Field, values: Any) -> pa.Array:
-    try:
-        return pa.array(values, type=field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise InputError(f"table {name!r}, column {field.name!r} ({field.type}): {error}") from error
+PARTITIONS_MAX: Final = 16
+"""Chunks are joined into at most so many Spark partitions: each costs a task, and telemetry chunks are
+many."""
 
 
 def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> DataFrame:
@@ -97,8 +45,8 @@ def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> D
     Returns
     -------
     pyspark.sql.DataFrame
-        Lazy: each action fetches the rows again, so ``persist()`` it when it is used more than once. It holds copies
-        of the chunks, in the object store: the chunks themselves may go when this returns.
+        Lazy: each action fetches the rows again, so ``persist()`` it when it is used more than once. It
+        holds copies of the chunks, in the object store: the chunks themselves may go when this returns.
 
     Raises
     ------
@@ -119,10 +67,10 @@ def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> D
 
 
 def _blocks(name: str, refs: Sequence[ray.ObjectRef]) -> tuple[list[ray.ObjectRef], int]:
-    """Join chunks into at most `PARTITIONS_MAX` blocks that RayDP can take; return the blocks and their rows."""
+    """Join chunks into at most `PARTITIONS_MAX` blocks that RayDP can take; return them and their rows."""
     import ray
 
-    join = ray.remote(num_cpus=0, num_returns=2)(_join_chunks)
+    join = ray.remote(num_cpus=1, num_returns=2)(_join_chunks)
     groups = [list(refs[start::PARTITIONS_MAX]) for start in range(min(PARTITIONS_MAX, len(refs)))]
     joined = [join.remote(name, *group) for group in groups]
     told: list[int | str] = ray.get([rows for _, rows in joined])
@@ -136,8 +84,8 @@ def _blocks(name: str, refs: Sequence[ray.ObjectRef]) -> tuple[list[ray.ObjectRe
 def _join_chunks(name: str, *chunks: pa.Table) -> tuple[pa.Table | None, int | str]:
     """Return one block and the number of its rows; or nothing and what is wrong.
 
-    Strings go as bytes: on its way into Spark a block becomes a pandas frame, pandas 3 keeps strings in Arrow chunks,
-    and PySpark 3.5 fails on a column of other than exactly one chunk.
+    Strings go as bytes: on its way into Spark a block becomes a pandas frame, pandas 3 keeps strings in
+    Arrow chunks, and PySpark 3.5 fails on a column of other than exactly one chunk.
     """
     schema = arrow_schema(name)
     for chunk in chunks:

@@ -59,6 +59,16 @@ class Column:
     data: npt.NDArray[Any]
     present: Mask | None = None
     words: tuple[str, ...] = ()
+    _codes: list[dict[str, int]] = field(default_factory=list, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Column, (self.kind, self.data, self.present, self.words)
+
+    def codes(self) -> dict[str, int]:
+        """Return the position of each word; made once, then kept."""
+        if not self._codes:
+            self._codes.append({word: code for code, word in enumerate(self.words)})
+        return self._codes[0]
 
     def take(self, rows: Rows) -> Column:
         """Return the column of these events only (the words are shared, not cut down)."""
@@ -69,10 +79,12 @@ class Column:
         """Return one event's value, or ``None`` when it has none here."""
         if self.present is not None and not self.present[row]:
             return None
-        raw = self.data[row].item()
+        value: Value = self.data[row].item()
         if self.kind is Kind.STRING:
-            return self.words[raw]
-        return Timestamp(raw) if self.kind is Kind.TIMESTAMP else raw  # type: ignore[no-any-return]
+            value = self.words[int(value)]
+        elif self.kind is Kind.TIMESTAMP:
+            value = Timestamp(value)
+        return value
 
 
 ColumnKey: TypeAlias = tuple[str, Kind]
@@ -199,9 +211,7 @@ def _gather(
     gathered: dict[ColumnKey, tuple[list[int], list[Value]]], row: int, event: Mapping[str, Any]
 ) -> None:
     if not isinstance(event, Mapping):
-        raise EventError(
-            f"an event is a mapping from attribute name to value, not a {type(event).__name__}"
-        )
+        raise EventError(f"an event is a mapping from attribute name to value, not a {type(event).__name__}")
     if len(event) > ATTRIBUTES_MAX:
         raise EventError(f"{len(event)} attributes, the limit is {ATTRIBUTES_MAX}")
     characters = 0

@@ -217,8 +217,9 @@ def merge_tables(chunks: Iterable[dict[str, Table]]) -> dict[str, Table]:
         for name, table in chunk.items():
             found.setdefault(name, []).append(table)
     return {
-        name: {column: np.concatenate([table[column] for table in tables]) for column in SCHEMAS[name]}
-        for name, tables in found.items()
+        name: {column: np.concatenate([table[column] for table in found[name]]) for column in columns}
+        for name, columns in SCHEMAS.items()
+        if name in found
     }
 
 

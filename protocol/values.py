@@ -104,7 +104,7 @@ def normalize(value: Any) -> Value | None:
     if kind is str or kind is bool or kind is Timestamp or value is None:
         return value  # type: ignore[no-any-return]
     if kind is float:
-        return None if math.isnan(value) else value  # type: ignore[no-any-return]
+        return None if math.isnan(value) else value
     if kind is int:
         if not INTEGER_MIN <= value <= INTEGER_MAX:
             raise EventError(f"integer {value} does not fit in 64 bits")
@@ -118,8 +118,7 @@ def normalize(value: Any) -> Value | None:
         if type(plain) in _KINDS:
             return normalize(plain)
     raise EventError(
-        f"a value of type {type(value).__name__} is of no known kind: "
-        "use a bool, int, float, str or datetime"
+        f"a value of type {type(value).__name__} is of no known kind: use a bool, int, float, str or datetime"
     )
 
 
@@ -127,5 +126,5 @@ def _plain(value: int | float | str) -> int | float | str:
     """Return an instance of a subclass (an enum member, say) as its base class."""
     for base in (int, float, str):
         if isinstance(value, base):
-            return base(value)  # type: ignore[no-any-return]
+            return base(value)
     raise AssertionError(type(value))

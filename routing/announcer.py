@@ -59,6 +59,7 @@ class Announcer:
         self._top = top
         self._announced: dict[Filter, _Announced] = {}
         self._by_token: dict[int, Filter] = {}
+        self._waiting: dict[Filter, dict[Waiter, _Announced]] = {}  # by the filter that is waited for
         self._next_token = 1
 
     def announced(self) -> Iterable[Filter]:
@@ -76,8 +77,10 @@ class Announcer:
         return steps
 
     def release(self, item: Filter) -> Steps:
-        """Let go of a filter that nobody holds any more."""
+        """Let go of a filter that nobody holds any more; whoever waited for it does no longer."""
         steps = Steps()
+        for waiter, entry in self._waiting.pop(item, {}).items():
+            del entry.waiting[waiter]
         for exposed in self._dag.remove(item):
             self._announce(exposed, steps)
         if item in self._announced:
@@ -90,10 +93,12 @@ class Announcer:
         self._wait(waiter, item, steps)
         return steps
 
-    def forget(self, waiter: Waiter) -> None:
-        """No longer answer this one."""
-        for entry in self._announced.values():
-            entry.waiting.pop(waiter, None)
+    def forget(self, waiter: Waiter, item: Filter) -> None:
+        """No longer answer this one, which may have waited for `item`."""
+        entry = self._waiting.get(item, {}).get(waiter)
+        if entry is not None:
+            del entry.waiting[waiter]
+            self._no_longer(waiter, item)
 
     def installed(self, token: int) -> Steps:
         """Note that the parent has an announced filter installed up to the root; a stale token does nothing."""
@@ -103,6 +108,8 @@ class Announcer:
             entry = self._announced[item]
             entry.installed = True
             steps.ready.extend(entry.waiting)
+            for waiter, wanted in entry.waiting.items():
+                self._no_longer(waiter, wanted)
             entry.waiting.clear()
         return steps
 
@@ -110,8 +117,17 @@ class Announcer:
         entry = self._announced[self._dag.root_above(item)]
         if entry.installed:
             steps.ready.append(waiter)
-        else:
+            return
+        waiters = self._waiting.setdefault(item, {})
+        if waiter not in waiters:  # a client may register the same thing again while it waits
+            waiters[waiter] = entry
             entry.waiting[waiter] = item
+
+    def _no_longer(self, waiter: Waiter, item: Filter) -> None:
+        waiters = self._waiting[item]
+        del waiters[waiter]
+        if not waiters:
+            del self._waiting[item]
 
     def _announce(self, item: Filter, steps: Steps) -> None:
         entry = _Announced(self._next_token, installed=self._top)
@@ -127,8 +143,8 @@ class Announcer:
             del self._by_token[entry.token]
             steps.up.append(Withdraw(item))
         for waiter, wanted in entry.waiting.items():
-            if wanted in self._dag:
-                self._wait(waiter, wanted, steps)
+            self._no_longer(waiter, wanted)
+            self._wait(waiter, wanted, steps)
 
     def check(self) -> None:
         """Assert that exactly the roots are announced and that nobody waits for what is installed; for tests."""
@@ -136,4 +152,8 @@ class Announcer:
         for entry in self._announced.values():
             assert not (entry.installed and entry.waiting)
             assert all(wanted in self._dag for wanted in entry.waiting.values())
+            assert all(self._waiting[wanted][waiter] is entry for waiter, wanted in entry.waiting.items())
+        assert all(self._waiting.values())
+        waiting = sum(map(len, self._waiting.values()))
+        assert waiting == sum(len(entry.waiting) for entry in self._announced.values())
         assert len(self._by_token) == (0 if self._top else len(self._announced))

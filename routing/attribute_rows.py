@@ -1,10 +1,11 @@
-"""All rows of the match index for one attribute: whatever an event has there, or nothing, one row says who rejects it.
+"""All rows of the match index for one attribute: whatever an event has there, one row says who rejects it.
 
 Rules
 -----
 * An event has a value in at most one of an attribute's columns; NaN and no value are both *missing*.
-* Three rows always are there: missing, false and true. Rows for numbers, moments and strings are made when a batch
-  first brings a column of that kind, from all the clauses that name the attribute, and kept up from then on.
+* Three rows always are there: missing, false and true. Rows for numbers, moments and strings are made when
+  a batch first brings a column of that kind, from all the clauses that name the attribute, and kept up from
+  then on.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class AttributeRows:
         return kind is Kind.BOOLEAN or kind in self._numbers
 
     def make(self, kind: Kind) -> None:
-        """Make rows for a column of this kind, as if no clause named the attribute; :meth:`fill` them next."""
+        """Make rows for a column of this kind, as if no clause named the attribute; :meth:`fill` is next."""
         words = self._fixed.shape[1]
         if kind is Kind.STRING:
             self._strings = WordRows(words)
@@ -107,9 +108,11 @@ class AttributeRows:
     def add(self, column: int, domain: Domain, *, settled: bool = True) -> None:
         """Add a clause's domain; when not `settled`, :meth:`settle` must follow before the rows are used."""
         self.clauses += 1
-        for row, accepts in enumerate(_fixed(domain)):
-            if not accepts:
-                set_column(self._fixed, row, row + 1, column)
+        if domain.missing or domain.booleans:
+            for row, accepts in enumerate(_fixed(domain)):
+                set_column(self._fixed, row, row + (not accepts), column)
+        else:
+            set_column(self._fixed, 0, 3, column)
         for kind, rows in self._numbers.items():
             (rows.add if settled else rows.record)(column, _spans(domain, kind))
         if self._strings is not None:
@@ -145,10 +148,10 @@ class AttributeRows:
             if len(events):
                 out.append(self._choice(column, data[events], events))
                 rest = ~present if rest is None else rest & ~present
-        events = None if rest is None else rest.nonzero()[0]
-        if events is None or len(events):
-            size = end - begin if events is None else len(events)
-            out.append(Choice(self._fixed, np.full(size, _MISSING, np.intp), events))
+        absent = None if rest is None else rest.nonzero()[0]
+        if absent is None or len(absent):
+            size = end - begin if absent is None else len(absent)
+            out.append(Choice(self._fixed, np.full(size, _MISSING, np.intp), absent))
         return out
 
     def _choice(self, column: Column, data: Any, events: Columns | None) -> Choice:

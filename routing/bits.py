@@ -2,13 +2,13 @@
 
 Rules
 -----
-* A table is ``uint64[rows, words]``. The bit of column ``c`` is bit ``c & 63`` of word ``c >> 6``, and so, on the
-  little-endian machines that this runs on, bit ``c & 7`` of byte ``c >> 3``.
+* A table is ``uint64[rows, words]``. The bit of column ``c`` is bit ``c & 63`` of word ``c >> 6``, and so,
+  on the little-endian machines that this runs on, bit ``c & 7`` of byte ``c >> 3``.
 * Bits beyond the columns in use are zero, so widening a table is copying it.
-* From bits to columns: take the lowest bit of every 32-bit half word that is not zero, then of those that still are
-  not, and so on; each pass is a few branchless vector operations, and a column's place in the result is known from
-  the counts of bits. With 3 bits in 100 set at random that is 5 ns a column, where ``nonzero`` of unpacked bits takes
-  15 to 20, nearly all of it mispredicted branches.
+* From bits to columns: take the lowest bit of every 32-bit half word that is not zero, then of those that
+  still are not, and so on; each pass is a few branchless vector operations, and a column's place in the
+  result is known from the counts of bits. With 3 bits in 100 set at random that is 5 ns a column, where
+  ``nonzero`` of unpacked bits takes 15 to 20, nearly all of it mispredicted branches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def words_for(columns: int) -> int:
     return -(-columns // WORD_BITS)
 
 
-def bit_of(columns: Columns) -> npt.NDArray[np.uint8]:
+def bit_of(columns: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Return each column's bit within its byte."""
     return np.left_shift(np.uint8(1), (columns & 7).astype(np.uint8))
 
@@ -72,11 +72,12 @@ class Pairs(NamedTuple):
 def clear_pairs(block: Words, pairs: Pairs) -> None:
     """Clear one bit a pair in ``uint64[rows, words]``."""
     flat = block.reshape(-1).view(np.uint8)
-    where = pairs.rows * (block.shape[1] * 8) + (pairs.columns >> 3)
-    bits = bit_of(pairs.columns)
+    where = pairs.rows * (block.shape[1] * 8)
+    where += pairs.columns >> 3
     # Few of them are still set, and finding these is faster than an unbuffered AND of them all.
-    still = (flat.take(where) & bits).nonzero()[0]
-    np.bitwise_and.at(flat, where[still], ~bits[still])
+    bits = bit_of(pairs.columns)
+    still = ((flat.take(where) & bits) != 0).nonzero()[0]
+    np.bitwise_and.at(flat, where.take(still), ~bits.take(still))
 
 
 def set_positions(block: Words) -> tuple[Columns, Columns]:

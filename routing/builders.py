@@ -70,7 +70,7 @@ class Attribute:
         return In(self.name, tuple(values))
 
     def like(self, pattern: str, escape: str | None = None) -> Predicate:
-        """Return the condition that the string matches a LIKE pattern (``%`` any text, ``_`` one character)."""
+        """Return the condition that the string matches a LIKE pattern (``%`` any text, ``_`` a character)."""
         return Like(self.name, pattern, escape)
 
     def prefix(self, text: str) -> Predicate:

@@ -1,7 +1,7 @@
 """A clause of a normal form: a conjunction, one domain an attribute.
 
-Rule: an attribute that a clause does not name is unconstrained: it may be anything, or missing. No clause names an
-attribute whose domain is everything, or nothing.
+Rule: an attribute that a clause does not name is unconstrained: it may be anything, or missing. No clause
+names an attribute whose domain is everything, or nothing.
 
 Source: paper 1, section 2 (sp: a conjunction of constraints); paper 3, definitions 3 to 5.
 """

@@ -2,8 +2,8 @@
 
 Rules
 -----
-* A condition that cannot be meant is refused when it is made, in whichever way it was written: an empty BETWEEN, a
-  NaN or infinite bound, an IN of values that do not compare, an order of booleans.
+* A condition that cannot be meant is refused when it is made, in whichever way it was written: an empty
+  BETWEEN, a NaN or infinite bound, an IN of values that do not compare, an order of booleans.
 * Literals are normalised when they come in, so that equal conditions are equal.
 * Nesting has a limit, :data:`DEPTH_MAX`, so that no walk over a condition runs out of stack.
 
@@ -277,7 +277,7 @@ ANY_CHARACTER: Final = 1
 
 @lru_cache(maxsize=1024)
 def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, ...]:
-    """Return a LIKE pattern as literal characters, :data:`ANY_TEXT` (``%``) and :data:`ANY_CHARACTER` (``_``).
+    """Return a LIKE pattern as characters, :data:`ANY_TEXT` (``%``) and :data:`ANY_CHARACTER` (``_``).
 
     Raises
     ------
@@ -291,7 +291,7 @@ def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, .
             following = next(characters, "")
             if following not in ("%", "_", escape):
                 raise SelectorError(
-                    f"in the pattern {pattern!r} the escape character {escape!r} must stand before %, _ or itself"
+                    f"in the pattern {pattern!r} the escape {escape!r} must stand before %, _ or itself"
                 )
             out.append(following)
         elif character == "%":

@@ -1,14 +1,15 @@
-"""What one attribute may be: a set of values, kept so that inclusion, intersection and difference can be decided.
+"""What one attribute may be: a set of values of which inclusion and difference can be decided.
 
 Rules
 -----
-* A :class:`Domain` has one part for each group of values that compare with each other (booleans, numbers, strings,
-  timestamps) and one for *missing*. A value can only be in the part of its own group: no group converts to another.
+* A :class:`Domain` has one part for each group of values that compare with each other (booleans, numbers,
+  strings, timestamps) and one for *missing*. A value can only be in the part of its own group: no group
+  converts to another.
 * Numbers are the real line: 1 and 1.0 are one number, and integers and floats compare exactly.
 * Strings are ordered by code point.
-* Decisions are exact for everything but patterns (LIKE, SUFFIX, CONTAINS), where "covers" may say no too often,
-  never yes. Where two bounds are neighbours with nothing between them (a string and the same with a NUL after it),
-  an empty interval may be taken for one that is not: again the safe side.
+* Decisions are exact for everything but patterns (LIKE, SUFFIX, CONTAINS), where "covers" may say no too
+  often, never yes. Where two bounds are neighbours with nothing between them (a string and the same with a
+  NUL after it), an empty interval may be taken for one that is not: again the safe side.
 
 Source: paper 3, definitions 2 to 5 (a constraint and the set of what satisfies it).
 """
@@ -30,13 +31,14 @@ from .intervals import (
     contains,
     covers,
     intersect,
+    membership,
     point,
     settle_strings,
     sort_key,
-    test_of,
     unite,
 )
-from .strings import ALL_STRINGS, NO_STRINGS, Like, Strings, like_key, like_strings
+from .likes import Like, like_key
+from .strings import ALL_STRINGS, NO_STRINGS, Strings, like_strings
 
 __all__ = [
     "ALL_STRINGS",
@@ -103,8 +105,8 @@ class Domain:
     ) -> Domain:
         """Return the values between two bounds of one group; ``None`` leaves that side unbounded.
 
-        The group is that of the bounds: numbers, strings or timestamps. A pair with nothing between gives the empty
-        domain.
+        The group is that of the bounds: numbers, strings or timestamps. A pair with nothing between gives the
+        empty domain.
         """
         kind = type(high if low is None else low)
         plain_low, plain_high = _plain(low), _plain(high)
@@ -215,8 +217,8 @@ class Domain:
     def complement_in_group(self, member: Value) -> Domain:
         """Return the values that are not in it but compare with `member`: what NOT makes of one constraint.
 
-        Values of the other groups, and missing, are not in the result. Only for a domain without patterns; the
-        complement of a pattern is made by :func:`like_strings`.
+        Values of the other groups, and missing, are not in the result. Only for a domain without patterns;
+        the complement of a pattern is made by :func:`like_strings`.
         """
         if isinstance(member, bool):
             return Domain(booleans=BOTH - self.booleans)
@@ -229,19 +231,19 @@ class Domain:
         return Domain(numbers=complement(self.numbers))
 
     def subtract(self, other: Domain) -> tuple[Domain, ...]:
-        """Return what is in this domain and not in `other`, as disjoint domains, none of them known to be empty."""
+        """Return what is in this domain and not in `other`, as disjoint domains that are not empty."""
         pieces = (self.intersect(piece) for piece in other.complement())
         return tuple(piece for piece in pieces if not piece.is_empty)
 
     def test(self) -> Callable[[Value | None], bool]:
-        """Return a fast function that says whether a normalised value (``None`` is missing) is in the domain."""
+        """Return a fast function that says whether a value (``None`` is missing) is in the domain."""
         tests: dict[type, Callable[[Any], bool]] = {}
         if self.numbers:
-            tests[int] = tests[float] = test_of(self.numbers)
+            tests[int] = tests[float] = membership(self.numbers)
         if self.strings.intervals:
             tests[str] = self.strings.test()
         if self.timestamps:
-            tests[Timestamp] = test_of(self.timestamps)
+            tests[Timestamp] = membership(self.timestamps)
         if self.booleans:
             tests[bool] = self.booleans.__contains__
         if self.missing:
@@ -267,7 +269,8 @@ Domain.EMPTY = Domain()
 
 
 def _plain(value: Value | None) -> Bound | None:
-    # Nanoseconds are kept as plain integers: smaller on the wire, and the part of the domain says what they are.
+    # Nanoseconds are kept as plain integers: smaller on the wire, and the part of the domain says what they
+    # are.
     return int(value) if type(value) is Timestamp else value
 
 

@@ -2,13 +2,14 @@
 
 Rules
 -----
-* Two filters that were written differently and normalise to the same form are equal, hash alike, and are one node of
-  a routing table.
+* Two filters that were written differently and normalise to the same form are equal, hash alike, and are one
+  node of a routing table.
 * An attribute that a clause does not name is unconstrained: it may be anything, or missing.
 * A filter with no clause matches nothing; one with an empty clause matches everything.
 * What is compiled for speed stays in the process: a filter travels as its clauses only.
 
-Source: paper 1, section 2 (sp: a conjunction of constraints); paper 3, definitions 3 and 4. The disjunction is ours.
+Source: paper 1, section 2 (sp: a conjunction of constraints); paper 3, definitions 3 and 4. The disjunction
+is ours.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class Filter:
         Parameters
         ----------
         event
-            Attribute name to value, as :func:`~rayvous.protocol.values.normalize` returns them; a missing value is
-            an absent key.
+            Attribute name to value, as :func:`~rayvous.protocol.values.normalize` returns them; a missing
+            value is an absent key.
         """
         test = self._test
         if test is None:
@@ -98,9 +99,9 @@ class Filter:
         return hits
 
     def witnesses(self) -> tuple[dict[str, Value] | None, ...]:
-        """Return for each clause an event that it matches, or None where none was found; made once, then kept.
+        """Return for each clause an event that it matches, or None where none was found.
 
-        A filter that covers this one matches them all.
+        They are made once, then kept. A filter that covers this one matches them all.
         """
         known = self._witnesses
         if known is None:

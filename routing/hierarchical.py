@@ -21,10 +21,10 @@ class Hierarchical(TreeRouter):
         """Return the places of the same brokers in a tree where each is a cluster of its own."""
         flat = []
         for position in positions:
-            alone = {"members": (position.broker,), "designated": position.broker}
+            alone = replace(position, members=(position.broker,), designated=position.broker)
             if position.role == "NEB":
-                flat.append(replace(position, **alone, parent=position.designated, children=()))
+                flat.append(replace(alone, parent=position.designated, children=()))
             else:
                 below = tuple(member for member in position.members if member != position.broker)
-                flat.append(replace(position, **alone, children=below + position.children))
+                flat.append(replace(alone, children=below + position.children))
         return flat

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Multicast
 from ..protocol.ids import GROUP, Link
-from ..protocol.messages import BrokerMessage
+from ..protocol.messages import Announce, BrokerMessage, Withdraw
 from .tree import TreeRouter
 
 
@@ -48,6 +48,16 @@ class Hybrid(TreeRouter):
         if self._normal:
             return isinstance(source, str)
         return source != self.position.parent
+
+    def _on_announce(self, source: Link, message: Announce) -> list[Effect]:
+        return [] if self._overhears(source) else super()._on_announce(source, message)
+
+    def _on_withdraw(self, source: Link, message: Withdraw) -> list[Effect]:
+        return [] if self._overhears(source) else super()._on_withdraw(source, message)
+
+    def _overhears(self, source: Link) -> bool:
+        """Return whether a fellow's subscription is meant for the designated broker only (figure 2, line 27)."""
+        return self._normal and source in self._fellows
 
     def _is_below(self, source: Link) -> bool:
         return not self._normal and (source in self._fellows or source in self.position.children)

@@ -4,10 +4,11 @@ Rules
 -----
 * The bounds of one tuple of intervals are of one group: numbers, strings, or nanoseconds.
 * Integers and floats compare exactly (Python compares them so); a NaN or infinite bound is never stored.
-* The order is taken as dense: between two bounds there may always be a value. Where there is none (two neighbouring
-  integers above 2**53, two neighbouring nanoseconds, a string and the same with a NUL after it) an empty interval is
-  taken for one that is not, which makes "covers" say no, never yes.
-* Strings have a least element, ``''``: :func:`settle_strings` keeps one form for the intervals that begin there.
+* The order is taken as dense: between two bounds there may always be a value. Where there is none (two
+  neighbouring integers above 2**53, two neighbouring nanoseconds, a string and the same with a NUL after it)
+  an empty interval is taken for one that is not, which makes "covers" say no, never yes.
+* Strings have a least element, ``''``: :func:`settle_strings` keeps one form for the intervals that begin
+  there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ LAST_CODE_POINT: Final = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A stretch of numbers, strings or nanoseconds; ``None`` is unbounded, `low_open`/`high_open` exclude the bound.
+    """A stretch of numbers, strings or nanoseconds.
+
+    ``None`` is unbounded; `low_open` and `high_open` exclude the bound.
 
     An unbounded side is never marked open.
     """
@@ -198,16 +201,16 @@ def covers(left: Intervals, right: Intervals) -> bool:
     return True
 
 
-def test_of(intervals: Intervals) -> Callable[[Any], bool]:
+def membership(intervals: Intervals) -> Callable[[Any], bool]:
     """Return a fast function that says whether a value of the same group lies in the intervals."""
     if len(intervals) == 1:
-        return _test_of_one(intervals[0])
+        return _membership_of_one(intervals[0])
     if all(interval.is_point for interval in intervals):
         return frozenset(interval.low for interval in intervals).__contains__
     if len(intervals) == 2:
-        first, second = map(_test_of_one, intervals)
+        first, second = map(_membership_of_one, intervals)
         return lambda value: first(value) or second(value)
-    tests = [_test_of_one(interval) for interval in intervals]
+    tests = [_membership_of_one(interval) for interval in intervals]
     head_unbounded = intervals[0].low is None
     lows: list[Any] = [interval.low for interval in intervals[head_unbounded:]]
     offset = 0 if head_unbounded else -1
@@ -220,7 +223,7 @@ def test_of(intervals: Intervals) -> Callable[[Any], bool]:
     return test
 
 
-def _test_of_one(interval: Interval) -> Callable[[Any], bool]:
+def _membership_of_one(interval: Interval) -> Callable[[Any], bool]:
     low: Any = interval.low
     high: Any = interval.high
     if low is None and high is None:
@@ -241,7 +244,7 @@ def _test_of_one(interval: Interval) -> Callable[[Any], bool]:
 
 
 def settle_strings(intervals: Intervals) -> Intervals:
-    """Return intervals of strings in their one form: nothing is below ``''``, and only ``{''}`` is bounded there."""
+    """Return intervals of strings in their one form: nothing is below ``''``, only ``{''}`` ends there."""
     if not intervals:
         return intervals
     first = intervals[0]
@@ -253,7 +256,7 @@ def settle_strings(intervals: Intervals) -> Intervals:
 
 
 def prefix_interval(prefix: str) -> Interval:
-    """Return the interval of the strings that begin with `prefix`: from it, to the first string after all of them."""
+    """Return the interval of the strings that begin with `prefix`: from it to the first one after all."""
     if not prefix:
         return Interval()
     stem = prefix.rstrip(chr(LAST_CODE_POINT))
@@ -263,7 +266,7 @@ def prefix_interval(prefix: str) -> Interval:
 
 
 def prefix_of(interval: Interval) -> str:
-    """Return a prefix that all strings of the interval have: the longest one, or shorter for very long bounds."""
+    """Return a prefix that all strings of the interval have: the longest, or shorter for long bounds."""
     low, high = interval.low, interval.high
     if not isinstance(low, str):
         return ""

@@ -2,8 +2,9 @@
 
 Rules
 -----
-* The answer is the same as asking each event by itself: integers and floats compare exactly although numpy would round
-  a large integer, so a bound is first moved to the nearest value that the column's own type can hold.
+* The answer is the same as asking each event by itself: integers and floats compare exactly although numpy
+  would round a large integer, so a bound is first moved to the nearest value that the column's own type can
+  hold.
 * A string is tested once a distinct word.
 """
 
@@ -46,15 +47,28 @@ def _column_mask(column: Column, domain: Domain) -> Mask:
     if column.kind is Kind.STRING:
         if not column.words or not domain.strings.intervals:
             return np.zeros(len(data), np.bool_)
-        test = domain.strings.test()
-        verdicts = np.fromiter(map(test, column.words), np.bool_, len(column.words))
-        return verdicts.take(data, mode="clip")  # an absent event's code means nothing, not even a position
+        return _verdicts(column, domain).take(
+            data, mode="clip"
+        )  # an absent event's code means nothing at all
     if column.kind is Kind.BOOLEAN:
         allowed = np.array([False in domain.booleans, True in domain.booleans])
         return allowed[data.astype(np.intp)]
     if column.kind is Kind.TIMESTAMP:
         return _union_mask(data, domain.timestamps, exact_floats=False)
     return _union_mask(data, domain.numbers, exact_floats=column.kind is Kind.FLOAT)
+
+
+def _verdicts(column: Column, domain: Domain) -> Mask:
+    """Return one boolean a word: whether it is in the domain. Single words are looked up, not compared with all."""
+    strings = domain.strings
+    if not strings.likes and all(interval.is_point for interval in strings.intervals):
+        verdicts = np.zeros(len(column.words), np.bool_)
+        for interval in strings.intervals:
+            code = column.codes().get(interval.low)  # type: ignore[arg-type]
+            if code is not None:
+                verdicts[code] = True
+        return verdicts
+    return np.fromiter(map(strings.test(), column.words), np.bool_, len(column.words))
 
 
 def _union_mask(data: npt.NDArray[Any], intervals: Intervals, *, exact_floats: bool) -> Mask:

@@ -2,29 +2,34 @@
 
 Rules
 -----
-* Every clause of every filter has a *column*, a bit position. For each attribute, the value that an event has (or that
-  it has none) selects a *row*: the bits of the clauses that reject it. The clauses that match an event are those whose
-  bit is zero in the OR of its rows: ten attributes are ten ORs, however many filters there are.
+* Every clause of every filter has a *column*, a bit position. For each attribute, the value that an event
+  has (or that it has none) selects a *row*: the bits of the clauses that reject it. The clauses that match
+  an event are those whose bit is zero in the OR of its rows: ten attributes are ten ORs, however many
+  filters there are.
 * Bits mean "rejects", not "accepts": a clause has bits only in the rows of attributes that it names.
-* Rows are exact for missing, booleans and strings. For numbers a row stands for a bucket of values and is exact but
-  for the clauses with a bound inside the bucket; those that reject the value are one stretch of a sorted list
-  (`number_rows`) and are struck out of the answer. The answer is exact.
-* A filter's slot is the column of its first clause; more clauses have columns that are no filter's slot, and are
-  mapped to it when the matches are known.
-* Insertion and removal touch one bit column of each row of the attributes that the filter names, and its toggles.
-  Slots are reused, the lowest first. An index that becomes empty gives everything back.
-* Work is done in blocks of events, such that the temporary arrays stay in the cache and within a few megabytes.
+* Rows are exact for missing, booleans and strings. For numbers a row stands for a bucket of values and is
+  exact but for the clauses with a bound inside the bucket; those that reject the value are one stretch of a
+  sorted list (`number_rows`), and their bits are cleared one by one. The answer is exact.
+* A filter's slot is the column of its first clause; more clauses have columns that are no filter's slot,
+  and are mapped to it when the matches are known.
+* Insertion and removal touch one bit column of the rows of the attributes that the filter names, and its
+  toggles. Slots are reused, the lowest first. An index that becomes empty gives everything back.
+* Values are looked up for some hundreds of events at once; bits are worked on for as many events as stay in
+  the cache. Temporary arrays are a few megabytes, however large the batch.
 
-Why so (100,000 filters, 10 attributes, one core with 1 MiB of L2 cache; microseconds an event)
-------------------------------------------------------------------------------------------------
-* OR of ten rows of 12.5 KB: 5 to 9. Rows gathered for a block of events (``table[rows]``) are as fast as a loop over
-  single events for wide rows, and far faster for narrow ones, so there is one code path.
-* A tenth of that is what the toggles cost when struck from an unpacked row (a scatter of a constant, 1 ns each);
-  ``bitwise_and.at`` on packed words is 6 ns each, so it is used only where the answer is sparse.
-* From bits to slots: ``unpackbits`` 4 and ``nonzero`` of booleans 13 for 3,000 matches among 100,000; ``nonzero`` over
-  bytes or 16-bit words and look-up tables are slower.
-* A scheme transposed (a bit an event, two gathers a bound) reads as much memory, but gives matches by filter, and
-  sorting them by event costs more than all the rest.
+Why so: measured with 100,000 filters on 10 attributes, 3,100 matches an event, in microseconds an event
+---------------------------------------------------------------------------------------------------------
+* OR of ten rows of 12.5 KB: 5 to 10, the speed of memory. Rows gathered for a block of events
+  (``table[rows]``) are as fast as a loop over single events where rows are wide, and ten times as fast
+  where they are narrow (3,000 filters: 20 ns an event and attribute), so there is one code path.
+* Twice as many buckets (twice the memory) gain a twentieth, half as many cost a tenth.
+* From bits to slots: 15 by lowest bits (`bits`), where ``nonzero`` of unpacked bits takes 50 to 100, and
+  look-up tables 18 to 26.
+* Clearing 2,000 toggles: 6 when those that are still set are picked first, 12 with ``bitwise_and.at`` on all.
+* Looking up ten values twice each among 100,000 sorted bounds: 1 to 2 for 500 events at once, 12 for 20 at
+  once, since the bounds have left the cache in between.
+* A scheme transposed (a bit an event, two gathers a bound) reads as much memory and has no index to keep
+  up, but it gives matches by filter, and sorting them by event costs more than all the rest.
 """
 
 from __future__ import annotations
@@ -51,14 +56,21 @@ from .bits import (
     widened,
     words_for,
 )
+from .domains import Domain
 from .filters import Clause, Filter
 
 _CHUNK_EVENTS: Final = 512
 """Events whose rows are looked up together."""
-_BLOCK_BYTES: Final = 256 * 1024
+_BLOCK_BYTES: Final = 384 * 1024
 """Bytes of the bits of the events that are worked on together."""
 _GROUP_WORDS: Final = 64
 """Words of the first stretch that match_groups looks at; each further one is twice as long."""
+
+
+# Freeing one large block, never touched, makes glibc serve blocks up to that size from its heap and keep up to twice
+# as much at the heap's end. Otherwise the temporary arrays of each block of events are returned to the system and
+# faulted in again, page by page: a tenth to a half of the time of a match. Elsewhere it does nothing.
+del [np.empty(31 << 20, np.uint8)][:]
 
 
 class Matches(NamedTuple):
@@ -101,10 +113,10 @@ class MatchIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays of the index (filters and posting lists, which are Python objects, not counted)."""
+        """Bytes of the index's arrays; filters and posting lists, being Python objects, are not counted."""
         return self._dead.nbytes + sum(rows.nbytes for rows in self._attributes.values())
 
-    # -- changes ----------------------------------------------------------------------------------------------------
+    # changes
 
     def insert(self, filter: Filter) -> int:
         """Add a filter and return its slot: a small number that is its own until it is removed."""
@@ -181,7 +193,7 @@ class MatchIndex:
             for rows in self._attributes.values():
                 rows.widen(words)
 
-    # -- matching ---------------------------------------------------------------------------------------------------
+    # matching
 
     def match(self, batch: EventBatch) -> Matches:
         """Return which filters match which event of a batch."""
@@ -204,8 +216,8 @@ class MatchIndex:
     def match_groups(self, batch: EventBatch, groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Return, for each event, the OR of the groups of the filters that match it.
 
-        Filters are looked at a stretch of slots at a time, and an event is done with as soon as every group that
-        there is wants it. So this is faster than :meth:`match` the more filters match.
+        Filters are looked at a stretch of slots at a time, and an event is done with as soon as every group
+        that there is wants it. So this is faster than :meth:`match` the more filters match.
 
         Parameters
         ----------
@@ -329,8 +341,7 @@ class MatchIndex:
             If it is not.
         """
         live: set[int] = set()
-        named: dict[str, dict[int, object]] = {}
-        expected: dict[str, dict[int, object]] = named
+        expected: dict[str, dict[int, Domain]] = {}
         for column, clause in self._clauses():
             assert column not in live, "two clauses have one column"
             live.add(column)
@@ -341,7 +352,7 @@ class MatchIndex:
             "there are rows of an attribute that no clause names"
         )
         for name, rows in self._attributes.items():
-            rows.check(expected[name])  # type: ignore[arg-type]
+            rows.check(expected[name])
         used = {c for slot in self._filters for c in (slot, *self._extra.get(slot, ()))}
         assert not used & set(self._free) and len(self._free) + len(used) == self._top, "a column is lost"
         if not self._filters:
@@ -355,7 +366,7 @@ def _choose(plan: Sequence[tuple[AttributeRows, Sequence[Column]]], begin: int, 
 
 
 def _struck(choices: Sequence[Choice], events: int, first: int, end: int) -> Pairs | None:
-    """Return the (event, column) pairs that reject beyond the rows; columns in ``first:end`` only, from `first`."""
+    """Return the (event, column) pairs that reject beyond the rows; of ``first:end`` only, from `first`."""
     columns: list[npt.NDArray[np.int32]] = []
     owners: list[Columns] = []
     for _, _, which, starts, ends, toggles, gaps in choices:

@@ -2,12 +2,13 @@
 
 Rules
 -----
-* Three-valued: for each condition the events for which it is *true*, and those for which it is *false*; an event in
-  neither is unknown. NOT swaps the two. AND is true where all are true and false where one is false; OR the reverse.
-* Nothing is spread out before it is known to fit the limit: an AND of ORs is multiplied one factor at a time, and
-  what is empty, covered or can be merged goes at once.
-* Reducing is done to the end: no clause covers another, no two that differ in one attribute can be merged. So a normal
-  form that is printed and read again stays as it is.
+* Three-valued: for each condition the events for which it is *true*, and those for which it is *false*; an
+  event in neither is unknown. NOT swaps the two. AND is true where all are true and false where one is false;
+  OR the reverse.
+* Nothing is spread out before it is known to fit the limit: an AND of ORs is multiplied one factor at a time,
+  and what is empty, covered or can be merged goes at once.
+* Reducing is done to the end: no clause covers another, no two that differ in one attribute can be merged. So
+  a normal form that is printed and read again stays as it is.
 
 Source: paper 3, definitions 3 and 4, for one clause; the disjunction is ours.
 """
@@ -16,14 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
+from ..protocol.batch import ATTRIBUTES_MAX
 from ..protocol.errors import FilterTooComplex
 from ..protocol.values import Value
 from . import predicates as p
 from .clauses import Clause, clause_of
 from .domains import Domain
-from .strings import Piece, like_strings
+from .likes import Piece
+from .strings import like_strings
 
 CLAUSES_MAX: Final = 256
 PATTERNS_MAX: Final = 32
@@ -31,7 +34,10 @@ PATTERNS_MAX: Final = 32
 _PRODUCT_FACTOR: Final = 16
 """How many times the limit a product may have clauses before it is reduced."""
 
-Clauses = list[Clause]
+_PRODUCTS_MAX: Final = 32_768
+"""How many pairs of clauses may be multiplied for one filter in all: a second or two at worst."""
+
+Clauses: TypeAlias = list[Clause]
 _ALWAYS: Final = Clause(())
 
 
@@ -58,6 +64,7 @@ def _in_order(clauses: Clauses) -> tuple[Clause, ...]:
 class _Normalizer:
     def __init__(self, clauses_max: int) -> None:
         self.clauses_max = clauses_max
+        self._products_left = _PRODUCTS_MAX
 
     def clauses(self, predicate: p.Predicate, *, wanted: bool) -> Clauses:
         """Return the clauses for which the condition is true (`wanted`) or false (not `wanted`)."""
@@ -77,14 +84,26 @@ class _Normalizer:
         return self.reduce([clause for term in terms for clause in self.clauses(term, wanted=wanted)])
 
     def _all(self, terms: Sequence[p.Predicate], *, wanted: bool) -> Clauses:
-        product = [_ALWAYS]
+        factors = [self.clauses(term, wanted=wanted) for term in terms]
+        if [] in factors:
+            return []
         # The factors that are one clause each come first: they make the others smaller.
-        for factor in sorted((self.clauses(term, wanted=wanted) for term in terms), key=len):
+        single = _intersection([factor[0] for factor in factors if len(factor) == 1])
+        if single is None:
+            return []
+        product = [single]
+        for factor in sorted((factor for factor in factors if len(factor) > 1), key=len):
             if len(product) * len(factor) > self.clauses_max * _PRODUCT_FACTOR:
                 raise self._too_complex(len(product) * len(factor))
+            self._products_left -= len(product) * len(factor)
+            if self._products_left < 0:
+                raise FilterTooComplex(
+                    f"multiplying out the filter's ORs takes more than {_PRODUCTS_MAX} steps: "
+                    "split it into several subscriptions"
+                )
             crossed = [both for left in product for right in factor if (both := left.intersect(right))]
             for clause in crossed:
-                _check_patterns(clause)
+                _check_size(clause)
             product = crossed if len(crossed) <= 1 else self.reduce(crossed)
         return product
 
@@ -93,6 +112,9 @@ class _Normalizer:
         if len(clauses) < 2:
             return clauses
         clauses = sorted(set(clauses), key=Clause.sort_key)
+        patterned = sum(1 for c in clauses if any(domain.strings.likes for _, domain in c.constraints))
+        if patterned > 2 * self.clauses_max:  # comparing patterns takes time that grows with the square
+            raise self._too_complex(patterned)
         while True:
             before = len(clauses)
             clauses = _merge(clauses)
@@ -104,12 +126,29 @@ class _Normalizer:
 
     def _too_complex(self, size: int) -> FilterTooComplex:
         return FilterTooComplex(
-            f"the filter has {size} clauses when its ORs are multiplied out, the limit is {self.clauses_max}: "
-            "split it into several subscriptions, or use IN and BETWEEN instead of many ORs"
+            f"the filter has {size} clauses when its ORs are multiplied out, the limit is "
+            f"{self.clauses_max}: split it into several subscriptions, or use IN and BETWEEN for many ORs"
         )
 
 
-def _check_patterns(clause: Clause) -> None:
+def _intersection(clauses: Clauses) -> Clause | None:
+    """Return the clause of what all of them match, or None when that is nothing; in halves, to stay fast."""
+    while len(clauses) > 1:
+        both = [left.intersect(right) for left, right in zip(clauses[::2], clauses[1::2], strict=False)]
+        odd = [clauses[-1]] if len(clauses) % 2 else []
+        clauses = [clause for clause in both if clause is not None] + odd
+        if None in both:
+            return None
+        for clause in clauses:
+            _check_size(clause)
+    return clauses[0] if clauses else _ALWAYS
+
+
+def _check_size(clause: Clause) -> None:
+    if len(clause.constraints) > ATTRIBUTES_MAX:
+        raise FilterTooComplex(
+            f"{len(clause.constraints)} attributes in one clause, the limit is {ATTRIBUTES_MAX}"
+        )
     for name, domain in clause.constraints:
         if len(domain.strings.likes) > PATTERNS_MAX:
             raise FilterTooComplex(
@@ -120,20 +159,32 @@ def _check_patterns(clause: Clause) -> None:
 
 def _merge(clauses: Clauses) -> Clauses:
     """Merge the clauses that are alike but for one attribute, where the union is one domain again."""
-    for name in sorted({name for clause in clauses for name, _ in clause.constraints}):
-        groups: dict[tuple[tuple[str, Domain], ...], list[Domain]] = {}
-        rest: Clauses = []
-        for clause in clauses:
-            domain = clause.domains.get(name)
-            if domain is None:
-                rest.append(clause)
-            else:
-                others = tuple(item for item in clause.constraints if item[0] != name)
-                groups.setdefault(others, []).append(domain)
-        clauses = rest
-        for others, domains in groups.items():
-            clauses += [clause_of({**dict(others), name: domain}) for domain in unite_domains(domains)]
-    return clauses
+    alike: dict[tuple[str, ...], Clauses] = {}
+    for clause in clauses:
+        alike.setdefault(tuple(name for name, _ in clause.constraints), []).append(clause)
+    out: Clauses = []
+    for names, group in alike.items():
+        for name in names:
+            if len(group) > 1:
+                group, freed = _merge_on(name, group)
+                out += freed
+        out += group
+    return out
+
+
+def _merge_on(name: str, clauses: Clauses) -> tuple[Clauses, Clauses]:
+    """Merge clauses that differ in `name` only; return them, and apart those that no longer constrain it."""
+    groups: dict[tuple[tuple[str, Domain], ...], list[Domain]] = {}
+    for clause in clauses:
+        others = tuple(item for item in clause.constraints if item[0] != name)
+        groups.setdefault(others, []).append(clause.domains[name])
+    merged: Clauses = []
+    freed: Clauses = []
+    for others, domains in groups.items():
+        for domain in unite_domains(domains):
+            target = freed if domain.is_anything else merged
+            target.append(clause_of({**dict(others), name: domain}))
+    return merged, freed
 
 
 def unite_domains(domains: Sequence[Domain]) -> list[Domain]:
@@ -147,7 +198,8 @@ def unite_domains(domains: Sequence[Domain]) -> list[Domain]:
 
 
 def _unite_into(united: list[Domain], domain: Domain) -> list[Domain]:
-    # What has grown may now take in one that it could not before: so once more with the union, until none can.
+    # What has grown may now take in one that it could not before: so once more with the union, until none
+    # can.
     for position, other in enumerate(united):
         both = other.union(domain)
         if both is not None:
@@ -174,7 +226,8 @@ def _absorb(clauses: Clauses) -> Clauses:
     return kept
 
 
-# ------------------------------------------------------------------------------------------------------------ leaves
+# ------------------------------------------------------------------------------------------------------------
+# leaves
 
 
 def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[str, Domain]:

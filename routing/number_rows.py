@@ -2,25 +2,28 @@
 
 Rules
 -----
-* The line of values is cut into buckets. A bucket's row has a bit for every clause that rejects *all* its values.
-* A bound that lies inside a bucket, not on its edge, is a *toggle* of the bucket: a first value (the clause rejects
-  what is before it) or a last value (rejects what is after it). Both are kept sorted, so what a value is rejected by
-  on top of the row is one contiguous stretch of the bucket's toggles: the first values after it, then the last values
-  before it. No value is compared with a bound one by one.
-* A clause of several spans (an IN list) has toggles only at the outer ends within a bucket; a gap that lies wholly
-  inside one bucket is kept apart and compared. Where a bucket's edges are the bounds there are no toggles at all.
-* Buckets lie one after the other in one array each of first and last values, padded with the bucket's own ends, so
-  that one binary search finds the bucket and the place in it, for a whole batch at once.
-* Edges are quantiles of the bounds (all of them, while they are few). They are chosen again, and all rows rebuilt,
-  when a third more bounds, or the room for toggles of the fullest bucket, has been added since: a constant amortised cost for an insertion,
-  wherever the new bounds fall.
+* The line of values is cut into buckets. A bucket's row has a bit for every clause that rejects *all* its
+  values.
+* A bound that lies inside a bucket, not on its edge, is a *toggle* of the bucket: a first value (the clause
+  rejects what is before it) or a last value (rejects what is after it). Both are kept sorted, so what a
+  value is rejected by on top of the row is one contiguous stretch of the bucket's toggles: the first values
+  after it, then the last values before it. No value is compared with a bound one by one.
+* A clause of several spans (an IN list) has toggles only at the outer ends within a bucket; a gap that lies
+  wholly inside one bucket is kept apart and compared. Where a bucket's edges are the bounds there are no
+  toggles at all.
+* Buckets lie one after the other in one array each of first and last values, padded with the bucket's own
+  ends, so that one binary search finds the bucket and the place in it, for a whole batch at once.
+* Edges are quantiles of the bounds (all of them, while they are few). They are chosen again, and all rows
+  rebuilt, when as many toggles as a quarter of the bounds have been added since, or a 64th of the bounds
+  and the fullest bucket's room, which all buckets have, is out of proportion: a constant amortised cost for
+  an insertion, wherever the new bounds fall.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +35,8 @@ from .spans import EXTENT, Span, after
 _TABLE_BYTES: Final = 3_400_000
 _BUCKETS_MIN: Final = 128
 _BUCKETS_MAX: Final = 1024
+_SORTED_FROM: Final = 32
+"""Values searched for at once from which on it pays to sort them first: neighbours share the cache."""
 _ABSENT, _SINGLE, _MULTIPLE, _NEVER = range(4)
 
 Values = npt.NDArray[Any]
@@ -46,7 +51,7 @@ class Place(NamedTuple):
     rows
         One row of the table an event.
     starts, ends
-        The stretch of `toggles` of each event: columns that reject it beyond its row; ``None`` when there are none.
+        The stretch of `toggles` of each event: columns that reject it beyond its row; ``None`` for none.
     toggles
         Columns, the table of all stretches.
     gaps
@@ -89,7 +94,7 @@ class NumberRows:
         arrays = (self.bits, self._firsts, self._lasts, self._toggles, self._state, self._first, self._last)
         return sum(array.nbytes for array in arrays)
 
-    # -- changes ----------------------------------------------------------------------------------------------------
+    # changes
 
     def widen(self, words: int) -> None:
         """Make room for columns up to ``words * 64``."""
@@ -168,7 +173,7 @@ class NumberRows:
             self._make_room(2 * self._room + 2)
         begin = self._room - count
         line, columns = self._firsts[bucket], self._toggles[bucket]
-        at = bisect_left(line, value, begin, self._room)  # type: ignore[arg-type]
+        at = bisect_left(line, value, begin, self._room)
         line[begin - 1 : at - 1] = line[begin:at].copy()
         columns[begin - 1 : at - 1] = columns[begin:at].copy()
         line[at - 1], columns[at - 1] = value, column
@@ -179,10 +184,10 @@ class NumberRows:
         if value == self._upper(bucket):
             return
         count = self._last_counts[bucket]
-        if count >= self._room:
+        if count + 1 >= self._room:
             self._make_room(2 * self._room + 2)
         line, columns = self._lasts[bucket], self._toggles[bucket, self._room :]
-        at = bisect_left(line, value, 0, count)  # type: ignore[arg-type]
+        at = bisect_left(line, value, 0, count)
         line[at + 1 : count + 1] = line[at:count].copy()
         columns[at + 1 : count + 1] = columns[at:count].copy()
         line[at], columns[at] = value, column
@@ -213,7 +218,7 @@ class NumberRows:
             else:
                 del self._gaps[bucket]
 
-    # -- layout -----------------------------------------------------------------------------------------------------
+    # layout
 
     def _is_due(self) -> bool:
         """Whether so much was added since the last layout that the edges are to be chosen again."""
@@ -282,7 +287,8 @@ class NumberRows:
         more_first = np.array([span[0] for span in spans], self._dtype)
         more_last = np.array([after(s[1], self.kind) for s in spans if s[1] < self.greatest], self._dtype)
         last = last[last < self.greatest]
-        follows = np.nextafter(last, np.inf) if self.kind is Kind.FLOAT else last + 1
+        with np.errstate(over="ignore"):  # what follows the largest finite float is infinity
+            follows = np.nextafter(last, np.inf) if self.kind is Kind.FLOAT else last + 1
         bounds = np.concatenate((first, follows, more_first, more_last))
         bounds = np.sort(bounds[bounds > self.least])
         buckets = min(_BUCKETS_MAX, max(_BUCKETS_MIN, _TABLE_BYTES // (words * 8)))
@@ -306,7 +312,7 @@ class NumberRows:
     def _fill(
         self, lines: Values, offset: int, columns: Columns, values: Values, buckets: Columns, counts: Columns
     ) -> None:
-        """Lay the toggles of single spans into their buckets: first values right, last values left aligned."""
+        """Lay toggles of single spans into their buckets: first values right aligned, last values left."""
         order = np.argsort(values, kind="stable")
         columns, values, buckets = columns[order], values[order], buckets[order]
         place = np.arange(len(order)) - (np.cumsum(counts) - counts)[buckets]
@@ -315,20 +321,21 @@ class NumberRows:
         lines[buckets, place] = values
         self._toggles[buckets, offset + place] = columns
 
-    # -- use --------------------------------------------------------------------------------------------------------
+    # use
 
     def locate(self, values: Values) -> Place:
         """Return where each value falls; no value may be NaN."""
-        # Every bucket's line of first values begins with a pad, its own first value. So the last entry that is not
-        # after a value lies in the value's bucket, whether it is a toggle or the pad.
+        # Every bucket's line of first values begins with a pad, its own first value. So the last entry that
+        # is not after a value lies in the value's bucket, whether it is a toggle or the pad.
         room = self._room
-        found = np.searchsorted(self._firsts.reshape(-1), values, "right")
+        order = np.argsort(values) if len(values) >= _SORTED_FROM else None
+        found = _search(self._firsts.reshape(-1), values, order, "right")
         rows = (found - 1) // room
         gaps = self._gap_pairs(values, rows) if self._gaps else ()
         if room == 1:
             return Place(rows, gaps=gaps)
         base = rows * room
-        ends = np.searchsorted(self._lasts.reshape(-1), values, "left") + base + room
+        ends = _search(self._lasts.reshape(-1), values, order, "left") + base + room
         return Place(rows, found + base, ends, self._toggles.reshape(-1), gaps)
 
     def _gap_pairs(self, values: Values, rows: Columns) -> list[tuple[int, int]]:
@@ -374,3 +381,12 @@ class NumberRows:
             )
             out.append((set(left), set(right)))
         return out
+
+
+def _search(lines: Values, values: Values, order: Columns | None, side: Literal["left", "right"]) -> Columns:
+    """Return where the values belong in sorted `lines`; `order` sorts the values, ``None`` leaves them."""
+    if order is None:
+        return np.searchsorted(lines, values, side)
+    out = np.empty(len(values), np.intp)
+    out[order] = np.searchsorted(lines, values[order], side)
+    return out

@@ -1,13 +1,13 @@
-"""Conditions written as JSON, in the manner of EventBridge: ``{"origin": ["JFK"], "delay": [{"numeric": [">", 60]}]}``.
+"""Conditions written as JSON, as in EventBridge: ``{"origin": ["JFK"], "tail": [{"prefix": "N1"}]}``.
 
 Rules
 -----
-* A pattern is an object. Each of its names is an attribute with a list of alternatives, of which one must hold; all
-  attributes must hold. ``$or`` has a list of patterns, of which one must hold.
-* An alternative is a value that the attribute equals, ``null`` (the event does not have the attribute), or an object
-  with one of ``prefix``, ``suffix``, ``wildcard``, ``numeric``, ``exists`` and ``anything-but``.
-* The meaning is that of selectors: ``anything-but`` holds for values of the same group only, and not for an event
-  without the attribute, just as ``NOT IN``.
+* A pattern is an object. Each of its names is an attribute with a list of alternatives, of which one must
+  hold; all attributes must hold. ``$or`` has a list of patterns, of which one must hold.
+* An alternative is a value that the attribute equals, ``null`` (the event does not have the attribute), or an
+  object with one of ``prefix``, ``suffix``, ``wildcard``, ``numeric``, ``exists`` and ``anything-but``.
+* The meaning is that of selectors: ``anything-but`` holds for values of the same group only, and not for an
+  event without the attribute, just as ``NOT IN``.
 * An error says where: ``dep_delay[0].numeric[1]``.
 """
 
@@ -64,7 +64,7 @@ def _list(given: Any, path: str, of_what: str) -> Sequence[Any]:
     if isinstance(given, Mapping):
         _fail(
             path,
-            f"expected a list of {of_what}, found an object (for a nested attribute write its name with dots)",
+            f"expected a list of {of_what}, found an object (write a nested attribute with dots)",
         )
     if not isinstance(given, list | tuple):
         _fail(path, f"expected a list of {of_what}, found {_shown(given)}: write [{_shown(given)}]")
@@ -165,7 +165,7 @@ def _numeric(name: str, argument: Any, path: str) -> p.Predicate:
     parts = _list(argument, path, "comparisons and numbers")
     if len(parts) % 2 or len(parts) > 4:
         _fail(path, 'expected a comparison and a number, once or twice: [">", 60, "<=", 120]')
-    terms = []
+    terms: list[p.Compare] = []
     for position in range(0, len(parts), 2):
         op, number = parts[position], parts[position + 1]
         if op not in _NUMERIC:
@@ -174,8 +174,19 @@ def _numeric(name: str, argument: Any, path: str) -> p.Predicate:
         literal = _literal(number, here)
         if type(literal) is not int and type(literal) is not float:
             _fail(here, f"expected a number, found {_shown(number)}")
-        terms.append(_make(here, p.Compare, name, op, literal))
+        terms.append(p.Compare(name, op, literal))
+    if len(terms) == 2 and not all(_reaches(one, other) for one in terms for other in terms):
+        _fail(path, f"the range is empty: no number is {' '.join(map(str, parts))}")
     return terms[0] if len(terms) == 1 else p.And(tuple(terms))
+
+
+def _reaches(lower: p.Compare, upper: p.Compare) -> bool:
+    """Return whether a number can satisfy both, if the first bounds it below and the second above."""
+    if lower.op not in (">", ">=", "=") or upper.op not in ("<", "<=", "="):
+        return True
+    low: Any = lower.literal
+    high: Any = upper.literal
+    return bool(low < high) or (bool(low == high) and lower.op != ">" and upper.op != "<")
 
 
 def _anything_but(name: str, argument: Any, path: str) -> p.Predicate:

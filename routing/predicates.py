@@ -2,12 +2,13 @@
 
 Rules
 -----
-* The meaning is three-valued, as in JMS: a comparison with a missing attribute, or with a value of another group, is
-  *unknown* (None). NOT unknown is unknown; AND is False if one side is, OR is True if one side is. Only True matches.
+* The meaning is three-valued, as in JMS: a comparison with a missing attribute, or with a value of another
+  group, is *unknown* (None). NOT unknown is unknown; AND is False if one side is, OR is True if one side is.
+  Only True matches.
 * IS NULL is never unknown.
 * NaN and None in an event are missing.
-* :func:`evaluate` spells this out; :func:`compile_predicate` says the same faster. Neither shares any code with the
-  normal form, the covering or the match index, so that each can be held against the other.
+* :func:`evaluate` spells this out; :func:`compile_predicate` says the same faster. Neither shares any code
+  with the normal form, the covering or the match index, so that each can be held against the other.
 
 Source: JMS 1.1, section 3.8.1.2.
 """

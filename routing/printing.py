@@ -2,8 +2,8 @@
 
 Rules
 -----
-* One constraint is one term of an AND; where it needs an OR of its own it is put in parentheses, so that it is read
-  as one constraint again and not spread over clauses.
+* One constraint is one term of an AND; where it needs an OR of its own it is put in parentheses, so that it
+  is read as one constraint again and not spread over clauses.
 * Text is for people: points are ``=`` and ``IN``, closed pairs are ``BETWEEN``, prefixes are ``PREFIX``.
 """
 
@@ -16,7 +16,8 @@ from typing import Any, Final
 from ..protocol.values import Timestamp
 from .domains import BOTH, Domain
 from .intervals import EVERYTHING, Interval, Intervals, complement, prefix_interval, settle_strings
-from .strings import Like, Strings, implied_intervals
+from .likes import Like
+from .strings import Strings, implied_intervals
 
 KEYWORDS: Final = frozenset(("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE"))
 """Words that cannot be attribute names unless they stand in double quotes."""

@@ -1,7 +1,7 @@
 """A sample value out of a domain, to show that it is not empty and to refute "covers" cheaply.
 
-Rule: a sample is checked before it is handed out; where none is found (patterns that are hard to satisfy together)
-there is none, which says nothing about the domain.
+Rule: a sample is checked before it is handed out; where none is found (patterns that are hard to satisfy
+together) there is none, which says nothing about the domain.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Final
 from ..protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value
 from .domains import Domain
 from .intervals import Interval
-from .strings import Like, Strings
+from .likes import Like
+from .strings import Strings
 
 _FILLERS: Final = ("a", "0", "~")
 _PATTERNS_JOINED_MAX: Final = 3

@@ -1,7 +1,7 @@
 """What is wrong with a selector, in words for people.
 
-Rule: a message has the place (line and column from 1), what was expected there, and what stands there; then a hint
-where the mistake is one that people make who come from another language.
+Rule: a message has the place (line and column from 1), what was expected there, and what stands there; then a
+hint where the mistake is one that people make who come from another language.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def syntax_error(found: Token, expected: Collection[str], tokens: Iterable[Token
         line, column = (1, 1) if before is None else (before.end_line or 1, before.end_column or 1)
     after = "" if before is None else f" after {_shown(before)}"
     left_is_value = earlier is not None and earlier.type in _VALUES
-    message = f"expected {_in_words(expected, left_is_value=left_is_value)}{after}, found {_shown(found)}{_hint(found, before)}"
-    return _error(line, column, message)
+    wanted = _in_words(expected, left_is_value=left_is_value)
+    return _error(line, column, f"expected {wanted}{after}, found {_shown(found)}{_hint(found, before)}")
 
 
 def _shown(token: Token) -> str:
@@ -99,6 +99,11 @@ def _shown(token: Token) -> str:
 def _in_words(expected: Collection[str], *, left_is_value: bool) -> str:
     kinds = set(expected)
     words: list[str] = []
+    if kinds & {"RPAR", "$END"} and "COMMA" not in kinds:
+        kinds |= {
+            "AND",
+            "OR",
+        }  # the parser has closed the condition before it saw that the word cannot follow
     if "NAME" in kinds:
         # Where a name can stand, so can the words that are reserved only elsewhere.
         operand = "an attribute name" if left_is_value else "a value"

@@ -2,10 +2,11 @@
 
 Rules
 -----
-* The grammar stands in ``selectors.lark``. Keywords may be in any case of letters; attribute names and strings are
-  taken as they are. ``"any name"`` in double quotes is an attribute, ``'it''s'`` in single quotes a string.
-* Whatever the text is, the answer is a condition or a :class:`SelectorError` that says line, column, what stands
-  there and what was expected, in words for people.
+* The grammar stands in ``selectors.lark``. Keywords may be in any case of letters; attribute names and
+  strings are taken as they are. ``"any name"`` in double quotes is an attribute, ``'it''s'`` in single quotes
+  a string.
+* Whatever the text is, the answer is a condition or a :class:`SelectorError` that says line, column, what
+  stands there and what was expected, in words for people.
 * The parser is built once a process, when the first selector is read.
 
 Source: JMS 1.1, section 3.8.1.
@@ -108,7 +109,7 @@ _TEXT_PREDICATES: Final[dict[str, type[p.Prefix] | type[p.Suffix] | type[p.Conta
 
 
 def _builder() -> Any:
-    """Return the object that makes predicates while the parser runs; a method for each rule of the grammar."""
+    """Return what makes the predicates while the parser runs; a method for each rule of the grammar."""
     from lark import Token, Transformer, v_args
 
     def negated_if(token: Token | None, predicate: p.Predicate) -> p.Predicate:
@@ -206,12 +207,13 @@ def _unquoted(token: Token) -> str:
 def _number(token: Token) -> int | float:
     text = str(token)
     if text.lstrip("+-").isdigit():
-        # Longer ones are refused before they are read: reading takes time that grows with the square of the length.
+        # Longer ones are refused before they are read: reading takes time that grows with the square of the
+        # length.
         value = int(text) if len(text) <= _DIGITS_MAX else INTEGER_MAX + 1
         if not INTEGER_MIN <= value <= INTEGER_MAX:
             _at(
                 token,
-                f"the integer {_shortened(text)} does not fit in 64 bits: write it with an exponent or a point",
+                f"the integer {_shortened(text)} does not fit in 64 bits: write it as a float",
             )
         return value
     number = float(text)
@@ -239,7 +241,8 @@ def _timestamp(token: Token) -> Timestamp:
     if found is None:
         _at(
             token,
-            f"{_shortened(text)!r} is no timestamp: write TIMESTAMP '2013-01-01 05:00:00', and Z or +01:00 after it",
+            f"{_shortened(text)!r} is no timestamp: "
+            "write TIMESTAMP '2013-01-01 05:00:00', with Z or +01:00 at its end where it needs one",
         )
     year, month, day, hour, minute, second, fraction, sign, off_hours, off_minutes = found.groups()
     try:

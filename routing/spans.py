@@ -2,10 +2,10 @@
 
 Rules
 -----
-* A span ``(first, last)`` is the values from `first` to `last`, both included, of one column type (``int64`` or
-  ``float64``). The column type's own least and greatest value stand for "unbounded".
-* The conversion is exact. 2.5 < x over integers is 3 <= x; x > 2**53 + 1 over floats is x >= 2**53 + 2, the next
-  float. A bound that no value of the column type reaches leaves an empty interval, which is dropped.
+* A span ``(first, last)`` is the values from `first` to `last`, both included, of one column type
+  (``int64`` or ``float64``). The column type's own least and greatest value stand for "unbounded".
+* The conversion is exact. 2.5 < x over integers is 3 <= x; x > 2**53 + 1 over floats is x >= 2**53 + 2, the
+  next float. A bound that no value of the column type reaches leaves an empty interval, which is dropped.
 * Spans that touch are one span: 1..2 and 3..4 over integers are 1..4.
 """
 

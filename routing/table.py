@@ -50,6 +50,9 @@ class Routes(NamedTuple):
     rows: Rows
 
 
+_NOWHERE: Final = Routes([], (), _START, _NO_ROWS)
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """A filter, its slot in the index, and for each link who holds it."""
@@ -138,6 +141,8 @@ class RoutingTable:
 
     def route(self, batch: EventBatch) -> Routes:
         """Return over which links the batch has to go, and which events over each."""
+        if not self._entries:
+            return _NOWHERE
         if len(batch) * len(self._entries) <= SCAN_MAX:
             return self._scan(batch)
         if self._plan is None:
@@ -157,7 +162,7 @@ class RoutingTable:
                         elif rows[-1] != row:
                             rows.append(row)
         if not links:
-            return Routes([], (), _START, _NO_ROWS)
+            return _NOWHERE
         size = len(batch)
         brokers: list[tuple[int, Rows | None]] = []
         clients: list[ClientId] = []

@@ -102,8 +102,8 @@ def _domains(sites: int) -> list[tuple[list[int], bool]]:
 
 def _parts(whole: range, count: int) -> list[range]:
     """Cut a range into `count` parts whose sizes differ by one at most."""
-    edges = [whole.start + len(whole) * number // count for number in range(count)] if count else []
-    return [range(low, high) for low, high in zip(edges, [*edges[1:], whole.stop], strict=True)]
+    edges = [whole.start + len(whole) * number // count for number in range(count + 1)] if count else []
+    return [range(low, high) for low, high in itertools.pairwise(edges)]
 
 
 def _join_at_random(graph: nx.Graph, members: list[int], kind: str, dice: random.Random) -> None:

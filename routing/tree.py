@@ -139,12 +139,13 @@ class TreeRouter:
         item = mine.pop(message.subscription)
         if not mine:
             del self._subscriptions[source]  # type: ignore[arg-type]
-        self.announcer.forget((source, message.subscription))
+        self.announcer.forget((source, message.subscription), item)
         return self._release(item, source, message.subscription)
 
     def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
         effects: list[Effect] = []
-        for subscription in list(self._subscriptions.get(source, ())):  # type: ignore[call-overload]
+        mine = self._subscriptions.get(source, {}) if isinstance(source, str) else {}
+        for subscription in list(mine):
             effects += self._on_cancel(source, Cancel(subscription))
         return effects
 

@@ -25,7 +25,9 @@ class WitnessStore:
         self._unknown: dict[int, None] = {}
         self._tail: dict[int, dict[str, Value]] = {}
         self._packed: list[tuple[EventBatch, list[int]]] = []  # with the slot of each row
-        self._home: dict[int, EventBatch] = {}  # in which batch a slot's event is; a freed slot's rows are dead
+        self._home: dict[
+            int, EventBatch
+        ] = {}  # in which batch a slot's event is; a freed slot's rows are dead
 
     def __len__(self) -> int:
         return len(self._unknown) + len(self._tail) + len(self._home)

@@ -2,14 +2,14 @@
 
 Rules
 -----
-* A word's row has a bit for every clause that rejects the word. The base row, number 0, has a bit for every clause
-  that rejects most words: all that name the attribute, but for those that accept every string.
-* A clause that accepts some words only (``=``, IN) is on the posting list of each: a word's row is the base row less
-  its posting list. All other sets of strings (intervals, patterns, everything but a word) are tested once a word and
-  distinct set, however many clauses share the set.
+* A word's row has a bit for every clause that rejects the word. The base row, number 0, has a bit for every
+  clause that rejects most words: all that name the attribute, but for those that accept every string.
+* A clause that accepts some words only (``=``, IN) is on the posting list of each: a word's row is the base
+  row less its posting list. All other sets of strings (intervals, patterns, everything but a word) are
+  tested once a word and distinct set, however many clauses share the set.
 * A word that no posting list has, with no other sets to test, needs no row: it is the base row.
-* Rows are kept for the words that were used last, :data:`WORDS_MAX` of them at most. Insertion and removal mend the
-  kept rows; nothing is thrown away but by this limit.
+* Rows are kept for the words that were used last, :data:`WORDS_MAX` of them at most. Insertion and removal
+  mend the kept rows; nothing is thrown away but by this limit.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class WordRows:
                 del self._postings[word]
 
     def locate(self, codes: Columns, words: Sequence[str]) -> Columns:
-        """Return each event's row; `codes` are positions in `words`, at most :data:`WORDS_MAX` distinct ones."""
+        """Return each event's row; `codes` are positions in `words`, at most `WORDS_MAX` distinct ones."""
         if len(codes) == 1:
             return np.array([self._row(words[int(codes[0])])], np.intp)
         used, inverse = np.unique(codes, return_inverse=True)

@@ -40,7 +40,7 @@ FLUSH_STEPS: Final = 200_000
 
 
 class Step(NamedTuple):
-    """One step of one broker: what came in when, and what it wants done. The broker is as it is after the step."""
+    """One step of a broker: when, the broker as it is after it, what came in, and what is to be done."""
 
     now: float
     broker: Broker
@@ -143,6 +143,7 @@ class VirtualNetwork:
                 node.buffer = TelemetryBuffer(node.position, limits, trace_events=trace_events)
         self._heap: list[_Underway] = []
         self._order = itertools.count()
+        self._quiet_at = 0.0  # when the last of what clients were sent has arrived
         self._halt_on: tuple[ClientId, int] | None = None
         self._event_messages = dict.fromkeys(LINK_KINDS, 0)
         self._control_messages = dict.fromkeys(LINK_KINDS, 0)
@@ -166,12 +167,15 @@ class VirtualNetwork:
             If it takes more than `steps_max` steps.
         """
         steps = self._drive(math.inf, steps_max)
+        self.now = max(self.now, self._quiet_at)
         self.flush()
         return steps
 
     def advance(self, seconds: float) -> int:
         """Let that much time pass; return how many steps were made."""
-        until = self.now + seconds
+        return self._advance_to(self.now + seconds)
+
+    def _advance_to(self, until: float) -> int:
         steps = self._drive(until, STEPS_MAX)
         self.now = until
         return steps
@@ -185,7 +189,7 @@ class VirtualNetwork:
         confirmed = self._installed.get((client, number))
         if confirmed is None:
             return False
-        self.advance(max(0.0, confirmed - self.now))
+        self._advance_to(max(self.now, confirmed))
         return True
 
     def _drive(self, until: float, steps_max: int) -> int:
@@ -250,14 +254,17 @@ class VirtualNetwork:
     def _deliver(self, node: Node, effect: Deliver) -> None:
         self._event_messages["deliver"] += len(effect.clients)
         self.notified += len(effect.rows)
-        leaves = self._leave(node, effect, len(effect.clients))
+        arrives = self._leave(node, effect, len(effect.clients)) + self.links.client_seconds
+        if arrives > self._quiet_at:
+            self._quiet_at = arrives
         if self._keep:
-            self._delivered.append((leaves, effect))
+            self._delivered.append((arrives, effect))
 
     def _confirm(self, node: Node, effect: Confirm) -> None:
         self._control_messages["deliver"] += 1
-        leaves = self._leave(node, effect, 1)
-        self._installed[effect.client, effect.subscription] = leaves + self.links.client_seconds
+        arrives = self._leave(node, effect, 1) + self.links.client_seconds
+        self._quiet_at = max(self._quiet_at, arrives)
+        self._installed[effect.client, effect.subscription] = arrives
 
     def _leave(self, node: Node, effect: Effect, copies: int) -> float:
         """Return when the effect's messages leave; of several, when the middle one does."""

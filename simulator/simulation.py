@@ -145,9 +145,8 @@ class Simulation(VirtualNetwork):
 
     def _sort_out(self) -> None:
         """Hand out to the clients what was delivered since this was last called."""
-        for leaves, effect in self._delivered:
+        for arrives, effect in self._delivered:
             batch, starts, rows = effect.batch, effect.starts.tolist(), effect.rows.tolist()
-            arrives = leaves + self.links.client_seconds
             for place, client in enumerate(effect.clients):
                 inbox = self._inboxes.setdefault(client, [])
                 for row in rows[starts[place] : starts[place + 1]]:

@@ -9,14 +9,13 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ..actors.broker import Broker
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.configs import Position
 from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Send
 from ..protocol.ids import GROUP, BrokerId, Link
-from ..protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
+from ..protocol.messages import Announce, Cancel, Events, Filter, Message, Register, Withdraw
 from .network import Step
 
 
@@ -38,16 +37,21 @@ class Tracer:
         self.lines: list[str] = []
         self._labels = {place.broker: place.label for place in positions}
         self._tables: dict[BrokerId, dict[str, None]] = {}
+        self._texts: dict[Filter, str] = {}
 
     def record(self, step: Step) -> None:
         """Add one step to the story."""
         broker, received = step.broker, step.received
         here = broker.position.broker
-        self.lines.append(f"{self.label(here)} <- {self.label(received.source)}: {_message(received.message)}")
-        before = self._tables.get(here, {})
-        after = self._tables[here] = dict.fromkeys(self.table(broker))
-        below = [f"table + {row}" for row in after if row not in before]
-        below += [f"table - {row}" for row in before if row not in after]
+        self.lines.append(
+            f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
+        )
+        below: list[str] = []
+        if not isinstance(received.message, Events):  # events leave the table as it is
+            before = self._tables.get(here, {})
+            after = self._tables[here] = dict.fromkeys(self.table(broker))
+            below += [f"table + {row}" for row in after if row not in before]
+            below += [f"table - {row}" for row in before if row not in after]
         for effect in step.effects:
             below += self._effect(effect)
         self.lines += [f"    {line}" for line in below or ["nothing to do"]]
@@ -62,10 +66,16 @@ class Tracer:
         """Iterate over the rows of a broker's routing table: a filter, and a link over which it is wanted."""
         for entry in broker.router.table:  # type: ignore[attr-defined]  # every scheme on a tree has one
             for link, holders in entry.links.items():
-                row = f"[{entry.filter}] {self.label(link)}"
+                row = f"{self._filter(entry.filter)} {self.label(link)}"
                 if link == GROUP:
                     row += f" (for {', '.join(self.label(member) for member in holders)})"
                 yield row
+
+    def _filter(self, item: Filter) -> str:
+        text = self._texts.get(item)
+        if text is None:
+            text = self._texts[item] = f"[{item}]"
+        return text
 
     def take(self) -> list[str]:
         """Return the story so far, and begin a new one."""
@@ -74,12 +84,23 @@ class Tracer:
 
     def _effect(self, effect: Effect) -> list[str]:
         if isinstance(effect, Send):
-            return [f"-> {self.label(effect.to)}: {_message(effect.message)}"]
+            return [f"-> {self.label(effect.to)}: {self._message(effect.message)}"]
         if isinstance(effect, Multicast):
-            return [f"=> group: {_message(effect.message)}"]
+            return [f"=> group: {self._message(effect.message)}"]
         if isinstance(effect, Confirm):
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
         return list(_deliveries(effect))
+
+    def _message(self, message: Message) -> str:
+        if isinstance(message, Events):
+            return f"event {_events(message.batch, range(len(message.batch)))}"
+        if isinstance(message, Register):
+            return f"subscribe {message.subscription} {self._filter(message.filter)}"
+        if isinstance(message, Cancel):
+            return f"unsubscribe {message.subscription}"
+        if isinstance(message, Announce | Withdraw):
+            return f"{type(message).__name__.lower()} {self._filter(message.filter)}"
+        return type(message).__name__.lower()  # Installed, Detach
 
 
 def _deliveries(effect: Deliver) -> Iterator[str]:
@@ -90,16 +111,3 @@ def _deliveries(effect: Deliver) -> Iterator[str]:
 
 def _events(batch: EventBatch, rows: Rows | range) -> str:
     return " ".join("#".join(map(str, batch.identity(row))) for row in rows)
-
-
-def _message(message: Any) -> str:
-    if isinstance(message, Events):
-        return f"event {_events(message.batch, range(len(message.batch)))}"
-    if isinstance(message, Register):
-        return f"subscribe {message.subscription} [{message.filter}]"
-    if isinstance(message, Cancel):
-        return f"unsubscribe {message.subscription}"
-    if isinstance(message, Announce | Withdraw):
-        return f"{type(message).__name__.lower()} [{message.filter}]"
-    assert isinstance(message, Installed | Detach)
-    return type(message).__name__.lower()

@@ -6,12 +6,26 @@ from pathlib import Path
 
 import pytest
 import ray
+from rayvous.actors.java import prepare_java
 
 HEAVY = ("on_ray", "on_spark")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--rewrite", action="store_true", help="write the golden traces anew from what happens now")
+    parser.addoption(
+        "--rewrite", action="store_true", help="write the golden traces anew from what happens now"
+    )
+
+
+@pytest.fixture(scope="session")
+def ray_started():
+    """One Ray for the whole run, started with Java in its environment, so that Spark can run on it too."""
+    prepare_java()
+    ray.init(
+        num_cpus=4, namespace="rayvous", include_dashboard=False, log_to_driver=False, logging_level="error"
+    )
+    yield
+    ray.shutdown()
 
 
 @pytest.fixture(autouse=True)

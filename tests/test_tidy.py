@@ -45,7 +45,12 @@ BANNED_IN_PURE = {
     "raydp": "Spark stands in pipelines/",
     "pandas": "tables are read at the edge: actors/columns.py",
 }
-MAY_USE_RANDOM = {"routing/topologies.py", "routing/transit_stub.py", "protocol/scenario.py", "protocol/workload.py"}
+MAY_USE_RANDOM = {
+    "routing/topologies.py",
+    "routing/transit_stub.py",
+    "protocol/scenario.py",
+    "protocol/workload.py",
+}
 """They make a `random.Random` from a seed that they are given."""
 
 FILE_LINES_MAX = 500
@@ -95,7 +100,9 @@ def test_imports_point_down(path: Path) -> None:
             f"{path}:{node.lineno}: {folder} may not import {module}; it may import {sorted(allowed)}"
         )
         if folder in ("admission", "faults") and target == "routing":
-            assert module.split(".")[1] in LANGUAGE_FILES, f"{path}:{node.lineno}: only the language files of routing"
+            assert module.split(".")[1] in LANGUAGE_FILES, (
+                f"{path}:{node.lineno}: only the language files of routing"
+            )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,9 @@ def test_heavy_imports_stand_where_they_belong(path: Path) -> None:
         if level:
             continue
         if top in ("pyspark", "raydp"):
-            assert name_of(path).startswith("pipelines/"), f"{path}:{node.lineno}: {top} belongs in pipelines/"
+            assert name_of(path).startswith("pipelines/"), (
+                f"{path}:{node.lineno}: {top} belongs in pipelines/"
+            )
         if top == "ray":
             assert name_of(path).startswith(("pipelines/", "actors/", "benchmarks/dataplane.py")), (
                 f"{path}:{node.lineno}: ray belongs in actors/ and pipelines/"

@@ -1,7 +1,8 @@
 """Golden traces: each file of `traces` is a story of commands and what they lead to.
 
-A block is a command, lines of input if it has any, ``----``, and the output up to an empty line. `pytest --rewrite`
-writes the outputs anew; reading the difference is the review. Lines that begin with ``#`` are for people.
+A block is a command, lines of input if it has any, ``----``, and the output up to an empty line. `pytest
+--rewrite` writes the outputs anew; reading the difference is the review. Lines that begin with ``#`` are for
+people.
 """
 
 import json
@@ -9,7 +10,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-
 from rayvous.routing.topologies import figure_1, fixed
 from rayvous.simulator import Simulation
 from rayvous.simulator.tracing import Tracer
@@ -21,7 +21,7 @@ class Story:
     """A network and the commands of the traces."""
 
     def network(self, scheme, *, lines):
-        """Build the network of figure 1, or the one that the lines draw: children indented, normal ones after a colon."""
+        """Build figure 1, or what the lines draw: children are indented, normal brokers follow a colon."""
         self.topology = _drawn(lines) if lines else figure_1()
         self.tracer = Tracer(self.topology.positions())
         self.simulation = Simulation(self.topology.positions(), scheme, record=self._record)

@@ -1,24 +1,17 @@
-"""One Ray and one Spark for the whole folder: starting them takes longer than all the tests."""
+"""One Spark for the whole folder, on the Ray of the whole run: starting it takes longer than all the tests."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from rayvous.pipelines.session import prepare_java, spark_session
-from rayvous.pipelines.tables import arrow_schema
+from rayvous.actors.arrow import arrow_schema
+from rayvous.pipelines.session import spark_session
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    prepare_java()  # before Ray starts: its workers inherit the environment
-    import ray
-
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    try:
-        with spark_session("rayvous-tests") as session:
-            yield session
-    finally:
-        ray.shutdown()
+def spark(ray_started: None) -> Iterator[Any]:
+    with spark_session("rayvous-tests") as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

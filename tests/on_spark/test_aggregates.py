@@ -1,11 +1,11 @@
 """Each figure on a few literal rows, with the answer worked out by hand.
 
-The network: cluster 0 holds brokers 1 (root) and 2; cluster 1 holds 5 (its designated broker) and 6. One publisher on 2
-publishes 10 events in two batches; both go by multicast to 1, who sends 6 of them down to 5, who multicasts 6.
+The network: cluster 0 holds brokers 1 (root) and 2; cluster 1 holds 5 (its designated broker) and 6. One
+publisher on 2 publishes 10 events in two batches; both go by multicast to 1, who sends 6 of them down to 5,
+who multicasts 6.
 """
 
 import pytest
-
 from rayvous.pipelines.aggregates import (
     aed,
     broker_load,
@@ -68,7 +68,8 @@ def test_aed_from_deliveries_starts_at_the_earliest_mean_publication(frame, rows
     (found,) = rows(aed(frame("deliveries", [*DELIVERIES, (200.0, 1, 0, 0.0)])))
     # 104 - 12/4 = 101 and 110 - 10/1 = 100: from 100 to 110; a delivery of nothing does not lengthen it
     assert found == {
-        "notifications": 5, "elapsed_seconds": 10.0, "aed_seconds": 2.0, "mean_delay_seconds": pytest.approx(22 / 5)
+        "notifications": 5, "elapsed_seconds": 10.0, "aed_seconds": 2.0, "mean_delay_seconds":
+        pytest.approx(22 / 5)
     }  # fmt: skip
 
 
@@ -89,12 +90,15 @@ def test_latency_percentiles_are_exact(frame, rows):
     hundred_and_one = [(float(i), 0, "s", "p", i, 0.0) for i in range(101)]  # latencies 0..100 s
     (found,) = rows(latency_percentiles(frame("notified", hundred_and_one)))
     assert found == {
-        "notifications": 101, "p50_seconds": 50.0, "p90_seconds": 90.0, "p99_seconds": 99.0, "max_seconds": 100.0
+        "notifications": 101, "p50_seconds": 50.0, "p90_seconds": 90.0, "p99_seconds": 99.0, "max_seconds":
+        100.0
     }  # fmt: skip
 
 
 def test_latency_percentiles_lie_between_the_nearest_two(frame, rows):
-    (found,) = rows(latency_percentiles(frame("notified", [(1.0, 0, "s", "p", 1, 0.0), (3.0, 0, "s", "p", 2, 0.0)])))
+    (found,) = rows(
+        latency_percentiles(frame("notified", [(1.0, 0, "s", "p", 1, 0.0), (3.0, 0, "s", "p", 2, 0.0)]))
+    )
     assert found["p50_seconds"] == pytest.approx(2.0)
     assert found["p90_seconds"] == pytest.approx(2.8)
 
@@ -109,7 +113,11 @@ def test_latency_percentiles_of_nothing_are_null(frame, rows):
 def test_latency_quantiles_are_points_of_the_distribution(frame, rows):
     found = rows(latency_quantiles(frame("notified", NOTIFIED), [0.0, 0.5, 1.0]))
     # latencies 3 4 4 5 6 10
-    assert [(row["probability"], row["latency_seconds"]) for row in found] == [(0.0, 3.0), (0.5, 4.5), (1.0, 10.0)]
+    assert [(row["probability"], row["latency_seconds"]) for row in found] == [
+        (0.0, 3.0),
+        (0.5, 4.5),
+        (1.0, 10.0),
+    ]
 
 
 def test_throughput_runs_from_first_publication_to_last_delivery(frame, rows):
@@ -131,7 +139,10 @@ def test_throughput_without_deliveries_and_of_nothing(frame, rows):
 
 
 def test_broker_load_of_the_brokers_that_were_seen(frame, rows):
-    found = {row["broker"]: row for row in rows(broker_load(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES)))}
+    found = {
+        row["broker"]: row
+        for row in rows(broker_load(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES)))
+    }
     assert list(found) == [1, 2, 5, 6]
     # 1 hears 10 by multicast, sends 6 down, notifies 1
     assert found[1] == {
@@ -145,7 +156,9 @@ def test_broker_load_of_the_brokers_that_were_seen(frame, rows):
 
 
 def test_broker_load_with_all_brokers_named_has_the_idle_ones(spark, frame, rows):
-    brokers = spark.createDataFrame([(1, 0), (2, 0), (3, 0), (5, 1), (6, 1), (9, 2)], "broker int, cluster int")
+    brokers = spark.createDataFrame(
+        [(1, 0), (2, 0), (3, 0), (5, 1), (6, 1), (9, 2)], "broker int, cluster int"
+    )
     found = {
         row["broker"]: row["load"]
         for row in rows(broker_load(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES), brokers))
@@ -182,8 +195,8 @@ def test_link_load_adds_both_directions(frame, rows):
     back = (105.0, 5, 1, "up", 1, 1, 2, 200)
     tree, *groups = rows(link_load(frame("transfers", [*TRANSFERS, back])))
     assert tree == {
-        "kind": "tree", "low": 1, "high": 5, "cluster": None, "events_low_to_high": 6, "events_high_to_low": 2,
-        "events": 8, "messages": 4, "nbytes": 850,
+        "kind": "tree", "low": 1, "high": 5, "cluster": None, "events_low_to_high": 6, "events_high_to_low":
+        2, "events": 8, "messages": 4, "nbytes": 850,
     }  # fmt: skip
     assert [(row["kind"], row["cluster"], row["events"], row["messages"]) for row in groups] == [
         ("group", 0, 10, 2),
@@ -209,5 +222,7 @@ def test_what_was_not_given_is_not_judged(frame, rows):
 
 
 def test_loss_of_everything(frame, rows):
-    (found,) = rows(loss_and_duplicates(frame("notified", []), frame("published", PUBLISHED), frame("notified", NOTIFIED)))
+    (found,) = rows(
+        loss_and_duplicates(frame("notified", []), frame("published", PUBLISHED), frame("notified", NOTIFIED))
+    )
     assert (found["notifications"], found["duplicates"], found["missing"]) == (0, 0, 4)

@@ -22,7 +22,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                 (folder / command).symlink_to(Path(place, command))
     bare = os.pathsep.join([str(folder), str(Path(sys.executable).parent)])
     done = subprocess.run(
-        [sys.executable, str(SCRIPT)],
+        [sys.executable, str(SCRIPT), str(tmp_path_factory.mktemp("out"))],
         env={**os.environ, "PATH_WITHOUT_JAVA": bare},
         capture_output=True,
         text=True,
@@ -45,7 +45,10 @@ def test_ray_must_be_running(found):
 
 
 def test_ray_must_have_a_cpu_more_than_the_executors(found):
-    assert "Spark needs 2 CPU(s) for its executors and 1 for Ray tasks, but this Ray has 2" in found["too_few_cpus"]
+    assert (
+        "Spark needs 2 CPU(s) for its executors and 1 for Ray tasks, but this Ray has 2"
+        in found["too_few_cpus"]
+    )
 
 
 def test_the_workers_must_find_java(found):
@@ -57,5 +60,13 @@ def test_one_session_at_a_time(found):
     assert "already open" in found["second_at_once"]
 
 
-def test_a_second_session_in_the_same_process_works(found):
-    assert found["sums"] == [10, 10]
+def test_a_session_computes(found):
+    assert found["sum"] == 10
+
+
+def test_a_run_is_reported_in_a_second_session_of_the_same_process(found):
+    run = found["run"]
+    assert (run["aed_seconds"], run["mean_delay_seconds"]) == (0.5, 2.0)  # (5 - 3) / 4 and 8 / 4
+    assert run["tct"]["tree"] == 0
+    assert Path(run["report"], "summary.json").is_file()
+    assert Path(run["report"], "tables", "deliveries.parquet", "_SUCCESS").is_file()

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
-from rayvous.pipelines.tables import arrow_schema, empty, to_arrow, to_spark
+from rayvous.actors.arrow import arrow_schema, to_arrow
+from rayvous.pipelines.tables import empty, to_spark
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.telemetry import SCHEMAS
 

@@ -1,19 +1,18 @@
-"""Covering is exact where there are no patterns: checked on every event of a grid that holds all bounds and what lies between."""
+"""Covering is exact where there are no patterns: checked on a grid of all bounds and what lies between."""
 
 import itertools
 import random
 from typing import Any
 
 import pytest
-
 from rayvous.protocol.values import Timestamp
 from rayvous.routing.clauses import Clause, clause_of
-from rayvous.routing.covering import PIECES_MAX, covers, intersects, merge
+from rayvous.routing.covering import STEPS_MAX, covers, intersects, merge
 from rayvous.routing.domains import BOTH, NO_STRINGS, NOTHING, Domain, Interval, Strings
 from rayvous.routing.filters import Filter, to_filter, union_of
 from rayvous.routing.intervals import settle_strings, unite
 
-# Bounds are even numbers and the strings b, d, f; the grid has them, what lies between, and what lies outside.
+# Bounds are even numbers and the strings b, d, f; the grid has them, what lies between and outside.
 NUMBER_GRID = [-1, 0, 1, 2, 3, 4, 5]
 TEXT_GRID = ["", "a", "b", "c", "d", "e", "f", "g"]
 MOMENT_GRID = [Timestamp(n) for n in NUMBER_GRID]
@@ -30,7 +29,10 @@ def _intervals(rng: random.Random, bounds: list[Any]) -> tuple[Interval, ...]:
         low, high = rng.choice([None, *bounds]), rng.choice([None, *bounds])
         if low is not None and high is not None and low > high:
             low, high = high, low
-        low_open, high_open = (low is not None and rng.random() < 0.5), (high is not None and rng.random() < 0.5)
+        low_open, high_open = (
+            (low is not None and rng.random() < 0.5),
+            (high is not None and rng.random() < 0.5),
+        )
         if low is None or low != high or not (low_open or high_open):
             found.append(Interval(low, high, low_open, high_open))
     return unite(found)
@@ -158,14 +160,14 @@ def _unrelated(count: int) -> str:
 
 def test_clauses_about_other_attributes_do_not_hide_a_cover() -> None:
     f = to_filter(f"{_unrelated(12)} OR z < 5 AND w = 1 OR z > 3 AND w = 2")
-    assert 3**12 > PIECES_MAX
+    assert STEPS_MAX < 3**12
     assert covers(f, to_filter("z = 4 AND w IN (1, 2)"))
 
 
-def test_past_the_limit_of_pieces_covers_says_no(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_past_the_limit_of_steps_covers_says_no(monkeypatch: pytest.MonkeyPatch) -> None:
     f, g = to_filter("z < 5 AND w = 1 OR z > 3 AND w = 2"), to_filter("z = 4 AND w IN (1, 2)")
     assert covers(f, g)
-    monkeypatch.setattr("rayvous.routing.covering.PIECES_MAX", 0)
+    monkeypatch.setattr("rayvous.routing.covering.STEPS_MAX", 0)
     assert not covers(f, g)
     # Whatever the limit is, this must not take forever: the witness of g is in f, g is not.
     assert not covers(to_filter(f"{_unrelated(12)} OR q = 1 AND a1 IS NULL"), to_filter("q = 1"))

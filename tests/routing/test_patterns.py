@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from rayvous.protocol.errors import SelectorError
 from rayvous.routing.filters import to_filter
 from rayvous.routing.patterns import parse_pattern
@@ -50,7 +49,10 @@ def test_patterns_mean_the_same_as_selectors(pattern: dict[str, Any], text: str)
         ({"x": [{"preffix": "a"}]}, r"x\[0\]: no matcher is called 'preffix'"),
         ({"x": [{"prefix": "a", "suffix": "b"}]}, r"x\[0\]: expected an object with one matcher, found 2"),
         ({"x": [{"numeric": [">"]}]}, r"x\[0\].numeric: expected a comparison and a number"),
-        ({"x": [{"numeric": [">", 1, "<", 2, ">", 0]}]}, r"x\[0\].numeric: expected a comparison and a number"),
+        (
+            {"x": [{"numeric": [">", 1, "<", 2, ">", 0]}]},
+            r"x\[0\].numeric: expected a comparison and a number",
+        ),
         ({"x": [{"numeric": ["!", 5]}]}, r'x\[0\].numeric\[0\]: expected one of = < <= > >=, found "!"'),
         ({"x": [{"numeric": [[], 5]}]}, r"x\[0\].numeric\[0\]: expected one of"),
         ({"x": [{"numeric": [">", "5"]}]}, r'x\[0\].numeric\[1\]: expected a number, found "5"'),

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
 from rayvous.protocol.values import Timestamp
 from rayvous.routing import predicates as p
@@ -146,6 +145,10 @@ def test_like_against_trying_everything(pattern: str, text: str) -> None:
     assert p.compile_predicate(condition)({"x": text}) is tries(pattern, text)
 
 
+Compare: Any = p.Compare  # takes whatever a caller may hand it
+Prefix: Any = p.Prefix
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -153,16 +156,16 @@ def test_like_against_trying_everything(pattern: str, text: str) -> None:
         (lambda: p.Between("x", "b", "a"), "is empty"),
         (lambda: p.Between("x", 1, "a"), "number and string"),
         (lambda: p.Between("x", False, True), "no order"),
-        (lambda: p.Compare("x", "<", float("nan")), "NaN"),
-        (lambda: p.Compare("x", "<", None), "IS NULL"),
-        (lambda: p.Compare("x", "<", float("inf")), "infinite"),
-        (lambda: p.Compare("x", "<", True), "no order"),
-        (lambda: p.Compare("x", "==", 1), "no comparison is called '=='"),
-        (lambda: p.Compare("x", "<", 2**64), "64 bits"),
-        (lambda: p.Compare("x", "=", Timestamp(2**70)), "1678 to 2262"),
-        (lambda: p.Compare("x", "=", [1]), "list is of no known kind"),
-        (lambda: p.Compare("", "=", 1), "attribute name"),
-        (lambda: p.Compare("a\nb", "=", 1), "attribute name"),
+        (lambda: Compare("x", "<", float("nan")), "NaN"),
+        (lambda: Compare("x", "<", None), "IS NULL"),
+        (lambda: Compare("x", "<", float("inf")), "infinite"),
+        (lambda: Compare("x", "<", True), "no order"),
+        (lambda: Compare("x", "==", 1), "no comparison is called '=='"),
+        (lambda: Compare("x", "<", 2**64), "64 bits"),
+        (lambda: Compare("x", "=", Timestamp(2**70)), "1678 to 2262"),
+        (lambda: Compare("x", "=", [1]), "list is of no known kind"),
+        (lambda: Compare("", "=", 1), "attribute name"),
+        (lambda: Compare("a\nb", "=", 1), "attribute name"),
         (lambda: p.In("x", ()), "at least one"),
         (lambda: p.In("x", (1, "a")), "number and string"),
         (lambda: p.In("x", (1, True)), "number and boolean"),
@@ -170,7 +173,7 @@ def test_like_against_trying_everything(pattern: str, text: str) -> None:
         (lambda: p.Like("x", "a", "!!"), "exactly one character"),
         (lambda: p.Like("x", "a!b", "!"), "must stand before"),
         (lambda: p.Like("x", "a!", "!"), "must stand before"),
-        (lambda: p.Prefix("x", 5), "PREFIX needs a string, found a int"),
+        (lambda: Prefix("x", 5), "PREFIX needs a string, found a int"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(make: Any, message: str) -> None:
@@ -179,8 +182,8 @@ def test_what_cannot_be_meant_is_refused(make: Any, message: str) -> None:
 
 
 def test_literals_are_normalised() -> None:
-    assert p.Compare("x", ">", np.int64(2)) == p.Compare("x", ">", 2)
-    assert p.Compare("x", "=", datetime.datetime(2013, 1, 1, 5)) == p.Compare("x", "=", MOMENT)
+    assert Compare("x", ">", np.int64(2)) == Compare("x", ">", 2)
+    assert Compare("x", "=", datetime.datetime(2013, 1, 1, 5)) == Compare("x", "=", MOMENT)
 
 
 def test_nesting_has_a_limit() -> None:
@@ -197,7 +200,7 @@ def test_combining_stays_flat() -> None:
     assert one & two & three == p.And((one, two, three))
     assert one | (two | three) == p.Or((one, two, three))
     assert ~~one == one
-    with pytest.raises(TypeError, match="& | ~"):
+    with pytest.raises(TypeError, match=r"& \| ~"):
         bool(one)
     with pytest.raises(TypeError):
         one & 5  # type: ignore[operator]

@@ -1,0 +1,38 @@
+"""Bounds on real actors: queues fill, publishers wait, and what is shed is named (promise 9)."""
+
+import rayvous as rv
+
+
+def test_small_queues_slow_the_publisher_and_lose_nothing(ray_started):
+    limits = rv.Limits.for_tests()
+    with rv.Network.launch(rv.ClusterTree(3, 2, degree=1), limits=limits, brokers_per_actor=2) as net:
+        subscriber = net.subscriber("all", broker=1)
+        subscriber.subscribe("n >= 0")
+        publisher = net.publisher("fast", broker=5)
+        seen = []
+        size = 1_000
+        for start in range(0, 4 * size, size):
+            publisher.publish_batch({"n": range(start, start + size)})
+            net.settle()
+            seen += [note.sequence for note in subscriber.notifications(timeout_seconds=0)]
+        assert seen == list(range(1, 4 * size + 1))
+        assert not any(lost for _, lost in net.describe().nodes(data="lost_events"))
+
+
+def test_a_subscriber_that_does_not_read_loses_its_oldest_and_is_told(ray_started):
+    limits = rv.Limits.for_tests(delivery_events_max=100, delivery_wait_seconds=0.05)
+    with rv.Network.launch(rv.ClusterTree(1, 1), limits=limits) as net:
+        lazy, eager = net.subscribers(["lazy", "eager"])
+        lazy.subscribe("n >= 0")
+        eager.subscribe("n = 5")
+        publisher = net.publisher("fast")
+        for start in range(0, 2_000, 100):
+            publisher.publish_batch({"n": range(start, start + 100)})
+        net.settle()
+        broker_shed = sum(shed for _, shed in net.describe().nodes(data="shed_notifications"))
+        read = [note.sequence for note in lazy.notifications(timeout_seconds=0)]
+        assert read == sorted(read)
+        assert lazy.shed + broker_shed > 0
+        assert len(read) + lazy.shed + broker_shed >= 2_000
+        assert len(read) <= 300
+        assert [note.sequence for note in eager.notifications(timeout_seconds=0)] in ([6], [])

@@ -1,0 +1,185 @@
+"""Networks on real Ray actors: launched, used, joined from other processes, closed."""
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+
+import networkx as nx
+import pytest
+import ray
+import rayvous as rv
+from rayvous.actors.network import networks
+
+
+def identities(subscriber, timeout_seconds=0.0):
+    return [(note.publisher, note.sequence) for note in subscriber.notifications(timeout_seconds)]
+
+
+def test_a_subscriber_is_notified_of_what_matches_and_of_nothing_else(net, fresh):
+    subscriber = net.subscriber(fresh, broker=0)
+    subscriber.subscribe("origin = 'JFK' AND dep_delay > 60")
+    publisher = net.publisher(fresh, broker=7)
+    publisher.publish({"origin": "JFK", "dep_delay": 75.0})
+    publisher.publish({"origin": "JFK", "dep_delay": 15.0})
+    publisher.publish_batch([{"origin": "LGA", "dep_delay": 75.0}, {"origin": "JFK", "dep_delay": 61}])
+    net.settle()
+    notes = list(subscriber.notifications(timeout_seconds=0))
+    assert [(note.publisher, note.sequence) for note in notes] == [(fresh, 1), (fresh, 4)]
+    assert notes[0].event == {"origin": "JFK", "dep_delay": 75.0}
+    assert 0 < notes[0].latency_seconds < 60
+    assert "JFK" in notes[0]._repr_html_()
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_subscribe_returns_when_every_broker_can_reach_the_subscriber(net, fresh, at):
+    """Reference: promise 2. Published at once after subscribe() returned, from the far corners of the tree."""
+    subscriber = net.subscriber(fresh, broker=at)
+    subscriber.subscribe(rv.attr("test") == fresh)
+    for broker in (0, 3, 5, 6):
+        net.publisher(f"{fresh}-{broker}", broker=broker).publish({"test": fresh})
+    net.settle()
+    assert sorted(identities(subscriber)) == sorted((f"{fresh}-{broker}", 1) for broker in (0, 3, 5, 6))
+    net.release(subscriber)
+
+
+def test_one_notification_although_several_subscriptions_match(net, fresh):
+    subscriber = net.subscriber(fresh)
+    first, _ = subscriber.subscribe_all([rv.attr("n") > 1, {"n": [{"numeric": [">", 2]}]}])
+    publisher = net.publisher(fresh)
+    publisher.publish({"n": 3, "test": fresh})
+    net.settle()
+    assert identities(subscriber) == [(fresh, 1)]
+    subscriber.unsubscribe(first)
+    publisher.publish_batch({"n": [2, 3]})
+    net.settle()
+    assert identities(subscriber) == [(fresh, 3)]
+    net.release(subscriber)
+
+
+def test_the_async_twins(net, fresh):
+    async def talk() -> list[int]:
+        subscriber = net.subscriber(fresh)
+        await subscriber.subscribe_async(f"test = '{fresh}'")
+        publisher = net.publisher(fresh)
+        await publisher.publish_async({"test": fresh})
+        await publisher.publish_batch_async({"test": [fresh, fresh]})
+        seen = []
+        async for note in subscriber:
+            seen.append(note.sequence)
+            if len(seen) == 3:
+                return seen
+        return seen
+
+    assert asyncio.run(asyncio.wait_for(talk(), 30)) == [1, 2, 3]
+
+
+def test_large_batches_go_through_the_object_store_to_every_member(net, fresh):
+    """A multicast load over 64 KiB is one object for the whole group."""
+    subscribers = net.subscribers([f"{fresh}-{broker}" for broker in range(8)])
+    for broker, subscriber in enumerate(subscribers):
+        subscriber.subscribe(f"test = '{fresh}' AND n >= {broker}")
+    size = 20_000
+    net.publisher(fresh, broker=2).publish_batch({"test": [fresh] * size, "n": range(size)})
+    net.settle()
+    for broker, subscriber in enumerate(subscribers):
+        assert identities(subscriber) == [(fresh, number) for number in range(broker + 1, size + 1)]
+
+
+def test_describe_is_the_tree_with_its_loads(net):
+    graph = net.describe()
+    assert nx.number_of_nodes(graph) == 8
+    assert sorted(role for _, role in graph.nodes(data="role")) == ["DEB"] * 3 + ["NEB"] * 4 + ["REB"]
+    tree = nx.Graph((a, b) for a, b, kind in graph.edges(data="kind") if kind == "tree")
+    assert nx.is_tree(tree) and len(tree) == 4
+    assert sum(events for _, events in graph.nodes(data="events_in")) > 0
+    assert "<table>" in net._repr_html_()
+
+
+def test_names_are_unique_among_the_living(net, fresh):
+    subscriber = net.subscriber(fresh)
+    with pytest.raises(rv.ClientError, match=fresh):
+        net.subscriber(fresh)
+    net.release(subscriber)
+    net.release(net.subscriber(fresh))
+    with pytest.raises(rv.ClientError, match="closed"):
+        subscriber.subscribe("a = 1")
+
+
+def test_what_is_wrong_is_said_and_changes_nothing(net, fresh):
+    subscriber = net.subscriber(fresh)
+    publisher = net.publisher(fresh)
+    with pytest.raises(rv.SelectorError, match="line 1, column 4"):
+        subscriber.subscribe("a = ")
+    with pytest.raises(rv.EventError, match="'price'"):
+        publisher.publish({"price": object()})
+    with pytest.raises(rv.EventError, match="'price'"):
+        publisher.publish_batch({"price": [b"bytes"]})
+    with pytest.raises(rv.InputError, match="no broker 99"):
+        net.subscriber("far away", broker=99)
+    with pytest.raises(rv.InputError, match="no subscription 5"):
+        subscriber.unsubscribe(5)
+    assert publisher.published == 0
+    assert publisher.publish({"price": 1}) == 1
+
+
+def test_a_network_that_is_not_there(ray_started):
+    with pytest.raises(rv.NetworkNotFound, match="'nowhere'"):
+        rv.Network.attach("nowhere")
+
+
+def test_launching_a_taken_name_leaves_the_first_one_alone(ray_started):
+    with rv.Network.launch(rv.ClusterTree(1, 1), name="taken") as first:
+        with pytest.raises(rv.NetworkExists, match="'taken'"):
+            rv.Network.launch(rv.ClusterTree(1, 1), name="taken")
+        first.settle()
+    assert "taken" not in networks()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"brokers_per_actor": 0}, {"scheme": "pigeon"}, {"limits": rv.Limits(call_seconds=0)}]
+)
+def test_a_launch_that_fails_leaves_nothing_behind(ray_started, wrong):
+    before = ray.util.list_named_actors(all_namespaces=True)
+    with pytest.raises(rv.InputError):
+        rv.Network.launch(rv.ClusterTree(2, 2), name="stillborn", **wrong)
+    assert ray.util.list_named_actors(all_namespaces=True) == before
+
+
+def test_two_networks_do_not_hear_each_other(net, fresh):
+    with rv.Network.launch(rv.ClusterTree(1, 1), scheme="hierarchical") as other:
+        here, there = net.subscriber(fresh), other.subscriber(fresh)
+        here.subscribe("a = 1")
+        there.subscribe("a = 1")
+        other.publisher(fresh).publish({"a": 1})
+        net.settle()
+        other.settle()
+        assert identities(here) == []
+        assert identities(there) == [(fresh, 1)]
+
+
+PUBLISHER = """
+    import sys
+    import ray
+    ray.init(address=sys.argv[1], namespace="rayvous", log_to_driver=False, logging_level="error")
+    import rayvous as rv
+    with rv.Network.attach("shared") as net:
+        net.publisher("elsewhere").publish_batch({"n": [1, 2, 3]})
+        net.settle(deliveries=False)
+"""
+
+
+def test_a_detached_network_is_joined_from_another_process(ray_started):
+    with rv.Network.launch(rv.ClusterTree(2, 1), name="shared", detached=True) as net:
+        subscriber = net.subscriber("here")
+        subscriber.subscribe("n > 1")
+        script = [sys.executable, "-c", textwrap.dedent(PUBLISHER), ray.get_runtime_context().gcs_address]
+        done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        notes = subscriber.notifications(timeout_seconds=30)
+        assert [next(notes).sequence, next(notes).sequence] == [2, 3]
+    assert "shared" in networks()  # closing leaves a detached network
+    again = rv.Network.attach("shared")
+    assert again.describe().number_of_nodes() == 2
+    again.shutdown()
+    assert "shared" not in networks()

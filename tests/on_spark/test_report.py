@@ -1,0 +1,181 @@
+"""From chunks in the object store to the finished report, on generated telemetry whose figures are known."""
+
+import json
+import math
+
+import networkx as nx
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from rayvous.pipelines.report import write_report
+from rayvous.actors.arrow import to_arrow
+from rayvous.pipelines.tables import to_spark
+from rayvous.protocol.errors import InputError
+
+EVENTS = 500
+"""Published on broker 0, multicast in cluster 0, sent from its DEB 2 to DEB 5, multicast in cluster 1;
+brokers 0 and 4 each notify one subscriber of all of them."""
+
+
+def strings(word: str) -> np.ndarray:
+    return np.array([word] * EVENTS, dtype=object)
+
+
+def chunks() -> dict[str, list[dict[str, np.ndarray]]]:
+    at = np.arange(EVENTS, dtype=np.float64) / 100
+    sequence = np.arange(1, EVENTS + 1)
+    hops = [(0, 0, "publish", -1), (0, 0, "multicast", -1), (2, 0, "down", 5), (5, 1, "multicast", -1)]
+    transfers = {
+        "time_seconds": np.arange(4) * 0.001,
+        "broker": np.array([hop[0] for hop in hops]),
+        "cluster": np.array([hop[1] for hop in hops]),
+        "link_kind": np.array([hop[2] for hop in hops], dtype=object),
+        "peer": np.array([hop[3] for hop in hops]),
+        "messages": np.full(4, 1),
+        "events": np.full(4, EVENTS),
+        "nbytes": np.full(4, 10 * EVENTS),
+    }
+    notified = [
+        {
+            "time_seconds": at + delay, "broker": np.full(EVENTS, broker), "subscriber": strings(name),
+            "publisher": strings("p"), "sequence": sequence, "published_at": at,
+        }
+        for broker, name, delay in ((0, "near", 0.01), (4, "far", 0.03))
+    ]  # fmt: skip
+    deliveries = {
+        "time_seconds": np.array([at[-1] + 0.01, at[-1] + 0.03]),
+        "broker": np.array([0, 4]),
+        "notifications": np.array([EVENTS, EVENTS]),
+        "latency_sum_seconds": np.array([0.01, 0.03]) * EVENTS,
+    }
+    published = {
+        "time_seconds": at, "broker": np.zeros(EVENTS, dtype=int), "publisher": strings("p"), "sequence":
+        sequence
+    }  # fmt: skip
+    return {
+        "transfers": [transfers],
+        "deliveries": [deliveries],
+        "published": [published],
+        "notified": notified,
+    }
+
+
+def network() -> nx.Graph:
+    graph = nx.Graph()
+    for node in range(6):
+        role = {2: "REB", 5: "DEB"}.get(node, "NEB")
+        graph.add_node(node, role=role, cluster=node // 3, label=f"B{node}")
+        if role == "NEB":
+            graph.add_edge(node, 3 * (node // 3) + 2, kind="group")
+    graph.add_edge(2, 5, kind="tree")
+    return graph
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    import ray
+
+    return {
+        name: to_spark(spark, [ray.put(to_arrow(name, chunk)) for chunk in many], name)
+        for name, many in chunks().items()
+    }
+
+
+@pytest.fixture(scope="module")
+def report(tables, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("out") / "deep" / "report"
+    return write_report(folder, tables, network(), {"verdict": "holds"}, expected=tables["notified"])
+
+
+def test_the_figures_are_right(report):
+    assert {row["link_kind"]: row["tct"] for row in report.figures["tct"].to_dict("records")}[
+        "tree"
+    ] == 3 * EVENTS
+    assert report.row("aed")["aed_seconds"] == pytest.approx((4.99 + 0.03) / (2 * EVENTS))
+    assert report.row("aed")["mean_delay_seconds"] == pytest.approx(0.02)
+    assert report.row("latency_percentiles")["p50_seconds"] == pytest.approx(0.02)
+    assert report.row("latency_percentiles")["p99_seconds"] == pytest.approx(0.03)
+    found = report.row("loss_and_duplicates")
+    assert (found["pairs"], found["duplicates"], found["missing"], found["never_published"]) == (
+        1000,
+        0,
+        0,
+        0,
+    )
+    loads = dict(
+        zip(report.figures["broker_load"]["broker"], report.figures["broker_load"]["load"], strict=True)
+    )
+    assert loads == {0: 1500, 1: 500, 2: 1000, 3: 500, 4: 1000, 5: 1000}
+
+
+def test_tables_and_figures_are_parquet(report):
+    for name, many in chunks().items():
+        table = pq.read_table(report.paths[name])
+        assert table.num_rows == sum(len(chunk["broker"]) for chunk in many)
+        assert table.column_names == list(to_arrow(name, many[0]).schema.names)
+    for name, figure in report.figures.items():
+        assert pq.read_table(report.paths[name]).num_rows == len(figure)
+
+
+def test_the_summary_is_json(report):
+    told = json.loads(report.paths["summary"].read_text())
+    assert told["summary"] == {"verdict": "holds"}
+    assert told["aggregates"]["aed"]["notifications"] == 2 * EVENTS
+    assert [row["link_kind"] for row in told["aggregates"]["tct"]][-2:] == ["tree", "all"]
+
+
+def test_the_pictures_are_there(report):
+    for name in ("tree", "load", "latency"):
+        assert report.paths[name].parent == report.folder
+        assert report.paths[name].read_bytes().startswith(b"\x89PNG")
+        assert report.paths[name].stat().st_size > 5_000
+
+
+def test_a_second_report_overwrites_its_own_and_leaves_the_rest(tables, report):
+    other = report.folder / "notes.txt"
+    other.write_text("mine")
+    kept = {name: tables[name] for name in ("transfers", "deliveries")}
+    second = write_report(report.folder, kept, network(), {})
+    assert other.read_text() == "mine"
+    # Nothing of the first is left to be taken for the second's.
+    assert "latency" not in second.paths
+    assert not (report.folder / "latency.png").exists()
+    assert not (report.folder / "tables" / "notified.parquet").exists()
+    assert not (report.folder / "aggregates" / "loss_and_duplicates.parquet").exists()
+    assert second.row("aed")["mean_delay_seconds"] == pytest.approx(0.02)
+
+
+def test_a_foreign_file_where_a_table_goes_is_not_deleted(tables, tmp_path):
+    mine = tmp_path / "tables" / "transfers.parquet" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    with pytest.raises(InputError, match=r"mine\.txt is not of a report"):
+        write_report(tmp_path, tables, network(), {})
+    assert mine.read_text() == "mine"
+
+
+def test_a_run_in_which_nothing_happened(frame, tmp_path):
+    nothing = {name: frame(name, []) for name in chunks()}
+    report = write_report(tmp_path, nothing, network(), {})
+    assert "latency" not in report.paths
+    assert report.row("aed") == {
+        "notifications": 0, "elapsed_seconds": None, "aed_seconds": None, "mean_delay_seconds": None
+    }  # fmt: skip
+    assert report.paths["tree"].stat().st_size > 5_000
+    assert json.loads(report.paths["summary"].read_text())["aggregates"]["load_balance"]["gini"] is None
+
+
+@pytest.mark.parametrize("below", ["", "/deeper"])
+def test_a_file_where_the_folder_should_be(tables, tmp_path, below):
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(InputError, match="file"):
+        write_report(f"{path}{below}", tables, network(), {})
+
+
+def test_missing_tables_and_bad_summaries_are_refused(tables, tmp_path):
+    with pytest.raises(InputError, match=r"missing: \['deliveries'\], unknown: \['x'\]"):
+        write_report(tmp_path, {"transfers": tables["transfers"], "x": tables["transfers"]}, network(), {})
+    with pytest.raises(InputError, match="summary is not JSON"):
+        write_report(tmp_path, tables, network(), {"a": math.nan})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,69 @@
+"""A dumb reference: what each subscriber has to get and may get, from the scenario and nothing else."""
+
+from collections import defaultdict
+
+import pytest
+from rayvous.protocol.scenario import Publish, Settle, Subscribe, Unsubscribe
+from rayvous.routing.language import to_predicate
+from rayvous.routing.predicates import evaluate
+
+
+def expected(steps):
+    """Return ({client: events it must get}, {client: events it may get}), events as (publisher, sequence).
+
+    An event must be delivered when a subscription that it satisfies was there before it was published and was
+    not cancelled before the network settled; it may be when such a subscription was there at any time until
+    then.
+    """
+    must, may = defaultdict(set), defaultdict(set)
+    active, sequences, loose = {}, defaultdict(int), []
+    for step in steps:
+        if isinstance(step, Subscribe):
+            active[step.client, step.number] = to_predicate(step.selector)
+            _note(may, {(step.client, step.number): active[step.client, step.number]}, loose)
+        elif isinstance(step, Unsubscribe):
+            gone = active.pop((step.client, step.number))
+            for identity, event in loose:
+                if evaluate(gone, event) is True and not _wanted(active, step.client, event):
+                    must[step.client].discard(identity)
+        elif isinstance(step, Publish):
+            for event in step.events:
+                sequences[step.client] += 1
+                loose.append(((step.client, sequences[step.client]), event))
+                _note(must, active, loose[-1:])
+                _note(may, active, loose[-1:])
+        elif isinstance(step, Settle):
+            loose = []
+    return must, may
+
+
+def _note(into, subscriptions, events):
+    for (client, _), predicate in subscriptions.items():
+        for identity, event in events:
+            if evaluate(predicate, event) is True:
+                into[client].add(identity)
+
+
+def _wanted(active, client, event):
+    return any(
+        owner == client and evaluate(predicate, event) is True for (owner, _), predicate in active.items()
+    )
+
+
+@pytest.fixture
+def assert_promises():
+    """Return the function that holds an outcome against the reference."""
+    return _assert_promises
+
+
+def _assert_promises(outcome):
+    """Assert promises 1 to 3: what must come came, once, in order, and nothing else."""
+    must, may = expected(outcome.scenario.steps)
+    assert must.keys() | may.keys() <= outcome.deliveries.keys()
+    for client, got in outcome.deliveries.items():
+        assert len(set(got)) == len(got), f"{client} got an event twice"
+        assert must[client] <= set(got), f"{client} did not get {sorted(must[client] - set(got))}"
+        assert set(got) <= may[client], f"{client} got {sorted(set(got) - may[client])}"
+        for publisher in {publisher for publisher, _ in got}:
+            mine = [sequence for other, sequence in got if other == publisher]
+            assert mine == sorted(mine), f"{client} got the events of {publisher} out of order"
