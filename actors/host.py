@@ -27,6 +27,7 @@ from ..protocol.recorder import TelemetryBuffer
 from ..routing.filters import Filter
 from .broker import Broker
 from .group import MulticastGroup, Peer
+from .metrics import BrokerMetrics
 from .outbox import Outbox, wait_for_room
 from .sessions import Session, split
 
@@ -39,6 +40,7 @@ class _Seat:
 
     broker: Broker
     telemetry: TelemetryBuffer
+    metrics: BrokerMetrics | None
     links: dict[BrokerId, Outbox] = field(default_factory=dict)
     group: Outbox | None = None
     events_in: int = 0
@@ -61,11 +63,19 @@ class BrokerHost:
         Whether to write down each event published and notified, beside the batches.
     collector
         The actor that takes telemetry; None keeps none.
+    network
+        The network's name, under which metrics go out; None sends none.
     """
 
     def __init__(
-        self, scheme_name: str, limits: Limits, trace_events: bool = False, collector: Any = None
+        self,
+        scheme_name: str,
+        limits: Limits,
+        trace_events: bool = False,
+        collector: Any = None,
+        network: str | None = None,
     ) -> None:
+        self._network = network
         self._scheme_name = scheme_name
         self._limits = limits
         self._trace_events = trace_events
@@ -81,7 +91,8 @@ class BrokerHost:
         """Make the brokers of these positions."""
         for position in positions:
             telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
-            self._seats[position.broker] = _Seat(Broker(position, self._scheme_name), telemetry)
+            metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
+            self._seats[position.broker] = _Seat(Broker(position, self._scheme_name), telemetry, metrics)
 
     async def connect(self, hosts: Mapping[BrokerId, Any]) -> None:
         """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here."""
@@ -196,6 +207,8 @@ class BrokerHost:
         self._handled += 1
         if isinstance(message, Events):
             seat.events_in += len(message.batch)
+            if seat.metrics is not None:
+                seat.metrics.events_in(len(message.batch))
         for effect in seat.broker.handle(Received(source, message)):
             self._carry_out(seat, effect, filled, full)
         if self._collector is not None and seat.telemetry.rows >= TELEMETRY_FLUSH_ROWS:
@@ -208,7 +221,8 @@ class BrokerHost:
         filled: dict[Outbox, None] | None,
         full: dict[Session, None] | None,
     ) -> None:
-        seat.telemetry.effect(time.time(), effect)
+        now = time.time()
+        seat.telemetry.effect(now, effect)
         match effect:
             case Send(to, message):
                 self._put(seat, seat.links[to], message, filled)
@@ -216,6 +230,8 @@ class BrokerHost:
                 if seat.group is not None:
                     self._put(seat, seat.group, message, filled)
             case Deliver():
+                if seat.metrics is not None:
+                    seat.metrics.delivered(now, effect)
                 self._deliver(seat, effect, full)
             case Confirm(client, subscription):
                 done = seat.confirming.get((client, subscription))

@@ -112,7 +112,7 @@ class Network:
         try:
             collector = _actor(Collector, f"{name}:collector", detached).remote()
             actors.append(collector)
-            arguments = (scheme, limits, trace_events, collector)
+            arguments = (scheme, limits, trace_events, collector, name)
             hosts, made = _launch_hosts(
                 positions, brokers_per_actor, arguments, name, detached, actors, progress
             )

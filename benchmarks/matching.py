@@ -4,11 +4,12 @@ The load: ten integer attributes over 0..1,000,000; each filter constrains five 
 each to an interval half of the domain wide at a random place; each event has all ten, uniformly. A filter
 matches an event with probability 1/32.
 
-Two brute forces stand beside the index, both vectorised over all filters, one event at a time:
+Three brute forces stand beside the index, all vectorised over all filters, one event at a time:
 
-* `brute_force`: the plain numpy expression over the bounds of all attributes and filters, contiguous
-  ``int64``, an unconstrained attribute as the whole range: ``((lows <= event) & (event <=
-  highs)).all(axis=0)``. It is good for any integers, as the index is.
+* `brute_force`: each filter's five constraints as they are (attribute, low, high), in three arrays; the event's
+  value is looked up for each. It takes any attributes and any integers, as the index does.
+* `dense_brute_force`: knows that there are just ten attributes, and holds bounds for all of them for every
+  filter, an unconstrained one as the whole range: ``((lows <= event) & (event <= highs)).all(axis=0)``.
 * `tuned_brute_force`: the best that we could do on just this load, attribute by attribute in place in
   arrays that stay in the cache. The values fit 32 bits and each constraint is one closed interval, so one
   wrapping subtraction and one comparison in ``uint32`` do an attribute.
@@ -20,7 +21,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -100,39 +102,39 @@ def _measure(count: int, events: int, seed: int, say: Progress) -> dict[str, Any
     build_seconds = time.perf_counter() - begin
 
     say(f"{count:,} filters: match {events:,} events, and brute force")
-    plain, tuned = _BruteForce(lows, highs), _TunedBruteForce(lows, highs)
+    brutes = (_BruteForce(lows, highs), _DenseBruteForce(lows, highs), _TunedBruteForce(lows, highs))
     brute_events = min(events, max(10, 4_000_000 // count))
     some = batch.take(np.arange(brute_events))
-    for brute in (plain, tuned):
+    for brute in brutes:
         _compare(index.match(some), [brute.match(event) for event in values.T[:brute_events].tolist()], count)
     groups = np.left_shift(np.uint64(1), generator.integers(0, GROUPS, index.slots_end, dtype=np.uint64))
     singles = [batch.take(np.array([row])) for row in range(min(_SINGLES, events))]
     rows = values.T[:brute_events].tolist()
-    batch_seconds, group_seconds, single_seconds, brute_seconds, tuned_seconds = _best_seconds(
+    batch_seconds, group_seconds, single_seconds, *brute_seconds = _best_seconds(
         lambda: index.match(batch),
         lambda: index.match_groups(batch, groups),
         lambda: [index.match(single) for single in singles],
-        lambda: [plain.match(row) for row in rows],
-        lambda: [tuned.match(row) for row in rows],
+        *(partial(_match_each, brute, rows) for brute in brutes),
     )
 
     say(f"{count:,} filters: insert and remove")
     insert_seconds, remove_seconds = _changes(index, generator)
     found = len(index.match(batch).rows)
     microseconds = batch_seconds / events * 1e6
-    brute_microseconds = brute_seconds / brute_events * 1e6
-    tuned_microseconds = tuned_seconds / brute_events * 1e6
+    plain, dense, tuned = (seconds / brute_events * 1e6 for seconds in brute_seconds)
     return {
         "filters": count,
         "microseconds_per_event": microseconds,
-        "times_brute_force": brute_microseconds / microseconds,
+        "times_brute_force": plain / microseconds,
+        "times_dense_brute_force": dense / microseconds,
+        "times_tuned_brute_force": tuned / microseconds,
         "build_seconds": build_seconds,
         "insert_microseconds": insert_seconds * 1e6,
         "remove_microseconds": remove_seconds * 1e6,
         "matches_per_event": found / events,
-        "brute_force_microseconds_per_event": brute_microseconds,
-        "tuned_brute_force_microseconds_per_event": tuned_microseconds,
-        "times_tuned_brute_force": tuned_microseconds / microseconds,
+        "brute_force_microseconds_per_event": plain,
+        "dense_brute_force_microseconds_per_event": dense,
+        "tuned_brute_force_microseconds_per_event": tuned,
         "batch_events": events,
         "single_event_microseconds": single_seconds / len(singles) * 1e6,
         "groups_microseconds_per_event": group_seconds / events * 1e6,
@@ -174,7 +176,22 @@ def batch_of_values(values: Integers) -> EventBatch:
 
 
 class _BruteForce:
-    """All filters' bounds, compared with one event at a time."""
+    """Every filter's constraints, each compared with the event's value of its attribute."""
+
+    def __init__(self, lows: Integers, highs: Integers) -> None:
+        chosen = np.argsort(lows < 0, axis=0, kind="stable")[:CONSTRAINED]
+        self._attributes = np.ascontiguousarray(chosen.T)
+        self._lows = np.ascontiguousarray(np.take_along_axis(lows, chosen, 0).T)
+        self._highs = np.ascontiguousarray(np.take_along_axis(highs, chosen, 0).T)
+
+    def match(self, event: Sequence[int]) -> npt.NDArray[np.intp]:
+        """Return the filters that match an event."""
+        values = np.array(event)[self._attributes]
+        return np.flatnonzero(((self._lows <= values) & (values <= self._highs)).all(axis=1))
+
+
+class _DenseBruteForce:
+    """All filters' bounds of all attributes, compared with one event at a time."""
 
     def __init__(self, lows: Integers, highs: Integers) -> None:
         self._lows, self._highs = lows, highs
@@ -207,6 +224,14 @@ class _TunedBruteForce:
                 np.logical_and(everything, inside, out=everything)
             out = inside
         return np.flatnonzero(everything)
+
+
+_AnyBruteForce: TypeAlias = _BruteForce | _DenseBruteForce | _TunedBruteForce
+
+
+def _match_each(brute: _AnyBruteForce, rows: Sequence[Sequence[int]]) -> None:
+    for row in rows:
+        brute.match(row)
 
 
 def _compare(matches: Matches, expected: list[npt.NDArray[np.intp]], count: int) -> None:

@@ -36,6 +36,8 @@ _DTYPES: Final[dict[Kind, Any]] = {
 ATTRIBUTES_MAX: Final = 256
 NAME_CHARACTERS_MAX: Final = 128
 EVENT_BYTES_MAX: Final = 1 << 20
+WORDS_PER_EVENT_MAX: Final = 2
+"""With more words than this an event, :meth:`Column.take` cuts the words down to those in use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,9 +73,20 @@ class Column:
         return self._codes[0]
 
     def take(self, rows: Rows) -> Column:
-        """Return the column of these events only (the words are shared, not cut down)."""
+        """Return the column of these events only.
+
+        The words are shared, unless there are many more of them than events: a few events do not carry the words of
+        all that they were taken from over every link, nor keep the words of those that are gone.
+        """
         present = None if self.present is None else self.present[rows]
-        return Column(self.kind, self.data[rows], present, self.words)
+        data = self.data[rows]
+        if len(self.words) <= WORDS_PER_EVENT_MAX * len(rows):
+            return Column(self.kind, data, present, self.words)
+        if present is not None:
+            data = np.where(present, data, data[present][:1] if present.any() else 0)
+        used, codes = np.unique(data, return_inverse=True)
+        words = tuple(self.words[code] for code in used.tolist())
+        return Column(self.kind, codes.astype(np.int32), present, words)
 
     def value(self, row: int) -> Value | None:
         """Return one event's value, or ``None`` when it has none here."""
@@ -140,18 +153,16 @@ class EventBatch:
             size = len(self)
             out: list[dict[str, Value]] = [{} for _ in range(size)]
             for (name, kind), column in self.columns.items():
-                values: list[Any] = column.data.tolist()
+                rows = None if column.present is None else np.flatnonzero(column.present)
+                values: list[Any] = (column.data if rows is None else column.data[rows]).tolist()
                 if kind is Kind.STRING:
                     words = column.words
-                    values = [words[code] if code >= 0 else "" for code in values]
+                    values = [words[code] for code in values]
                 elif kind is Kind.TIMESTAMP:
                     values = [Timestamp(value) for value in values]
-                if column.present is None:
-                    for event, value in zip(out, values, strict=True):
-                        event[name] = value
-                else:
-                    for row in np.flatnonzero(column.present).tolist():
-                        out[row][name] = values[row]
+                targets = out if rows is None else [out[row] for row in rows.tolist()]
+                for event, value in zip(targets, values, strict=True):
+                    event[name] = value
             self._events.append(tuple(out))
         return self._events[0]
 

@@ -19,6 +19,7 @@ from .errors import EventError
 
 INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**63 - 1
+_YEARS_MAX: Final = 292  # from 1970 to where 64 bits of nanoseconds end
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -92,6 +93,15 @@ def timestamp_of(moment: datetime.datetime) -> Timestamp:
     return Timestamp(nanoseconds)
 
 
+def _timestamp_of_numpy(moment: np.datetime64) -> Timestamp:
+    nanoseconds = int(moment.astype("datetime64[ns]").astype(np.int64))
+    # numpy wraps around where 64 bits of nanoseconds end; hours do not, and it converts fine units to hours.
+    years = int(moment.astype("datetime64[h]").astype("datetime64[Y]").astype(np.int64))
+    if not -_YEARS_MAX <= years <= _YEARS_MAX or (years < 0) != (nanoseconds < 0):
+        raise EventError(f"timestamp {moment} is outside the years 1678 to 2262")
+    return Timestamp(nanoseconds)
+
+
 def normalize(value: Any) -> Value | None:
     """Return a Python or numpy scalar as a :data:`Value`, or ``None`` when it is missing.
 
@@ -112,7 +122,7 @@ def normalize(value: Any) -> Value | None:
     if isinstance(value, datetime.datetime):
         return None if value != value else timestamp_of(value)  # NaT differs from itself
     if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else Timestamp(int(value.astype("datetime64[ns]").astype(np.int64)))
+        return None if np.isnat(value) else _timestamp_of_numpy(value)
     if isinstance(value, np.generic | int | float | str):
         plain = value.item() if isinstance(value, np.generic) else _plain(value)
         if type(plain) in _KINDS:
@@ -124,7 +134,6 @@ def normalize(value: Any) -> Value | None:
 
 def _plain(value: int | float | str) -> int | float | str:
     """Return an instance of a subclass (an enum member, say) as its base class."""
-    for base in (int, float, str):
-        if isinstance(value, base):
-            return base(value)
-    raise AssertionError(type(value))
+    if isinstance(value, str):
+        return str.__str__(value)  # an enum's own gives the member's name
+    return int(value) if isinstance(value, int) else float(value)

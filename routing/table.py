@@ -12,7 +12,7 @@ Source: paper 1, section 3 (the routing table and ``match``).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
@@ -70,8 +70,7 @@ class RoutingTable:
         self._entries: dict[Filter, Entry] = {}
         self._by_slot: dict[int, Entry] = {}
         self._brokers: dict[int, int] = {}  # broker link -> its bit; kept once given
-        self._clients: dict[ClientId, int] = {}  # client -> its ordinal; kept until no entry names it
-        self._client_filters: dict[ClientId, int] = {}
+        self._clients: dict[ClientId, int] = {}  # client -> how many entries name it
         self._plan: _Plan | None = None
 
     def __len__(self) -> int:
@@ -99,8 +98,7 @@ class RoutingTable:
             entry.links[link] = {}
             self._plan = None
             if isinstance(link, str):
-                self._clients.setdefault(link, len(self._clients))
-                self._client_filters[link] = self._client_filters.get(link, 0) + 1
+                self._clients[link] = self._clients.get(link, 0) + 1
             else:
                 self._brokers.setdefault(link, len(self._brokers))
         entry.links[link][holder] = None
@@ -133,11 +131,9 @@ class RoutingTable:
         self._plan = None
 
     def _forget_client(self, client: ClientId) -> None:
-        self._client_filters[client] -= 1
-        if not self._client_filters[client]:
-            del self._client_filters[client]
+        self._clients[client] -= 1
+        if not self._clients[client]:
             del self._clients[client]
-            self._clients = {name: ordinal for ordinal, name in enumerate(self._clients)}
 
     def route(self, batch: EventBatch) -> Routes:
         """Return over which links the batch has to go, and which events over each."""
@@ -190,24 +186,24 @@ class RoutingTable:
             for link in entry.links:
                 if isinstance(link, str):
                     counts[link] = counts.get(link, 0) + 1
-        assert counts == self._client_filters
-        assert counts.keys() == self._clients.keys()
+        assert counts == self._clients
 
 
 class _Plan:
     """The table as arrays over slots, made once for the batches between two changes."""
 
     def __init__(
-        self, size: int, by_slot: dict[int, Entry], brokers: dict[int, int], clients: dict[ClientId, int]
+        self, size: int, by_slot: dict[int, Entry], brokers: dict[int, int], clients: Iterable[ClientId]
     ) -> None:
         self._brokers = list(brokers)
         self._client_names = tuple(clients)
+        ordinal_of = {name: ordinal for ordinal, name in enumerate(self._client_names)}
         words = (len(brokers) + _GROUP_BITS - 1) // _GROUP_BITS
         self._groups = np.zeros((words, size), np.uint64)
         counts = np.zeros(size, np.intp)
         ordinals: list[list[int]] = [[]] * size
         for slot, entry in by_slot.items():
-            mine = [clients[link] for link in entry.links if isinstance(link, str)]
+            mine = [ordinal_of[link] for link in entry.links if isinstance(link, str)]
             ordinals[slot] = mine
             counts[slot] = len(mine)
             for link in entry.links:

@@ -8,8 +8,8 @@ Rules
   row less its posting list. All other sets of strings (intervals, patterns, everything but a word) are
   tested once a word and distinct set, however many clauses share the set.
 * A word that no posting list has, with no other sets to test, needs no row: it is the base row.
-* Rows are kept for the words that were used last, :data:`WORDS_MAX` of them at most. Insertion and removal
-  mend the kept rows; nothing is thrown away but by this limit.
+* Rows are kept for the words that were used last, as many as :data:`ROW_BYTES_MAX` hold, and at least
+  :data:`WORDS_MIN`. Insertion and removal mend the kept rows; nothing is thrown away but by this limit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from .intervals import Interval
 from .strings import Strings
 
 _ALL: Final = Interval()
-WORDS_MAX: Final = 1024
-"""Rows of words kept; no block of events may bring more distinct words at once."""
+WORDS_MIN: Final = 1024
+"""Rows of words that are kept however long a row is; no block of events may bring more distinct words at once."""
+ROW_BYTES_MAX: Final = 32 << 20
+"""Bytes of rows that are kept for the words of one attribute."""
 
 
 class WordRows:
@@ -50,7 +52,12 @@ class WordRows:
         return self.bits.nbytes
 
     def widen(self, words: int) -> None:
-        """Make room for columns up to ``words * 64``."""
+        """Make room for columns up to ``words * 64``; longer rows are fewer rows."""
+        kept = list(self._rows.items())[-_words_max(words) :]
+        if len(kept) < len(self._rows):
+            self.bits = self.bits[[0, *(row for _, row in kept)]]
+            self._rows = {word: row for row, (word, _) in enumerate(kept, 1)}
+            self._free = []
         self.bits = widened(self.bits, words)
 
     def add(self, column: int, strings: Strings) -> None:
@@ -93,7 +100,7 @@ class WordRows:
                 del self._postings[word]
 
     def locate(self, codes: Columns, words: Sequence[str]) -> Columns:
-        """Return each event's row; `codes` are positions in `words`, at most `WORDS_MAX` distinct ones."""
+        """Return each event's row; `codes` are positions in `words`, at most `WORDS_MIN` distinct ones."""
         if len(codes) == 1:
             return np.array([self._row(words[int(codes[0])])], np.intp)
         used, inverse = np.unique(codes, return_inverse=True)
@@ -124,10 +131,11 @@ class WordRows:
     def _take_row(self) -> int:
         if self._free:
             return self._free.pop()
-        if len(self._rows) >= WORDS_MAX:
+        limit = _words_max(self.bits.shape[1])
+        if len(self._rows) >= limit:
             return self._rows.pop(next(iter(self._rows)))
         size = len(self.bits)
-        larger = np.zeros((min(2 * size + 7, WORDS_MAX + 1), self.bits.shape[1]), np.uint64)
+        larger = np.zeros((min(2 * size + 7, limit + 1), self.bits.shape[1]), np.uint64)
         larger[:size] = self.bits
         self.bits = larger
         self._free = list(range(len(larger) - 1, size, -1))
@@ -152,6 +160,11 @@ class WordRows:
             rejects = {column for column in base if not expected[column].contains(word)}
             assert set_columns(self.bits[row]) == rejects, f"the row of {word!r} differs from the clauses'"
         assert sorted([*self._rows.values(), *self._free]) == list(range(1, len(self.bits)))
+
+
+def _words_max(words: int) -> int:
+    """Return how many rows of so many words are kept."""
+    return max(WORDS_MIN, ROW_BYTES_MAX // (8 * words))
 
 
 def _is_everything(strings: Strings) -> bool:

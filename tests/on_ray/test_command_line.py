@@ -27,13 +27,18 @@ def test_the_demo_judges_a_small_run(tmp_path):
     assert result["latency_p50_seconds"] > 0
 
 
-def test_the_demo_takes_files(tmp_path):
+def test_the_demo_takes_files_and_spark_writes_the_report(tmp_path):
     (tmp_path / "events.csv").write_text("sym,price\nA,1.5\nB,2.5\nA,3.5\n")
     (tmp_path / "alerts.txt").write_text("# two alerts\nsym = 'A'\n\nprice > 2\n")
     done = rayvous("demo", "--events", tmp_path / "events.csv", "--subscriptions", tmp_path / "alerts.txt",
-                   "--clusters", 1, "--brokers-per-cluster", 2, "--no-spark", "--json", cwd=tmp_path)  # fmt: skip
+                   "--clusters", 1, "--brokers-per-cluster", 2, "--out", "report", "--json", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["notifications_delivered"] == 4
+    result = json.loads(done.stdout)
+    assert result["notifications_delivered"] == 4
+    assert result["tct"]["publish"] == 3 and result["tct"]["deliver"] == 4  # as computed by Spark
+    assert result["aed_seconds"] > 0
+    for name in ("summary.json", "tree.png", "latency.png", "load.png", "aggregates/tct.parquet"):
+        assert (tmp_path / "report" / name).stat().st_size > 0
 
 
 def test_a_scenario_runs_on_the_simulator(tmp_path):

@@ -348,13 +348,18 @@ def test_a_disjunction_matches_once_under_its_slot() -> None:
 
 
 def test_more_words_than_rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_rows, "WORDS_MAX", 600)
+    monkeypatch.setattr(word_rows, "WORDS_MIN", 600)
+    monkeypatch.setattr(word_rows, "ROW_BYTES_MAX", 200_000)
     index = MatchIndex()
     some = [word_filter("w", f"w{n}", f"w{n + 1}") for n in range(1500)]
     held = {index.insert(filter): filter for filter in some}
     events = [{"w": f"w{n % 1700}"} for n in range(0, 5000, 3)]
     assert pairs(index, batch_of(events)) == brute_words(held, events)
     index.check()
+    more = [word_filter("w", f"w{n % 900}") for n in range(2500)]  # longer rows, so fewer are kept
+    held |= {index.insert(filter): filter for filter in more}
+    index.check()
+    assert pairs(index, batch_of(events)) == brute_words(held, events)
     for slot in held:
         index.remove(slot)
     index.check()
