@@ -26,6 +26,13 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed: it is `now` seconds, on a clock of the host that never goes back."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """Send a message to one broker (paper 1: unicast)."""
 

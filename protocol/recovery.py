@@ -1,0 +1,319 @@
+"""What brokers, and the rendezvous point, tell each other to stay one tree (paper 1, section 4).
+
+Who sends what when is in docs/decisions/0011-recovery.md. All of these are small, and none is ever batched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final, NamedTuple, TypeAlias
+
+from .errors import InputError
+from .ids import BrokerId, ClusterId
+from .messages import Filter
+
+RENDEZVOUS: Final[BrokerId] = -2
+"""The address of the rendezvous point: every broker can send to it, and it to every broker."""
+
+
+class RoundNumber(NamedTuple):
+    """A round of sending again: the term of the root that began it, and its number in that term; they only grow."""
+
+    term: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What is known of a cluster: its members, rising, and who speaks for it since when."""
+
+    cluster: ClusterId
+    epoch: int
+    designated: BrokerId
+    members: tuple[BrokerId, ...]
+
+    def newer_than(self, other: ClusterView) -> bool:
+        """Return whether this view succeeds the other: a higher epoch, or the same and a higher id."""
+        return (self.epoch, self.designated) > (other.epoch, other.designated)
+
+
+# Inside a cluster (4.1.1).
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBeat:
+    """The designated broker's heartbeat to its group.
+
+    Attributes
+    ----------
+    view
+        Its own cluster.
+    parent, children
+        The clusters beside it in the tree.
+    path
+        The clusters from the root down to this one, both included; empty while there is no way to the root.
+    term
+        The term of the root, as far as it is known here.
+    """
+
+    view: ClusterView
+    parent: ClusterView | None
+    children: tuple[ClusterView, ...]
+    path: tuple[ClusterId, ...]
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberBeat:
+    """A normal broker's registration with the designated one, and its sign of life.
+
+    `incarnation` grows with each start of the broker, so that a restart that was quicker than the detector is seen.
+    """
+
+    cluster: ClusterId
+    epoch: int
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A change of what a child cluster wants, for the members' copies of the table."""
+
+    child: ClusterId
+    filter: Filter
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopy:
+    """The whole of what the child clusters want, for a member that has just come."""
+
+    entries: tuple[tuple[ClusterId, tuple[Filter, ...]], ...]
+
+
+# Between neighbours (4.1.2).
+
+
+@dataclass(frozen=True, slots=True)
+class TreeBeat:
+    """A designated broker's heartbeat to its parent and children."""
+
+    view: ClusterView
+    path: tuple[ClusterId, ...]
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A neighbour that misses the designated broker asks a member who it is now."""
+
+    cluster: ClusterId
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """What the member that was probed knows."""
+
+    view: ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye:
+    """A neighbour gives the link up: it expects nothing from here any more and sends nothing."""
+
+    cluster: ClusterId
+
+
+# Joining (4.2).
+
+
+@dataclass(frozen=True, slots=True)
+class AskRoot:
+    """To the rendezvous point: who is the root? `me` is who asks, and becomes root when there is none."""
+
+    me: ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The rendezvous point's answer: the root's view and its term."""
+
+    root: ClusterView
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeRoot:
+    """The rendezvous point's answer to the first that asks when the root is dead: you are it, under this term."""
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class RootBeat:
+    """The root's sign of life to the rendezvous point; answered with `Root` when another one is root by now."""
+
+    view: ClusterView
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskChildren:
+    """Which child clusters has your cluster? The answer also measures the round trip."""
+
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The answer to `AskChildren`; `view` is the cluster that was asked."""
+
+    nonce: int
+    view: ClusterView
+    children: tuple[ClusterView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Answer at once: the round trip is measured (figure 3: the nearest node)."""
+
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The answer to `Ping`."""
+
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """A cluster asks to become a child, or to stay one after a succession on either side.
+
+    Attributes
+    ----------
+    view
+        The cluster that asks.
+    filters
+        All that it wants, with the token of each announcement.
+    """
+
+    view: ClusterView
+    filters: tuple[tuple[Filter, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswer:
+    """Accepted, with the path that the joiner now hangs on; or refused, with the reason.
+
+    `reason` is one of "", "not designated", "no way to the root", "full", "ring".
+    """
+
+    accepted: bool
+    reason: str
+    view: ClusterView
+    path: tuple[ClusterId, ...]
+    term: int
+
+
+# Rounds.
+
+
+@dataclass(frozen=True, slots=True)
+class AskRound:
+    """Somebody below has joined and wants what may have been lost; climbs to the root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A new round begins; floods down the tree and through the groups."""
+
+    number: RoundNumber
+
+
+ClusterMessage: TypeAlias = ClusterBeat | MemberBeat | TableEntry | TableCopy
+NeighbourMessage: TypeAlias = TreeBeat | Probe | ProbeAnswer | Goodbye
+JoinMessage: TypeAlias = (
+    AskRoot | Root | BecomeRoot | RootBeat | AskChildren | Children | Ping | Pong | JoinRequest | JoinAnswer
+)
+RoundMessage: TypeAlias = AskRound | Round
+RecoveryMessage: TypeAlias = ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How quickly brokers notice and mend failures; times in seconds.
+
+    Attributes
+    ----------
+    heartbeat_seconds
+        Between two beats of one sender.
+    detector
+        "adaptive" learns each sender's gaps between beats; "fixed" waits `suspect_after_seconds` (the paper's).
+    suspect_after_seconds
+        The fixed detector's patience, and the adaptive one's least.
+    suspect_deviations
+        The adaptive detector's patience in standard deviations above the mean gap.
+    probe_seconds, probe_tries
+        How long one probe waits, and how often each member is probed.
+    answer_seconds
+        How long any other question waits for its answer.
+    root_wait_seconds
+        The longest random wait before a dead root's child asks the rendezvous point.
+    degree
+        The most children that a cluster takes.
+    retention_events_max, retention_seconds
+        What a publisher's broker keeps to send again.
+    """
+
+    heartbeat_seconds: float = 1.0
+    detector: str = "adaptive"
+    suspect_after_seconds: float = 3.0
+    suspect_deviations: float = 8.0
+    probe_seconds: float = 0.5
+    probe_tries: int = 3
+    answer_seconds: float = 2.0
+    root_wait_seconds: float = 1.0
+    degree: int = 8
+    retention_events_max: int = 100_000
+    retention_seconds: float = 60.0
+
+    def validate(self) -> Recovery:
+        """Return the settings themselves.
+
+        Raises
+        ------
+        InputError
+            If a number is not positive, the detector is unknown, or suspicion comes before two heartbeats.
+        """
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name == "detector":
+                if value not in ("adaptive", "fixed"):
+                    raise InputError(f"detector {value!r}: it is adaptive or fixed")
+            elif isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise InputError(f"recovery {entry.name} is {value!r}: it must be a number above 0")
+        if self.suspect_after_seconds < 2 * self.heartbeat_seconds:
+            raise InputError(
+                f"suspect_after_seconds is {self.suspect_after_seconds}: it must be at least two heartbeats, "
+                f"{2 * self.heartbeat_seconds}"
+            )
+        return self
+
+    @classmethod
+    def for_simulator(cls, **changes: float | str) -> Recovery:
+        """Return settings for virtual time, where a second costs nothing."""
+        return replace(cls(), **changes).validate()  # type: ignore[arg-type]
+
+    @classmethod
+    def for_tests(cls, **changes: float | str) -> Recovery:
+        """Return quick settings for real actors on one machine."""
+        quick = cls(
+            heartbeat_seconds=0.2,
+            suspect_after_seconds=1.0,
+            probe_seconds=0.3,
+            answer_seconds=1.0,
+            root_wait_seconds=0.3,
+        )
+        return replace(quick, **changes).validate()  # type: ignore[arg-type]
