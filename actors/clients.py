@@ -162,10 +162,11 @@ class Publisher(_Client):
         )
 
     def _call(self, batch: EventBatch) -> None:
+        # Counted first: whether a call that failed had been accepted is not known, and a number is never used again.
+        self.published += len(batch)
         with broker_errors(f"publisher {self.name!r} at broker {self.broker}"):
             call = self._host.publish.remote(self.broker, self.name, batch)
             ray.get(call, timeout=self._directory.limits.call_seconds)
-        self.published += len(batch)
 
     def close(self) -> None:
         """Leave the network; the name is free again."""

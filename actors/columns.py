@@ -50,6 +50,8 @@ def batch_from(data: Any) -> EventBatch:
     columns: dict[ColumnKey, Column] = {}
     for name, chunked in zip(table.column_names, table.columns, strict=True):
         check_name(name)
+        if table.column_names.count(name) > 1:
+            raise EventError(f"column {name!r} is there more than once")
         column = _column(name, chunked)
         if column is not None:
             columns[name, column.kind] = column
@@ -63,16 +65,29 @@ def _arrow(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     try:
         if isinstance(data, Mapping):
-            arrays = {name: pa.array(values, from_pandas=True) for name, values in data.items()}
-            return pa.table(arrays)
+            for name in data:
+                check_name(name)
+            return pa.table({name: _array(name, values) for name, values in data.items()})
         if type(data).__module__.partition(".")[0] == "pandas":
             return pa.Table.from_pandas(data, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except EventError:
+        raise
+    except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
         raise EventError(f"the columns cannot be read as a table: {error}") from None
     raise EventError(
         f"a {type(data).__name__} is no table: give a DataFrame, an Arrow table, a mapping of columns, "
         "or a list of mappings"
     )
+
+
+def _array(name: str, values: Any) -> Any:
+    """Return a column of Python or numpy values as Arrow has it."""
+    if isinstance(values, str | bytes):
+        raise EventError(f"column {name!r} is one {type(values).__name__}: a column has one value an event")
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise EventError(f"column {name!r}: {error}") from None
 
 
 def _column(name: str, chunked: pa.ChunkedArray) -> Column | None:
@@ -81,6 +96,9 @@ def _column(name: str, chunked: pa.ChunkedArray) -> Column | None:
     if isinstance(array, pa.ChunkedArray):  # no chunk at all
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], chunked.type)
     kind = array.type
+    if pa.types.is_dictionary(kind) and not _is_string(kind.value_type):
+        array = array.dictionary_decode()
+        kind = array.type
     if pa.types.is_null(kind) or array.null_count == len(array):
         return None
     missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
@@ -101,7 +119,7 @@ def _column(name: str, chunked: pa.ChunkedArray) -> Column | None:
         except pa.ArrowInvalid as error:
             raise EventError(f"column {name!r}: outside the years 1678 to 2262: {error}") from None
         return Column(Kind.TIMESTAMP, _numpy(array, 0, np.int64), present)
-    if pa.types.is_dictionary(kind) and _is_string(kind.value_type):
+    if pa.types.is_dictionary(kind):
         return _strings(name, array, present)
     if _is_string(kind):
         return _strings(name, array.dictionary_encode(), present)

@@ -7,6 +7,7 @@ copy however many members read it. A small one travels inside the calls, which i
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,8 @@ import ray
 
 from ..protocol.ids import BrokerId
 from ..protocol.messages import BrokerMessage, Events
+
+_LOG = logging.getLogger("rayvous.host")
 
 INLINE_BYTES_MAX: Final = 65_536
 
@@ -43,8 +46,8 @@ class MulticastGroup:
         self.broker = broker
         self._fellows = tuple(fellows)
 
-    async def fly(self, load: list[BrokerMessage]) -> None:
-        """Take a load to every member; one that is gone does not keep it from the others."""
+    async def fly(self, load: list[BrokerMessage]) -> int:
+        """Take a load to every member and return how many did not get it; one that is gone does not stop the others."""
         size = sum(message.batch.nbytes for message in load if isinstance(message, Events))
         remote = sum(not fellow.local for fellow in self._fellows)
         shared: Any = ray.put(load) if size > INLINE_BYTES_MAX and remote > 1 else load
@@ -52,6 +55,10 @@ class MulticastGroup:
             fellow.receive(fellow.broker, self.broker, load if fellow.local else shared)
             for fellow in self._fellows
         ]
-        for result in await asyncio.gather(*calls, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        errors = [result for result in results if isinstance(result, BaseException)]
+        if errors:
+            _LOG.warning(
+                "broker %d to its group: lost for %d members: %s", self.broker, len(errors), errors[0]
+            )
+        return len(errors)

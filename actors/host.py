@@ -29,7 +29,7 @@ from .broker import Broker
 from .group import MulticastGroup, Peer
 from .metrics import BrokerMetrics
 from .outbox import Outbox, wait_for_room
-from .sessions import Session, split
+from .sessions import Session, Tally, split
 
 TELEMETRY_FLUSH_ROWS = 50_000
 
@@ -46,6 +46,7 @@ class _Seat:
     events_in: int = 0
     events_out: int = 0
     notifications: int = 0
+    tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
     confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
 
@@ -111,8 +112,9 @@ class BrokerHost:
         return Peer(broker, hosts[broker].receive.remote, local=False)
 
     def _link(self, source: BrokerId, peer: Peer) -> Outbox:
-        async def fly(load: list[BrokerMessage]) -> None:
+        async def fly(load: list[BrokerMessage]) -> int:
             await peer.receive(peer.broker, source, load)
+            return 0
 
         return self._outbox(f"broker {source} to broker {peer.broker}", fly)
 
@@ -163,12 +165,21 @@ class BrokerHost:
         seat = self._seat_of(at)
         for number in numbers:
             self._handle(seat, client, Cancel(number))
+            self._give_up(seat, (client, number))
 
     async def detach(self, at: BrokerId, client: ClientId) -> None:
         """Let a subscriber go, with all its subscriptions."""
         seat = self._seat_of(at)
         self._handle(seat, client, Detach())
+        for key in [key for key in seat.confirming if key[0] == client]:
+            self._give_up(seat, key)
         seat.owners.pop(client, None)
+
+    def _give_up(self, seat: _Seat, key: tuple[ClientId, int]) -> None:
+        """End the call that waits for a subscription which was cancelled before it was installed."""
+        done = seat.confirming.get(key)
+        if done is not None and not done.done():
+            done.set_exception(ClientError(f"subscription {key[1]} of {key[0]!r} was cancelled meanwhile"))
 
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
@@ -178,15 +189,20 @@ class BrokerHost:
     def _session(self, session: str) -> Session:
         queue = self._sessions.get(session)
         if queue is None:
-            queue = self._sessions[session] = Session(self._limits.delivery_events_max)
+            queue = Session(session, self._limits.delivery_events_max, self._limits.session_seconds)
+            self._sessions[session] = queue
+        queue.heard(time.monotonic())
         return queue
 
     async def end_session(self, session: str) -> None:
         """Forget a client process: its subscribers are detached and what waits for it is let go."""
         queue = self._sessions.pop(session, None)
+        if queue is None:
+            return
         for broker, seat in self._seats.items():
             for client in [client for client, owner in seat.owners.items() if owner is queue]:
                 await self.detach(broker, client)
+        queue.end()
 
     def _seat_of(self, broker: BrokerId) -> _Seat:
         try:
@@ -251,7 +267,7 @@ class BrokerHost:
         seat.notifications += len(deliver.rows)
         owners = [seat.owners[client] for client in deliver.clients]
         for session, parcel in split(deliver, owners):
-            session.put(parcel)
+            session.put(parcel, seat.tally)
             if full is not None and session.full:
                 full[session] = None
 
@@ -259,7 +275,10 @@ class BrokerHost:
         if filled:
             await wait_for_room(list(filled))
         for session in full:
-            await session.room(self._limits.delivery_wait_seconds)
+            if session.gone(time.monotonic()):
+                await self.end_session(session.name)
+            else:
+                await session.room(self._limits.delivery_wait_seconds)
 
     # Quiet, telemetry, description.
 
@@ -275,12 +294,24 @@ class BrokerHost:
             Whether to wait also until the client processes have acknowledged all notifications.
         """
         boxes = [box for seat in self._seats.values() for box in (*seat.links.values(), seat.group) if box]
-        for box in boxes:
-            await box.drained()
-        if deliveries:
-            for session in list(self._sessions.values()):
-                await session.drained()
+        while True:
+            for box in boxes:
+                await box.drained()
+            if deliveries:
+                for name in list(self._sessions):
+                    await self._drained(name)
+            # While one was waited for, another may have filled.
+            if all(box.idle for box in boxes) and not (deliveries and any(map(len, self._sessions.values()))):
+                break
         return self._handled
+
+    async def _drained(self, name: str) -> None:
+        """Wait until a client process has everything, or is gone."""
+        session = self._sessions.get(name)
+        while session is not None and len(session) and not session.gone(time.monotonic()):
+            await session.moved(self._limits.session_seconds)
+        if session is not None and session.gone(time.monotonic()):
+            await self.end_session(name)
 
     def _flush_soon(self) -> None:
         if self._flushing is None or self._flushing.done():
@@ -304,7 +335,7 @@ class BrokerHost:
                 "subscribers": len(seat.owners),
                 "outbox_events": sum(box.events for box in boxes),
                 "lost_events": sum(box.lost_events for box in boxes),
-                "shed_notifications": sum(session.shed for session in set(seat.owners.values())),
+                "shed_notifications": seat.tally.shed,
                 "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
                 "events_in": seat.events_in,
                 "events_out": seat.events_out,

@@ -51,16 +51,16 @@ class Inbox:
 
     async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         """Take events in; wait while the inbox is full and open."""
-        room = asyncio.Event()
+        room = None
         with self._changed:
             if self.waiting > self._events_max and not self._closed:
+                room = asyncio.Event()
                 self._room = (asyncio.get_running_loop(), room)
-            else:
-                room.set()
-        try:
-            await asyncio.wait_for(room.wait(), self._wait_seconds)
-        except TimeoutError:
-            self._shed_oldest()
+        if room is not None:
+            try:
+                await asyncio.wait_for(room.wait(), self._wait_seconds)
+            except TimeoutError:
+                self._shed_oldest()
         with self._changed:
             if not self._closed:
                 self._arrivals.append(Arrival(batch, rows, received_at))
@@ -123,8 +123,14 @@ class Inbox:
                 arrival = self._take()
                 if arrival is not None or self._closed:
                     return arrival
-                self._wakers.append((asyncio.get_running_loop(), event))
-            await event.wait()
+                waker = (asyncio.get_running_loop(), event)
+                self._wakers.append(waker)
+            try:
+                await event.wait()
+            finally:  # a reader that was cancelled may leave a closed loop behind, which must not be woken
+                with self._changed:
+                    if waker in self._wakers:
+                        self._wakers.remove(waker)
 
     def fail(self, error: BaseException) -> None:
         """Note that nothing will come any more because the broker's host is gone."""

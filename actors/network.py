@@ -168,6 +168,8 @@ class Network:
                 with suppress(BrokerUnavailable):
                     client.close()
             self._leave(self._clients)
+            for host in self.hosts():
+                host.end_session.remote(self._process.session)
         self._process.close()
         if self._started_ray:
             ray.shutdown()

@@ -24,8 +24,8 @@ from ..protocol.messages import BrokerMessage, Events
 
 _LOG = logging.getLogger("rayvous.host")
 
-Flight: TypeAlias = Callable[[list[BrokerMessage]], Awaitable[object]]
-"""Takes messages to the other side and returns when they were taken there."""
+Flight: TypeAlias = Callable[[list[BrokerMessage]], Awaitable[int]]
+"""Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 
 
 class Outbox:
@@ -45,7 +45,7 @@ class Outbox:
 
     def __init__(self, name: str, fly: Flight, call_events_max: int, events_max: int) -> None:
         self.name = name
-        self.events = 0
+        self.events = 0  # that wait or fly; a message that carries none counts as one
         self.lost_events = 0
         self._fly = fly
         self._call_events_max = call_events_max
@@ -67,8 +67,7 @@ class Outbox:
     def put(self, message: BrokerMessage) -> None:
         """Take a message in; it leaves with the next call."""
         self._waiting.append(message)
-        if isinstance(message, Events):
-            self.events += len(message.batch)
+        self.events += _size(message)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -86,23 +85,24 @@ class Outbox:
 
     async def _run(self) -> None:
         while self._waiting:
-            load, events = self._next_load()
+            load, size, events = self._next_load()
             try:
-                await self._fly(load)
+                lost_copies = await self._fly(load)
             except Exception as error:
                 # The other side is gone. Nothing here can mend that; the loss is counted and said, never silent.
-                self.lost_events += events
+                lost_copies = 1
                 _LOG.warning("%s: %d messages lost: %s", self.name, len(load), error)
-            self.events -= events
+            self.lost_events += events * lost_copies
+            self.events -= size
             self._moved.set()
         self._task = None
         self._moved.set()
 
-    def _next_load(self) -> tuple[list[BrokerMessage], int]:
-        """Take what goes with the next call: neighbouring events as one batch, at most `call_events_max` of them."""
+    def _next_load(self) -> tuple[list[BrokerMessage], int, int]:
+        """Take what goes with the next call, neighbouring events as one batch; return it, its size and its events."""
         load: list[BrokerMessage] = []
         batches: list[EventBatch] = []
-        events = 0
+        size = events = 0
         while self._waiting:
             message = self._waiting[0]
             if isinstance(message, Events):
@@ -113,9 +113,14 @@ class Outbox:
             else:
                 _join(load, batches)
                 load.append(message)
+            size += _size(message)
             self._waiting.popleft()
         _join(load, batches)
-        return load, events
+        return load, size, events
+
+
+def _size(message: BrokerMessage) -> int:
+    return len(message.batch) if isinstance(message, Events) else 1
 
 
 def _join(load: list[BrokerMessage], batches: list[EventBatch]) -> None:

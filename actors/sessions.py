@@ -6,7 +6,7 @@ Rules
   that the process has rides on its next poll as the acknowledgement; what is not acknowledged is sent again.
 * A parcel carries each event once, however many of the process's subscribers get it.
 * The queue is bounded. When it is full, whoever brings more waits; when the wait is over, the oldest parcels are shed
-  and counted under a named reason.
+  and counted, at the broker that brought them. One that was handed out is not shed: the process has it, or will.
 """
 
 from __future__ import annotations
@@ -64,23 +64,50 @@ def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
     return batch.take(kept), (np.cumsum(used) - 1)[rows]
 
 
+@dataclass(slots=True, eq=False)
+class Tally:
+    """What was shed of what one broker brought."""
+
+    shed: int = 0
+
+
 class Session:
     """The queue of one client process at one host.
 
     Parameters
     ----------
+    name
+        Of the process.
     events_max
         Notifications that may wait.
+    silent_seconds
+        A process that has not polled for so long is gone.
     """
 
-    def __init__(self, events_max: int) -> None:
+    def __init__(self, name: str, events_max: int, silent_seconds: float) -> None:
+        self.name = name
         self.waiting = 0
-        self.shed = 0
         self._events_max = events_max
+        self._silent_seconds = silent_seconds
+        self._heard_at = 0.0
         self._next_number = 1
+        self._handed = 0  # the last parcel that a poll was given; it and those before may have arrived
         self._parcels: deque[Parcel] = deque()
+        self._tallies: dict[int, Tally] = {}  # by the number of the parcel
         self._arrived = asyncio.Event()
         self._moved = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Return how many parcels wait."""
+        return len(self._parcels)
+
+    def heard(self, now: float) -> None:
+        """Note a sign of life of the process, at `now` seconds."""
+        self._heard_at = now
+
+    def gone(self, now: float) -> bool:
+        """Return whether the process has been silent for too long."""
+        return now - self._heard_at > self._silent_seconds
 
     def take_number(self) -> int:
         """Return the number of the next parcel."""
@@ -92,9 +119,10 @@ class Session:
         """Whether whoever brings more has to wait."""
         return self.waiting > self._events_max
 
-    def put(self, parcel: Parcel) -> None:
-        """Queue a parcel and wake the poll."""
+    def put(self, parcel: Parcel, tally: Tally) -> None:
+        """Queue a parcel and wake the poll; `tally` counts what is shed of it."""
         self._parcels.append(parcel)
+        self._tallies[parcel.number] = tally
         self.waiting += len(parcel.rows)
         self._arrived.set()
 
@@ -111,7 +139,9 @@ class Session:
             Notifications in one answer, except that one parcel always goes.
         """
         while self._parcels and self._parcels[0].number <= acknowledged:
-            self.waiting -= len(self._parcels.popleft().rows)
+            parcel = self._parcels.popleft()
+            del self._tallies[parcel.number]
+            self.waiting -= len(parcel.rows)
             self._moved.set()
         if not self._parcels:
             self._arrived.clear()
@@ -126,23 +156,40 @@ class Session:
                 break
             size += len(parcel.rows)
             answer.append(parcel)
+        if answer:
+            self._handed = max(self._handed, answer[-1].number)
         return answer
 
     async def room(self, wait_seconds: float) -> None:
-        """Wait until the queue is not full; after `wait_seconds` shed the oldest until it is not."""
+        """Wait until the queue is not full; after `wait_seconds` shed the oldest that no poll was given."""
         try:
             async with asyncio.timeout(wait_seconds):
                 while self.full:
                     self._moved.clear()
                     await self._moved.wait()
         except TimeoutError:
-            while self.full:
-                gone = len(self._parcels.popleft().rows)
-                self.waiting -= gone
-                self.shed += gone
+            self._shed_oldest()
 
-    async def drained(self) -> None:
-        """Wait until the process has acknowledged everything."""
-        while self._parcels:
-            self._moved.clear()
-            await self._moved.wait()
+    def _shed_oldest(self) -> None:
+        kept = [parcel for parcel in self._parcels if parcel.number <= self._handed]
+        rest = deque(parcel for parcel in self._parcels if parcel.number > self._handed)
+        while self.full and rest:
+            parcel = rest.popleft()
+            self.waiting -= len(parcel.rows)
+            self._tallies.pop(parcel.number).shed += len(parcel.rows)
+        self._parcels = deque([*kept, *rest])
+
+    async def moved(self, timeout_seconds: float) -> None:
+        """Wait until the process acknowledges something, or the time is over."""
+        self._moved.clear()
+        try:
+            await asyncio.wait_for(self._moved.wait(), timeout_seconds)
+        except TimeoutError:
+            return
+
+    def end(self) -> None:
+        """Let go of everything: the process is gone."""
+        self._parcels.clear()
+        self._tallies.clear()
+        self.waiting = 0
+        self._moved.set()

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
 from ..protocol.errors import InputError, RayvousError
@@ -192,17 +191,13 @@ def main() -> None:
     if "--help" not in sys.argv and len(sys.argv) > 1:
         console.keep_stdout_for_results()
     try:
-        status = app(standalone_mode=False)
+        app()  # ends the process itself; wrong options are status 2
     except InputError as error:
         _fail(error, 2)
     except RayvousError as error:
         _fail(error, 1)
-    except click.exceptions.Abort:
+    except KeyboardInterrupt:
         _fail("interrupted", 130)
-    except click.ClickException as error:
-        error.show(sys.stderr)
-        sys.exit(2)
-    sys.exit(status if isinstance(status, int) else 0)
 
 
 def _fail(error: object, status: int) -> None:

@@ -223,7 +223,9 @@ def _report(net: Network, graph: Any, out: Path, result: Mapping[str, Any]) -> d
 def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, net: Network) -> None:
     def seconds(name: str) -> str:
         value = result.get(name)
-        return "-" if value is None else f"{value * 1000:,.1f} ms"
+        if value is None:
+            return "-"
+        return f"{value * 1000:,.1f} ms" if value >= 0.001 else f"{value * 1_000_000:,.1f} us"
 
     rows: dict[str, Any] = {
         "network": f"{net!r}, scheme {options.scheme}",

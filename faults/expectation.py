@@ -1,7 +1,11 @@
 """What a scenario has to deliver, worked out by brute force from its steps.
 
-Rule: an event that is published while a subscription is active, and satisfies it, must be delivered when the network
-settles before the subscription is cancelled; when it does not settle, it may be.
+Rules
+-----
+* An event that is published while a subscription is active, and satisfies it, must be delivered when the network
+  settles before the subscription is cancelled; when it does not settle, it may be.
+* One that was published before, and was still under way when the subscription was made, may be delivered.
+* To subscribe under a number that is in use cancels what it stood for.
 """
 
 from __future__ import annotations
@@ -36,23 +40,28 @@ def expectation_of(scenario: Scenario) -> Expectation:
     expected = Expectation()
     active: dict[tuple[str, int], Predicate] = {}
     unsettled: dict[tuple[str, int], dict[EventId, None]] = {}
+    under_way: dict[EventId, dict[str, Value]] = {}
     sequences: dict[str, int] = {}
     for step in scenario.steps:
         if isinstance(step, Subscribe):
-            active[step.client, step.number] = to_predicate(step.selector)
+            predicate = active[step.client, step.number] = to_predicate(step.selector)
             expected.must.setdefault(step.client, {})
-            expected.may.setdefault(step.client, set())
+            may = expected.may.setdefault(step.client, set())
+            may.update(unsettled.pop((step.client, step.number), {}))
+            may.update(wanted(under_way, [predicate]))
         elif isinstance(step, Unsubscribe):
             del active[step.client, step.number]
             expected.may[step.client].update(unsettled.pop((step.client, step.number), {}))
         elif isinstance(step, Settle):
             _settle(expected, unsettled)
+            under_way.clear()
         elif isinstance(step, Publish):
             batch: dict[EventId, dict[str, Value]] = {}
             for event in step.events:
                 sequences[step.client] = sequences.get(step.client, 0) + 1
                 batch[step.client, sequences[step.client]] = dict(event)
             expected.published |= batch
+            under_way |= batch
             for key, predicate in active.items():
                 unsettled.setdefault(key, {}).update(wanted(batch, [predicate]))
     _settle(expected, unsettled)

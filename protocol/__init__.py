@@ -1,1 +1,4 @@
-"""The vocabulary: ids, values, batches, messages that cross the network, effects, errors. Standard library and numpy."""
+"""The vocabulary: ids, values, batches, messages that cross the network, effects, errors.
+
+Standard library and numpy only.
+"""

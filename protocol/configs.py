@@ -70,10 +70,13 @@ class Limits:
     call_events_max
         Events in one call over a link; what is more waits for the next call.
     outbox_events_max
-        Events that wait for one link; past it the calls that bring more wait (backpressure up to the publishers).
+        Events (and other messages) that wait for one link; past it the calls that bring more wait (backpressure up
+        to the publishers).
     delivery_events_max
         Notifications that wait for one client process; past it the calls that bring more wait, at most
         `delivery_wait_seconds`, and then the oldest are shed and counted as "delivery queue full".
+    session_seconds
+        A client process that has not fetched for so long is gone: its subscribers are detached.
     telemetry_rows_max
         Rows in one telemetry table between two flushes; past it new rows are dropped and counted.
     call_seconds
@@ -85,6 +88,7 @@ class Limits:
     outbox_events_max: int = 131_072
     delivery_events_max: int = 1_048_576
     delivery_wait_seconds: float = 5.0
+    session_seconds: float = 60.0
     telemetry_rows_max: int = 1_000_000
     call_seconds: float = 60.0
 

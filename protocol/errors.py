@@ -64,10 +64,6 @@ class SubscriptionTimeout(RayvousError):
     """A subscription was not installed up to the root in the time that the caller allowed."""
 
 
-class QueueFull(RayvousError):
-    """A bounded queue had no room within the time that the caller allowed; the message names the queue."""
-
-
 class SparkUnavailable(RayvousError):
     """Spark could not be started: no Ray, no Java where Ray's workers run, or no free CPU for an executor."""
 

@@ -121,6 +121,8 @@ def normalize(value: Any) -> Value | None:
         return value  # type: ignore[no-any-return]
     if isinstance(value, datetime.datetime):
         return None if value != value else timestamp_of(value)  # NaT differs from itself
+    if isinstance(value, datetime.date):
+        return timestamp_of(datetime.datetime(value.year, value.month, value.day))
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else _timestamp_of_numpy(value)
     if isinstance(value, np.generic | int | float | str):
