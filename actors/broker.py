@@ -8,9 +8,17 @@ far; so the same events give the same effects, on every host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Received
-from ..routing.schemes import scheme
+from ..protocol.effects import Effect, Received, Ticked
+from ..protocol.errors import InputError
+from ..protocol.recovery import Recovery
+from ..routing.schemes import Router, scheme
+from .healing import HealingBroker
+
+HEALING_SCHEMES = ("hybrid",)
+"""The schemes whose brokers can move in the tree."""
 
 
 class Broker:
@@ -22,22 +30,46 @@ class Broker:
         Its place, as the scheme's ``positions`` gives it.
     scheme_name
         The routing scheme that the whole network uses, for example ``"hybrid"``.
+    recovery
+        How quickly it notices and mends failures; None for a broker that does not, and needs no ticks.
+    incarnation
+        0 at the start of the network; higher after each restart.
+    seed
+        Of the chance in its waits.
+
+    Raises
+    ------
+    InputError
+        If there is no such scheme, or it cannot heal and is asked to.
     """
 
-    __slots__ = ("handle", "position", "router")
+    __slots__ = ("handle", "healing", "position", "router")
 
-    def __init__(self, position: Position, scheme_name: str = "hybrid") -> None:
+    def __init__(
+        self,
+        position: Position,
+        scheme_name: str = "hybrid",
+        recovery: Recovery | None = None,
+        incarnation: int = 0,
+        seed: int = 0,
+    ) -> None:
         self.position = position
-        self.router = scheme(scheme_name)(position)
-        self.handle = self.router.handle
+        self.handle: Callable[[Received | Ticked], list[Effect]]
+        self.healing: HealingBroker | None = None
+        if recovery is None:
+            self.router: Router = scheme(scheme_name)(position)
+            self.handle = self.router.handle  # type: ignore[assignment]
+            return
+        if scheme_name not in HEALING_SCHEMES:
+            raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
+        self.healing = HealingBroker(position, recovery, incarnation, seed)
+        self.router = self.healing.router
+        self.handle = self.healing.handle
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what the broker keeps."""
-        return self.router.describe()
+        return self.router.describe() if self.healing is None else self.healing.describe()
 
     def check(self) -> None:
         """Assert the broker's invariants; for tests."""
         self.router.check()
-
-
-__all__ = ["Broker", "Effect", "Received"]

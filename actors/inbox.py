@@ -46,6 +46,7 @@ class Inbox:
         self._changed = threading.Condition()
         self._wakers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._room: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._lazy = False  # waited for in vain since it was last read; it is not waited for again
         self._error: BaseException | None = None
         self._closed = False
 
@@ -58,8 +59,9 @@ class Inbox:
                 self._room = (asyncio.get_running_loop(), room)
         if room is not None:
             try:
-                await asyncio.wait_for(room.wait(), self._wait_seconds)
+                await asyncio.wait_for(room.wait(), 0 if self._lazy else self._wait_seconds)
             except TimeoutError:
+                self._lazy = True
                 self._shed_oldest()
         with self._changed:
             if not self._closed:
@@ -97,6 +99,7 @@ class Inbox:
                 raise BrokerUnavailable(f"the subscriber's broker is gone ({type(self._error).__name__})")
             return None
         arrival = self._arrivals.popleft()
+        self._lazy = False
         self.waiting -= len(arrival.rows)
         if self._room is not None and self.waiting <= self._events_max:
             loop, event = self._room

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from ..protocol.batch import EventBatch, concat
+from ..protocol.ids import RoundNumber
 from ..protocol.messages import BrokerMessage, Events
 
 _LOG = logging.getLogger("rayvous.host")
@@ -102,31 +103,39 @@ class Outbox:
         """Take what goes with the next call, neighbouring events as one batch; return it, its size and its events."""
         load: list[BrokerMessage] = []
         batches: list[EventBatch] = []
+        kind: tuple[RoundNumber, bool] | None = (
+            None  # only events of one round, all sent before or none, make a batch
+        )
         size = events = 0
         while self._waiting:
             message = self._waiting[0]
             if isinstance(message, Events):
                 if events and events + len(message.batch) > self._call_events_max:
                     break
+                if kind != (message.round, message.again):
+                    _join(load, batches, kind)
+                    kind = (message.round, message.again)
                 events += len(message.batch)
                 batches.append(message.batch)
             else:
-                _join(load, batches)
+                _join(load, batches, kind)
                 load.append(message)
             size += _size(message)
             self._waiting.popleft()
-        _join(load, batches)
+        _join(load, batches, kind)
         return load, size, events
+
+
+def _join(
+    load: list[BrokerMessage], batches: list[EventBatch], kind: tuple[RoundNumber, bool] | None
+) -> None:
+    if batches and kind is not None:
+        load.append(Events(concat(batches), *kind))
+        batches.clear()
 
 
 def _size(message: BrokerMessage) -> int:
     return len(message.batch) if isinstance(message, Events) else 1
-
-
-def _join(load: list[BrokerMessage], batches: list[EventBatch]) -> None:
-    if batches:
-        load.append(Events(concat(batches)))
-        batches.clear()
 
 
 async def wait_for_room(boxes: Sequence[Outbox]) -> None:

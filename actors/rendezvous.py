@@ -76,7 +76,11 @@ class Rendezvous:
         if broker is not None and broker not in self._load:
             known = f"{len(self._load)}, from {min(self._load)} to {max(self._load)}"
             raise InputError(f"no broker {broker}: there are {known}")
+        named: set[ClientId] = set()
         for name in names:
+            if name in named:
+                raise ClientError(f"{kind} {name!r} is named twice")
+            named.add(name)
             if (kind, name) in self._clients:
                 raise ClientError(
                     f"there is already a {kind} {name!r} in this network: close it, or take another name"

@@ -178,6 +178,7 @@ class Session:
             self.waiting -= len(parcel.rows)
             self._tallies.pop(parcel.number).shed += len(parcel.rows)
         self._parcels = deque([*kept, *rest])
+        self._moved.set()
 
     async def moved(self, timeout_seconds: float) -> None:
         """Wait until the process acknowledges something, or the time is over."""
@@ -188,8 +189,9 @@ class Session:
             return
 
     def end(self) -> None:
-        """Let go of everything: the process is gone."""
+        """Let go of everything: the process is gone. Whoever waits here is woken."""
         self._parcels.clear()
         self._tallies.clear()
         self.waiting = 0
         self._moved.set()
+        self._arrived.set()

@@ -5,6 +5,7 @@ Every problem with a file is a `ScenarioError` that names the file and, where th
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
 from collections.abc import Callable
@@ -197,7 +198,7 @@ def _literal(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int | float):
-        return repr(value)
+        return repr(value) if math.isfinite(value) else None
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if hasattr(value, "isoformat"):

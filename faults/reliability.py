@@ -153,7 +153,9 @@ def _judge_one(
             verdict.disordered += 1
             _say(verdict, f"{subscriber} was notified of {publisher} #{sequence} after #{last[publisher]}")
         else:
-            last[publisher] = sequence  # only of what it had to get: a phantom does not put the rest in disorder
+            last[publisher] = (
+                sequence  # only of what it had to get: a phantom does not put the rest in disorder
+            )
         seen.add(identity)
     missing = [identity for identity in must if identity not in seen]
     for publisher, sequence in missing[:1]:

@@ -33,6 +33,8 @@ class Position:
         The designated broker of the parent cluster; None at the root.
     children
         The designated brokers of the child clusters.
+    parent_cluster, child_clusters
+        Their clusters, in the same order.
     """
 
     broker: BrokerId
@@ -42,6 +44,8 @@ class Position:
     designated: BrokerId
     parent: BrokerId | None
     children: tuple[BrokerId, ...]
+    parent_cluster: ClusterId | None = None
+    child_clusters: tuple[ClusterId, ...] = ()
 
     @property
     def role(self) -> Role:
@@ -80,7 +84,7 @@ class Limits:
     telemetry_rows_max
         Rows in one telemetry table between two flushes; past it new rows are dropped and counted.
     call_seconds
-        How long one call between brokers, or from a client, may take before the other end counts as unavailable.
+        How long one call from a client may take before its broker counts as unavailable.
     """
 
     filter_clauses_max: int = 256

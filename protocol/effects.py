@@ -15,6 +15,7 @@ from typing import TypeAlias
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
 from .messages import BrokerMessage, Message
+from .recovery import RecoveryMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Received:
     """A message came in from a broker or a client."""
 
     source: Link
-    message: Message
+    message: Message | RecoveryMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,14 @@ class Send:
     """Send a message to one broker (paper 1: unicast)."""
 
     to: BrokerId
-    message: BrokerMessage
+    message: BrokerMessage | RecoveryMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Multicast:
     """Send a message to every other member of the cluster (paper 1: multicast in the MC)."""
 
-    message: BrokerMessage
+    message: BrokerMessage | RecoveryMessage
 
 
 @dataclass(frozen=True, slots=True, eq=False)

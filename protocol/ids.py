@@ -5,7 +5,7 @@ a client is a string that its user chose. So a *link*, one way out of a broker, 
 broker), a ``str`` (an attached client) or :data:`GROUP` (the multicast group of the broker's own cluster).
 """
 
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 BrokerId: TypeAlias = int
 """A broker; 0 or greater, unique in its network, ordered."""
@@ -21,3 +21,14 @@ Link: TypeAlias = int | str
 
 GROUP: Final[int] = -1
 """The link to the multicast group of the broker's own cluster (paper 1, section 3: the address of the MC)."""
+
+
+class RoundNumber(NamedTuple):
+    """A round of sending again: the term of the root that began it, and its number in that term; they only grow."""
+
+    term: int
+    number: int
+
+
+FIRST_ROUND: Final = RoundNumber(0, 0)
+"""The round in which a network begins."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from .batch import EventBatch
+from .ids import FIRST_ROUND, RoundNumber
 
 
 class Filter(Protocol):
@@ -33,6 +34,8 @@ class Events:
     """Events on their way: from a publisher to its broker, or from a broker to another (paper 1: event)."""
 
     batch: EventBatch
+    round: RoundNumber = FIRST_ROUND
+    again: bool = False  # sent before, in an earlier round
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,17 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """A subscriber moved here; `marks` has the last sequence of each publisher that it had. Comes before `Register`."""
+
+    marks: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Detach:
     """A client leaves: all its subscriptions are cancelled."""
 
 
 BrokerMessage: TypeAlias = Events | Announce | Withdraw | Installed
-ClientMessage: TypeAlias = Events | Register | Cancel | Detach
+ClientMessage: TypeAlias = Events | Register | Cancel | Resume | Detach
 Message: TypeAlias = BrokerMessage | ClientMessage

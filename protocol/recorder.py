@@ -21,6 +21,7 @@ from .batch import EventBatch
 from .configs import Limits, Position
 from .effects import Confirm, Deliver, Effect, Multicast, Send
 from .messages import Events, Message
+from .recovery import RecoveryMessage
 from .telemetry import SCHEMAS, Table
 
 _Array: TypeAlias = npt.NDArray[Any]
@@ -125,7 +126,7 @@ class TelemetryBuffer:
                 self._published_rows += len(batch)
                 self._published.append((now, batch.publishers, batch.publisher, batch.sequence))
 
-    def _transfer(self, now: float, kind: str, peer: int, message: Message) -> None:
+    def _transfer(self, now: float, kind: str, peer: int, message: Message | RecoveryMessage) -> None:
         if isinstance(message, Events):
             batch = message.batch
             self._row(now, kind, peer, 1, len(batch), self._size(batch))

@@ -6,21 +6,14 @@ Who sends what when is in docs/decisions/0011-recovery.md. All of these are smal
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from .errors import InputError
-from .ids import BrokerId, ClusterId
+from .ids import BrokerId, ClusterId, RoundNumber
 from .messages import Filter
 
 RENDEZVOUS: Final[BrokerId] = -2
 """The address of the rendezvous point: every broker can send to it, and it to every broker."""
-
-
-class RoundNumber(NamedTuple):
-    """A round of sending again: the term of the root that began it, and its number in that term; they only grow."""
-
-    term: int
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +82,13 @@ class TableCopy:
     """The whole of what the child clusters want, for a member that has just come."""
 
     entries: tuple[tuple[ClusterId, tuple[Filter, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """All that a member wants, with the token of each announcement, for a designated broker that does not know it."""
+
+    filters: tuple[tuple[Filter, int], ...]
 
 
 # Between neighbours (4.1.2).
@@ -232,7 +232,7 @@ class Round:
     number: RoundNumber
 
 
-ClusterMessage: TypeAlias = ClusterBeat | MemberBeat | TableEntry | TableCopy
+ClusterMessage: TypeAlias = ClusterBeat | MemberBeat | TableEntry | TableCopy | Wants
 NeighbourMessage: TypeAlias = TreeBeat | Probe | ProbeAnswer | Goodbye
 JoinMessage: TypeAlias = (
     AskRoot | Root | BecomeRoot | RootBeat | AskChildren | Children | Ping | Pong | JoinRequest | JoinAnswer

@@ -113,6 +113,37 @@ class Announcer:
             entry.waiting.clear()
         return steps
 
+    def renew(self, *, top: bool) -> Steps:
+        """Begin anew with another parent, or with none: nothing is installed, and every filter gets a new token.
+
+        Parameters
+        ----------
+        top
+            Whether there is nobody above from now on; then everything is installed at once.
+        """
+        steps = Steps()
+        self._top = top
+        self._by_token.clear()
+        for item, entry in self._announced.items():
+            entry.token, entry.installed = self._next_token, top
+            self._next_token += 1
+            if not top:
+                self._by_token[entry.token] = item
+                continue
+            steps.ready.extend(entry.waiting)
+            for waiter, wanted in entry.waiting.items():
+                self._no_longer(waiter, wanted)
+            entry.waiting.clear()
+        return steps
+
+    def tokens(self) -> tuple[tuple[Filter, int], ...]:
+        """Return everything that the parent knows of, or should, with the token of each announcement."""
+        return tuple((item, entry.token) for item, entry in self._announced.items())
+
+    def all_installed(self) -> bool:
+        """Return whether everything that was announced is installed up to the root."""
+        return all(entry.installed for entry in self._announced.values())
+
     def _wait(self, waiter: Waiter, item: Filter, steps: Steps) -> None:
         entry = self._announced[self._dag.root_above(item)]
         if entry.installed:

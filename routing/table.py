@@ -135,6 +135,10 @@ class RoutingTable:
         if not self._clients[client]:
             del self._clients[client]
 
+    def held_by(self, link: Link, holder: Hashable) -> list[Filter]:
+        """Return the filters that `holder` behind `link` wants."""
+        return [entry.filter for entry in self._entries.values() if holder in entry.links.get(link, {})]
+
     def route(self, batch: EventBatch) -> Routes:
         """Return over which links the batch has to go, and which events over each."""
         if not self._entries:

@@ -54,15 +54,29 @@ class Topology:
             start = groups[-1].stop if groups else 0
             groups.append(range(start, start + len(cluster.labels)))
         children: list[list[BrokerId]] = [[] for _ in groups]
-        for group, cluster in zip(groups, self._clusters, strict=True):
+        kids: list[list[int]] = [[] for _ in groups]
+        for number, (group, cluster) in enumerate(zip(groups, self._clusters, strict=True)):
             if cluster.parent is not None:
                 children[cluster.parent].append(group[-1])
+                kids[cluster.parent].append(number)
         out = []
         for number, (group, cluster) in enumerate(zip(groups, self._clusters, strict=True)):
             members, below = tuple(group), tuple(children[number])
             above = None if cluster.parent is None else groups[cluster.parent][-1]
             for broker, label in zip(group, cluster.labels, strict=True):
-                out.append(Position(broker, number, label, members, group[-1], above, below))
+                out.append(
+                    Position(
+                        broker,
+                        number,
+                        label,
+                        members,
+                        group[-1],
+                        above,
+                        below,
+                        cluster.parent,
+                        tuple(kids[number]),
+                    )
+                )
         return tuple(out)
 
     def positions(self) -> list[Position]:

@@ -88,7 +88,7 @@ class TreeRouter:
         effects: list[Effect] = []
         for link, rows in routes.links:
             if link != back:
-                part = message if rows is None else Events(batch.take(rows))
+                part = message if rows is None else Events(batch.take(rows), message.round, message.again)
                 effects.append(Multicast(part) if link == GROUP else Send(link, part))
         if routes.clients:
             effects.append(Deliver(batch, routes.clients, routes.starts, routes.rows))

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..actors.broker import Broker
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send, Ticked
 from ..protocol.errors import SimulationStepLimit
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
     now: float
     broker: Broker
-    received: Received
+    received: Received | Ticked
     effects: list[Effect]
 
 

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from ..actors.broker import Broker
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Send
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, Link
 from ..protocol.messages import Announce, Cancel, Events, Filter, Message, Register, Withdraw
+from ..protocol.recovery import RENDEZVOUS
 from .network import Step
 
 
@@ -43,11 +44,16 @@ class Tracer:
         """Add one step to the story."""
         broker, received = step.broker, step.received
         here = broker.position.broker
-        self.lines.append(
-            f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
-        )
         below: list[str] = []
-        if not isinstance(received.message, Events):  # events leave the table as it is
+        if isinstance(received, Ticked):
+            if not step.effects:
+                return
+            self.lines.append(f"{self.label(here)} at {received.now:.3f} s")
+        else:
+            self.lines.append(
+                f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
+            )
+        if isinstance(received, Ticked) or not isinstance(received.message, Events):  # those leave the table as it is
             before = self._tables.get(here, {})
             after = self._tables[here] = dict.fromkeys(self.table(broker))
             below += [f"table + {row}" for row in after if row not in before]
@@ -60,6 +66,8 @@ class Tracer:
         """Return what people call a broker, a client or the group."""
         if isinstance(link, str):
             return link
+        if link == RENDEZVOUS:
+            return "rendezvous"
         return "group" if link == GROUP else self._labels[link]
 
     def table(self, broker: Broker) -> Iterator[str]:

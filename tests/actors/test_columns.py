@@ -18,7 +18,7 @@ DAY = 86_400 * 10**9
 
 
 def kinds(batch: EventBatch) -> dict[str, Kind]:
-    return {name: kind for name, kind in batch.columns}
+    return dict(batch.columns.keys())
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,21 @@ def kinds(batch: EventBatch) -> dict[str, Kind]:
         (pd.Categorical(["b", None, "a"]), Kind.STRING, ["b", None, "a"]),
         (pd.Categorical([3, None, 5]), Kind.INTEGER, [3, None, 5]),
         (pd.array([1, pd.NA, 3], "Int64"), Kind.INTEGER, [1, None, 3]),
-        ([datetime.date(1970, 1, 2), None, datetime.date(1969, 12, 31)], Kind.TIMESTAMP, [Timestamp(DAY), None, Timestamp(-DAY)]),
-        (np.array(["1970-01-02", "NaT", "1970-01-01"], "datetime64[s]"), Kind.TIMESTAMP, [Timestamp(DAY), None, Timestamp(0)]),
-        (pa.array([1, None, 2], pa.timestamp("us", "America/New_York")), Kind.TIMESTAMP, [Timestamp(1000), None, Timestamp(2000)]),
+        (
+            [datetime.date(1970, 1, 2), None, datetime.date(1969, 12, 31)],
+            Kind.TIMESTAMP,
+            [Timestamp(DAY), None, Timestamp(-DAY)],
+        ),
+        (
+            np.array(["1970-01-02", "NaT", "1970-01-01"], "datetime64[s]"),
+            Kind.TIMESTAMP,
+            [Timestamp(DAY), None, Timestamp(0)],
+        ),
+        (
+            pa.array([1, None, 2], pa.timestamp("us", "Asia/Tokyo")),
+            Kind.TIMESTAMP,
+            [Timestamp(1000), None, Timestamp(2000)],
+        ),
         (pa.array([DAY // 10**6, None, 0], pa.date64()), Kind.TIMESTAMP, [Timestamp(DAY), None, Timestamp(0)]),
     ],
     ids=str,
@@ -74,7 +86,7 @@ def test_an_index_or_a_slice_of_a_frame_changes_nothing() -> None:
 
 
 def test_chunks_with_dictionaries_of_their_own_are_joined() -> None:
-    parts = [pa.array(words).dictionary_encode() for words in (["a", "b"], ["b", "c"], [])]
+    parts = [pa.array(words, pa.string()).dictionary_encode() for words in (["a", "b"], ["b", "c"], [])]
     table = pa.table({"s": pa.chunked_array(parts, parts[0].type)})
     assert [event["s"] for event in batch_from(table).events()] == ["a", "b", "b", "c"]
 
@@ -84,7 +96,9 @@ def test_a_column_of_nothing_but_nulls_is_not_there() -> None:
     assert kinds(batch) == {"x": Kind.INTEGER} and batch.events() == ({"x": 1}, {"x": 2})
 
 
-@pytest.mark.parametrize("empty", [[], {"x": []}, pd.DataFrame({"x": []}), pa.table({"x": pa.array([], pa.string())})])
+@pytest.mark.parametrize(
+    "empty", [[], {"x": []}, pd.DataFrame({"x": []}), pa.table({"x": pa.array([], pa.string())})]
+)
 def test_an_empty_table_is_an_empty_batch(empty: Any) -> None:
     assert len(batch_from(empty)) == 0 and batch_from(empty).events() == ()
 
@@ -120,7 +134,7 @@ def test_an_empty_table_is_an_empty_batch(empty: Any) -> None:
         (5, "a int is no table"),
         ([5], "event 0: an event is a mapping"),
     ],
-    ids=str,
+    ids=range(27),
 )
 def test_what_is_no_table_of_ours_is_refused_by_name(given: Any, message: str) -> None:
     with pytest.raises(EventError, match=message):
@@ -128,6 +142,8 @@ def test_what_is_no_table_of_ours_is_refused_by_name(given: Any, message: str) -
 
 
 def test_a_column_means_what_its_values_mean_one_by_one() -> None:
-    moments = pd.to_datetime(["2013-01-01 05:00:00.000000001", "1700-01-01"]).tz_localize("Europe/Berlin")
+    moments = pd.DatetimeIndex(["2013-01-01 05:00:00.000000001", "1700-01-01 00:00:00.5"]).tz_localize(
+        "Europe/Berlin"
+    )
     batch = batch_from(pd.DataFrame({"t": moments}))
     assert [event["t"] for event in batch.events()] == [normalize(moment) for moment in moments]

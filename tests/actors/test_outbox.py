@@ -20,7 +20,7 @@ class Wire:
         self.gate = asyncio.Semaphore(0)
         self.fails = False
 
-    async def fly(self, load: list[BrokerMessage]) -> None:
+    async def fly(self, load: list[BrokerMessage]) -> int:
         self.flying += 1
         self.most = max(self.most, self.flying)
         await self.gate.acquire()
@@ -28,6 +28,7 @@ class Wire:
         if self.fails:
             raise ConnectionError("gone")
         self.loads.append([plain(message) for message in load])
+        return 0
 
     def open(self) -> None:
         for _ in range(1_000):

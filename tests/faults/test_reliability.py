@@ -32,7 +32,11 @@ def verdict_on(**changed: list[EventId]) -> Verdict:
 def test_correct_deliveries_hold() -> None:
     verdict = verdict_on()
     assert verdict.holds and verdict.examples == []
-    assert (verdict.events_published, verdict.notifications_expected, verdict.notifications_delivered) == (12, 19, 19)
+    assert (verdict.events_published, verdict.notifications_expected, verdict.notifications_delivered) == (
+        12,
+        19,
+        19,
+    )
     assert verdict.to_dict()["verdict"] == "holds"
 
 
@@ -54,9 +58,7 @@ def test_each_dropped_one_is_missing(dropped: set[int]) -> None:
     assert counts(verdict) == (len(dropped), 0, 0, 0)
     assert verdict.holds == (not dropped)
     if dropped:
-        assert verdict.examples == [
-            "all was never notified of {} #{}".format(*CORRECT["all"][min(dropped)])
-        ]
+        assert verdict.examples == ["all was never notified of {} #{}".format(*CORRECT["all"][min(dropped)])]
 
 
 @settings(max_examples=60, deadline=None)
@@ -147,4 +149,7 @@ def test_progress_is_told() -> None:
 def test_unknown_does_not_match_not_even_under_not() -> None:
     published = {("p", 1): {"x": 1}, ("p", 2): {"s": "a"}, ("p", 3): {"x": "a"}}
     assert list(wanted(published, [to_predicate("NOT x = 2")])) == [("p", 1)]
-    assert list(wanted(published, [to_predicate("x IS NULL"), to_predicate("x = 'a'")])) == [("p", 2), ("p", 3)]
+    assert list(wanted(published, [to_predicate("x IS NULL"), to_predicate("x = 'a'")])) == [
+        ("p", 2),
+        ("p", 3),
+    ]

@@ -84,7 +84,11 @@ def test_take_of_all_rows_is_the_batch_itself() -> None:
 def test_few_events_do_not_carry_the_words_of_many() -> None:
     batch = batch_of([{"tail": f"N{i}", "origin": "JFK"} for i in range(1_000)] + [{"origin": "EWR"}])
     part = batch.take(np.array([7, 1_000, 3]))
-    assert part.events() == ({"tail": "N7", "origin": "JFK"}, {"origin": "EWR"}, {"tail": "N3", "origin": "JFK"})
+    assert part.events() == (
+        {"tail": "N7", "origin": "JFK"},
+        {"origin": "EWR"},
+        {"tail": "N3", "origin": "JFK"},
+    )
     assert sorted(part.columns["tail", Kind.STRING].words) == ["N3", "N7"]
     assert part.columns["origin", Kind.STRING].words is batch.columns["origin", Kind.STRING].words
     gone = batch.take(np.array([1_000]))

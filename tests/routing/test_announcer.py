@@ -19,7 +19,8 @@ SELECTORS = (
     *(f"x > {i}" for i in range(4)),
     *(f"x BETWEEN {i} AND {i + 2}" for i in range(4)),
     *(f"x = {i}" for i in range(4)),
-    "x IN (1, 3) OR s = 'a'", "s = 'a'", "s PREFIX 'a'", "s SUFFIX 'a'", "s LIKE '%a%'", "x > 1 AND s = 'a'", "TRUE", "FALSE",
+    "x IN (1, 3) OR s = 'a'", "s = 'a'", "s PREFIX 'a'", "s SUFFIX 'a'", "s LIKE '%a%'", "x > 1 AND s = 'a'",
+    "TRUE", "FALSE",
 )  # fmt: skip
 FILTERS = tuple(map(to_filter, SELECTORS))
 

@@ -1,6 +1,7 @@
 """The covering DAG beside a brute-force computation of direct covers, under insertion and removal in any order."""
 
 import functools
+import itertools
 from typing import Any
 
 import pytest
@@ -85,7 +86,9 @@ class Machine(RuleBasedStateMachine):
 
     filters: st.SearchStrategy[Filter] = any_filters
 
-    @initialize(scan=st.sampled_from((0, 3, 1000)), tail=st.sampled_from((1, 3)), batches=st.sampled_from((0, 2)))
+    @initialize(
+        scan=st.sampled_from((0, 3, 1000)), tail=st.sampled_from((1, 3)), batches=st.sampled_from((0, 2))
+    )
     def start(self, scan: int, tail: int, batches: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(covering_dag, "SCAN_MAX", scan)
@@ -190,7 +193,7 @@ def test_the_scan_and_the_indexes_build_the_same_graph(
     for item in nested[::2] + nested[1::2]:
         pair.insert(item)
     assert list(pair.dag.roots()) == [nested[0]]
-    for outer, inner in zip(nested, nested[1:], strict=False):
+    for outer, inner in itertools.pairwise(nested):
         assert pair.dag.successors(outer) == [inner] and pair.dag.predecessors(inner) == [outer]
     assert pair.remove(nested[0]) == [nested[1]]
     assert pair.remove(nested[25]) == []

@@ -26,7 +26,9 @@ FILTERS = tuple(
 )  # fmt: skip
 few_links = st.sampled_from((GROUP, 0, 1, 2, "ann", "bob"))
 many_links = st.integers(GROUP, 140) | st.integers(0, 30).map("c{}".format)
-events = st.fixed_dictionaries({}, optional={"x": st.integers(0, 5), "s": st.sampled_from(("", "a", "ab", "b"))})
+events = st.fixed_dictionaries(
+    {}, optional={"x": st.integers(0, 5), "s": st.sampled_from(("", "a", "ab", "b"))}
+)
 
 
 def routed(table: RoutingTable, batch: EventBatch) -> dict[Link, list[int]]:
@@ -45,7 +47,9 @@ def routed(table: RoutingTable, batch: EventBatch) -> dict[Link, list[int]]:
     return out
 
 
-def brute(held: dict[tuple[Filter, Link], set[Hashable]], given: list[dict[str, Any]]) -> dict[Link, list[int]]:
+def brute(
+    held: dict[tuple[Filter, Link], set[Hashable]], given: list[dict[str, Any]]
+) -> dict[Link, list[int]]:
     out: dict[Link, set[int]] = {}
     for (item, link), holders in held.items():
         assert holders

@@ -1,0 +1,179 @@
+"""A broker that heals: the router and the recovery machines put together (paper 1, section 4).
+
+Rule: every machine knows only its own part. Here their news for each other (`faults.local`) become calls; a piece of
+news is worked off before the next message. docs/decisions/0011-recovery.md has the whole picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..faults.local import (
+    Joined,
+    MadeRoot,
+    MembersChanged,
+    NeighbourLost,
+    NeighbourMoved,
+    SteppedDown,
+    TookOver,
+)
+from ..protocol.configs import Position
+from ..protocol.effects import Effect, Received, Send, Ticked
+from ..protocol.ids import Link
+from ..protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Resume, Withdraw
+from ..protocol.recovery import (
+    RENDEZVOUS,
+    AskChildren,
+    AskRound,
+    BecomeRoot,
+    Children,
+    ClusterBeat,
+    ClusterView,
+    Goodbye,
+    JoinAnswer,
+    JoinRequest,
+    MemberBeat,
+    Ping,
+    Pong,
+    Probe,
+    ProbeAnswer,
+    Recovery,
+    Root,
+    RootBeat,
+    Round,
+    TableCopy,
+    TableEntry,
+    TreeBeat,
+    Wants,
+)
+from .healing_cluster import ClusterSide
+
+
+class HealingBroker(ClusterSide):
+    """One broker of a network that heals; parameters as of :class:`~.healing_place.Place`."""
+
+    def __init__(self, position: Position, recovery: Recovery, incarnation: int = 0, seed: int = 0) -> None:
+        super().__init__(position, recovery, incarnation, seed)
+        self._beat_at = 0.0
+        self._handlers = self._table()
+        if incarnation == 0 and self.designated:
+            self._stand_at(position)
+
+    def _table(self) -> dict[type, Callable[[Link, Any], list[Effect]]]:
+        return {
+            Events: self._on_events,
+            Announce: self._on_announce,
+            Withdraw: self._on_announce,
+            Installed: self._on_installed,
+            Register: self._on_register,
+            Cancel: self._on_client,
+            Detach: self._on_detach,
+            Resume: self._on_resume,
+            ClusterBeat: self._on_cluster,
+            MemberBeat: self._on_cluster,
+            TableEntry: self._on_table_entry,
+            TableCopy: self._on_table_copy,
+            Wants: self._on_wants,
+            TreeBeat: self._on_tree_beat,
+            Probe: self._on_probe,
+            ProbeAnswer: self._on_probe_answer,
+            Goodbye: self._on_goodbye,
+            AskChildren: self._on_ask_children,
+            Ping: self._on_ping,
+            JoinRequest: self._on_join_request,
+            JoinAnswer: self._on_join_answer,
+            Root: self._on_root,
+            BecomeRoot: self._on_join,
+            Children: self._on_join,
+            Pong: self._on_join,
+            AskRound: self._on_ask_round,
+            Round: self._on_round,
+        }
+
+    def _stand_at(self, position: Position) -> None:
+        """Take the place in the tree that the network begins with."""
+        for cluster, designated in zip(position.child_clusters, position.children, strict=True):
+            self.children[cluster] = ClusterView(cluster, 0, designated, (designated,))
+        if position.parent is not None and position.parent_cluster is not None:
+            self.parent = ClusterView(position.parent_cluster, 0, position.parent, (position.parent,))
+        else:
+            self.root = True
+            self.path = (position.cluster,)
+        for view in self._neighbours():
+            self.probing.watch(view, self.now)
+        self._tell_succession()
+
+    def handle(self, event: Received | Ticked) -> list[Effect]:
+        """Take in a message or the time, and return what is to be done."""
+        if isinstance(event, Ticked):
+            return self._on_tick(event)
+        return self._handlers[type(event.message)](event.source, event.message)
+
+    def _absorb(self, out: Iterable[Any]) -> list[Effect]:
+        """Turn what a machine returned into effects; its news for the others are worked off here."""
+        effects: list[Effect] = []
+        for item in out:
+            match item:
+                case TookOver(view):
+                    effects += self._take_over(view)
+                case SteppedDown():
+                    effects += self._step_down()
+                case MembersChanged(_, joined, left):
+                    effects += self._change_members(joined, left)
+                case NeighbourMoved(view):
+                    effects += self._neighbour_moved(view)
+                case NeighbourLost(cluster):
+                    effects += self._neighbour_lost(cluster)
+                case Joined(parent, path, term):
+                    effects += self._joined(parent, path, term)
+                case MadeRoot(term):
+                    effects += self._made_root(term)
+                case Send(_, JoinRequest() as request):
+                    self._offered = dict(request.filters)  # type: ignore[arg-type]
+                    effects.append(item)
+                case _:
+                    effects.append(item)
+        return effects
+
+    def _on_tick(self, event: Ticked) -> list[Effect]:
+        self.now = event.now
+        self.rounds.expire(self.now)
+        effects = self._with_succession(event)
+        if not self.designated:
+            return effects + self._ask_round()
+        effects += self._absorb(self.probing.handle(event))
+        effects += self._joining(event)
+        if self._answer_by is not None and self.now >= self._answer_by:
+            effects += self._orphaned()
+        if self.now >= self._beat_at:
+            self._beat_at = self.now + self.recovery.heartbeat_seconds
+            effects += self._tree_beats()
+            if self.root:
+                effects.append(Send(RENDEZVOUS, RootBeat(self.view, self.term)))
+        return effects + self._ask_round()
+
+    def survey(self) -> dict[str, Any]:
+        """Return where the broker stands, for whoever checks the whole network from outside."""
+        return {
+            "broker": self.home.broker,
+            "cluster": self.home.cluster,
+            "designated": self.designated,
+            "view": self.view,
+            "root": self.root and self.designated,
+            "parent": self.parent if self.designated else None,
+            "children": tuple(self.children.values()) if self.designated else (),
+            "path": self.path if self.designated else (),
+            "term": self.term,
+            "round": self.rounds.current,
+            "settled": self.router.settled(),
+            "closed": self.rounds.closed_links(),
+        }
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what the broker keeps."""
+        return {**self.router.describe(), "epoch": self.view.epoch, "events_forgotten": self.rounds.forgotten}
+
+    def check(self) -> None:
+        """Assert the broker's invariants; for tests."""
+        self.router.check()

@@ -1,0 +1,156 @@
+"""The side of a healing broker that takes part in the succession of its cluster (paper 1, 4.1.1).
+
+Rules
+-----
+* Only the designated broker stands in the tree. A normal one keeps a copy of what the children want, so that it can
+  take over at once.
+* A normal broker tells a new designated one all that it wants; one that was dropped from the members does so when it
+  is back, and its subscribers wait for the next round.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..protocol.configs import Position
+from ..protocol.effects import Effect, Received, Send, Ticked
+from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
+from ..protocol.recovery import (
+    RENDEZVOUS,
+    ClusterBeat,
+    ClusterView,
+    MemberBeat,
+    Recovery,
+    RootBeat,
+    TableCopy,
+    TableEntry,
+    Wants,
+)
+from ..routing.filters import Filter
+from .healing_tree import TreeSide
+
+_NOBODY: Final = ClusterView(-1, -1, -1, ())
+
+
+class ClusterSide(TreeSide):
+    """Heartbeats of the cluster, taking over, stepping down, members."""
+
+    def __init__(self, position: Position, recovery: Recovery, incarnation: int, seed: int) -> None:
+        super().__init__(position, recovery, incarnation, seed)
+        self._copy: dict[ClusterId, dict[Filter, None]] = {}  # what children want, at a normal broker
+        self._seen_view = self.succession.view
+        self._dropped = False  # whether the designated broker has left this one out of the members
+
+    def _on_cluster(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Effect]:
+        return self._with_succession(Received(source, message))
+
+    def _with_succession(self, event: Received | Ticked) -> list[Effect]:
+        effects = self._absorb(self.succession.handle(event))
+        if not self.designated:
+            effects += self._follow()
+        return effects
+
+    def _follow(self) -> list[Effect]:
+        """At a normal broker: notice another designated broker, and having been dropped from the members."""
+        view, before = self.view, self._seen_view
+        self._seen_view = view
+        if self.home.broker not in view.members:
+            self._dropped = True
+            return []
+        if not self._dropped and view.designated == before.designated and view.epoch == before.epoch:
+            return []
+        effects: list[Effect] = []
+        if self._dropped:
+            # What the group was sent meanwhile may not have come: whoever is attached here waits for the next round.
+            self._dropped = False
+            effects += self._close_clients()
+        if view.designated != self.home.broker:
+            self._place(attached=True)
+            effects += self.router.forget_parent()
+            effects.append(Send(view.designated, Wants(self.router.wants())))
+        return effects
+
+    def _close_clients(self) -> list[Effect]:
+        for client in self.router.subscribers():
+            self.rounds.close(client)
+        self._wants_round = True
+        return []
+
+    def _take_over(self, view: ClusterView) -> list[Effect]:
+        self.parent = self.succession.parent
+        self.children = {child.cluster: child for child in self.succession.children}
+        self.path, self.term = self.succession.path, max(self.term, self.succession.term)
+        self.root = self.parent is None and self.path == (view.cluster,)
+        self._seen_view = view
+        self._dropped = False
+        self._unanswered = {}
+        self._place(attached=self.root)
+        effects = self.router.forget_parent(top=self.root)
+        for child in self.children.values():
+            wanted = ((item, 0) for item in self._copy.get(child.cluster, ()))
+            effects += self.router.adopt(child.designated, child.designated, wanted, answer=False)
+            self.rounds.close(child.designated)
+            self._unanswered[child.designated] = {-1}  # until the child has told what it wants itself
+        for neighbour in self._neighbours():
+            self.probing.watch(neighbour, self.now)
+        self._wants_round = True
+        if self.root:
+            effects.append(Send(RENDEZVOUS, RootBeat(view, self.term)))
+        elif self.parent is not None:
+            effects += self._reconnect()
+        else:
+            effects += self._seek_parent(root_died=False)
+        return effects + self._changed()
+
+    def _step_down(self) -> list[Effect]:
+        effects: list[Effect] = []
+        for neighbour in self._neighbours():
+            self.probing.forget(neighbour.cluster)
+            self.rounds.forget(neighbour.designated)
+        for child in self.children.values():
+            effects += self.router.drop(child.designated, child.designated)
+        for member in self.router.members_with_filters():
+            effects += self.router.drop(GROUP, member)
+        self.join.stop()
+        self.parent, self.children, self.path, self.root = None, {}, (), False
+        self._answer_by = None
+        self._copy, self._unanswered = {}, {}
+        self._seen_view = _NOBODY
+        self._dropped = True
+        self._place(attached=True)
+        return [effect for effect in effects if not isinstance(effect, Send)]
+
+    def _change_members(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Effect]:
+        effects: list[Effect] = []
+        for member in left:
+            effects += self.router.drop(GROUP, member)
+        copy = TableCopy(
+            tuple(
+                (child.cluster, self.router.copy(child.designated, child.designated))
+                for child in self.children.values()
+            )
+        )
+        effects += [Send(member, copy) for member in joined]
+        return self._counted(effects)
+
+    def _on_wants(self, source: Link, message: Wants) -> list[Effect]:
+        if not self.designated or not self._is_fellow(source):
+            return []
+        return self._counted(self.router.adopt(GROUP, source, message.filters))  # type: ignore[arg-type]
+
+    def _on_table_entry(self, source: Link, message: TableEntry) -> list[Effect]:
+        if not self.designated and self._is_fellow(source):
+            wanted = self._copy.setdefault(message.child, {})
+            if message.wanted:
+                wanted[message.filter] = None  # type: ignore[index]
+            else:
+                wanted.pop(message.filter, None)  # type: ignore[call-overload]
+        return []
+
+    def _on_table_copy(self, source: Link, message: TableCopy) -> list[Effect]:
+        if not self.designated and self._is_fellow(source):
+            self._copy = {
+                cluster: dict.fromkeys(filters)  # type: ignore[arg-type]
+                for cluster, filters in message.entries
+            }
+        return []

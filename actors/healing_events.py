@@ -1,0 +1,168 @@
+"""The side of a healing broker that carries subscriptions and events, and sends again what may have been lost.
+
+Rules
+-----
+* Events from somebody who is no neighbour are ignored: he will send them again, over the tree as it is then.
+* What a publisher here publishes is stamped with the current round and kept; a new round sends all that is kept again.
+* Over a closed link no event goes; a subscriber gets nothing that it has had (see `faults.rounds`, `faults.ledger`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..protocol.effects import Deliver, Effect, Multicast, Received, Send
+from ..protocol.ids import Link, RoundNumber
+from ..protocol.messages import Announce, Detach, Events, Installed, Register, Resume, Withdraw
+from ..protocol.recovery import AskRound, Round, TableEntry
+from .healing_place import Place
+
+
+class EventSide(Place):
+    """Subscriptions, events and rounds."""
+
+    def _on_announce(self, source: Link, message: Announce | Withdraw) -> list[Effect]:
+        if not self.designated:
+            return []
+        child = next((view for view in self.children.values() if view.designated == source), None)
+        if child is None and not self._is_fellow(source):
+            return []
+        effects = self._counted(self.router.handle(Received(source, message)))
+        if child is not None:
+            wanted = isinstance(message, Announce)
+            effects.append(Multicast(TableEntry(child.cluster, message.filter, wanted)))
+        return effects
+
+    def _on_installed(self, source: Link, message: Installed) -> list[Effect]:
+        above = (
+            self.view.designated if not self.designated else self.parent.designated if self.parent else None
+        )
+        if source != above:
+            return []
+        return self._counted(self.router.handle(Received(source, message)))
+
+    def _counted(self, effects: list[Effect]) -> list[Effect]:
+        """Note which links are ready: a child's, when all that it wants is installed up to the root."""
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Installed):
+                waiting = self._unanswered.get(effect.to)
+                if waiting is not None:
+                    waiting.discard(effect.message.token)
+        for link, waiting in self._unanswered.items():
+            if not waiting:
+                self.rounds.make_ready(link)
+        return effects
+
+    def _on_register(self, source: Link, message: Register) -> list[Effect]:
+        assert isinstance(source, str)
+        self.ledger.begin(source, self.now)
+        return self._on_client(source, message)
+
+    def _on_client(self, source: Link, message: Any) -> list[Effect]:
+        return self._counted(self.router.handle(Received(source, message)))
+
+    def _on_resume(self, source: Link, message: Resume) -> list[Effect]:
+        assert isinstance(source, str)
+        self.ledger.resume(source, message.marks)
+        self.rounds.close(source)
+        self._wants_round = True
+        return []
+
+    def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
+        assert isinstance(source, str)
+        self.ledger.forget(source)
+        self.rounds.forget(source)
+        return self._on_client(source, message)
+
+    def _on_events(self, source: Link, message: Events) -> list[Effect]:
+        if isinstance(source, str):
+            self.rounds.keep(self.now, source, message.batch)
+            message = replace(message, round=self.rounds.current)
+            return self._gated(self.router.handle(Received(source, message)), message)
+        if not (self._is_fellow(source) or (self.designated and self._is_neighbour(source))):
+            return []
+        effects = self._begin(message.round)
+        return effects + self._gated(self.router.handle(Received(source, message)), message)
+
+    def _gated(self, effects: list[Effect], events: Events) -> list[Effect]:
+        """Leave out what may not pass: over links that are closed, and to subscribers that have had it."""
+        passes, number = self.rounds.passes, events.round
+        out: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Send(to, Events()):
+                    if passes(to, number):
+                        out.append(effect)
+                case Deliver():
+                    delivery = self._admitted(effect, events)
+                    if delivery is not None:
+                        out.append(delivery)
+                case _:
+                    out.append(effect)
+        return out
+
+    def _admitted(self, deliver: Deliver, events: Events) -> Deliver | None:
+        clients: list[str] = []
+        pieces = []
+        for place, client in enumerate(deliver.clients):
+            if not self.rounds.passes(client, events.round):
+                continue
+            rows = deliver.rows[deliver.starts[place] : deliver.starts[place + 1]]
+            rows = self.ledger.admit(client, deliver.batch, rows, again=events.again)
+            if len(rows):
+                clients.append(client)
+                pieces.append(rows)
+        if not clients:
+            return None
+        starts = np.cumsum([0, *map(len, pieces)])
+        return Deliver(deliver.batch, tuple(clients), starts, np.concatenate(pieces))
+
+    def _ask_round(self) -> list[Effect]:
+        """Ask for a round when one is wanted and everything that it has to reach is installed; begin it at the root."""
+        if not self._wants_round or not self.router.settled():
+            return []
+        if self.designated and not self.root and (not self.router.attached or not self.path):
+            return []
+        self._wants_round = False
+        if not self.designated:
+            return [Send(self.view.designated, AskRound())]
+        if self.root:
+            return self._begin(self._next_round())
+        assert self.parent is not None
+        return [Send(self.parent.designated, AskRound())]
+
+    def _next_round(self) -> RoundNumber:
+        current = self.rounds.current
+        return RoundNumber(self.term, current.number + 1 if current.term == self.term else 1)
+
+    def _on_ask_round(self, source: Link, message: AskRound) -> list[Effect]:
+        self._wants_round = True
+        return self._ask_round() if self.designated and not self.root else []
+
+    def _on_round(self, source: Link, message: Round) -> list[Effect]:
+        above = (
+            self.view.designated if not self.designated else self.parent.designated if self.parent else None
+        )
+        return self._begin(message.number) if source == above else []
+
+    def _begin(self, number: RoundNumber) -> list[Effect]:
+        """Begin a round, unless it has begun: tell it on, then send again all that is kept."""
+        if number <= self.rounds.current:
+            return []
+        if self.router.settled():
+            # All that is wanted here is installed: what was closed on this side is ready.
+            for link in self.rounds.closed_links():
+                if link not in self._unanswered:
+                    self.rounds.make_ready(link)
+        self.rounds.begin(number)
+        effects: list[Effect] = []
+        if self.designated:
+            effects += [Send(child.designated, Round(number)) for child in self.children.values()]
+            effects.append(Multicast(Round(number)))
+        for kept in self.rounds.kept():
+            events = Events(kept.batch, number, True)
+            effects += self._gated(self.router.handle(Received(kept.publisher, events)), events)
+        return effects

@@ -1,0 +1,110 @@
+"""What a broker that heals knows of its place in the tree; the sides of it that change it build on this.
+
+The broker is one object in four files, each a side of it: its place (here), `healing_events` (subscriptions, events,
+rounds), `healing_tree` (parent, children, joining), `healing_cluster` (succession); `healing` puts them together.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ..faults.join import Join
+from ..faults.ledger import Ledger
+from ..faults.probing import Probing
+from ..faults.rounds import Rounds
+from ..faults.succession import Succession
+from ..protocol.configs import Position
+from ..protocol.effects import Effect
+from ..protocol.ids import BrokerId, ClusterId, Link
+from ..protocol.recovery import ClusterView, Recovery
+from ..routing.filters import Filter
+from ..routing.moving import MovingHybrid
+
+
+class Place:
+    """One broker's machines, and where it stands.
+
+    Parameters
+    ----------
+    position
+        Where it stands at the start of the network.
+    recovery
+        How quickly it notices and mends.
+    incarnation
+        0 at the start of the network; higher after each restart.
+    seed
+        Of the chance in its waits.
+    """
+
+    def __init__(self, position: Position, recovery: Recovery, incarnation: int, seed: int) -> None:
+        self.home = position
+        self.recovery = recovery
+        self.now = 0.0
+        self.router = MovingHybrid(position if incarnation == 0 else _as_member(position))
+        self.succession = Succession(position, recovery, incarnation)
+        self.probing = Probing(recovery)
+        self.join = Join(recovery, random.Random(f"{seed}/{position.broker}/{incarnation}"))
+        self.rounds = Rounds(recovery.retention_events_max, recovery.retention_seconds)
+        self.ledger = Ledger()
+        self.parent: ClusterView | None = None
+        self.children: dict[ClusterId, ClusterView] = {}
+        self.path: tuple[ClusterId, ...] = ()
+        self.term = 1
+        self.root = False
+        self._wants_round = False
+        # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
+        self._answer_by: float | None = None
+        self._offered: dict[Filter, int] = {}  # what the last request to a parent said
+        self._unanswered: dict[BrokerId, set[int]] = {}  # tokens of a child that are not installed yet
+        if incarnation > 0:
+            self.router.forget_parent()
+            self.router.attached = len(position.members) > 1
+
+    @property
+    def view(self) -> ClusterView:
+        """This cluster, as it is known here."""
+        return self.succession.view
+
+    @property
+    def designated(self) -> bool:
+        """Whether this broker speaks for its cluster."""
+        return self.succession.designated
+
+    def _neighbours(self) -> list[ClusterView]:
+        return ([] if self.parent is None else [self.parent]) + list(self.children.values())
+
+    def _is_neighbour(self, source: Link) -> bool:
+        return any(view.designated == source for view in self._neighbours())
+
+    def _is_fellow(self, source: Link) -> bool:
+        return source in self.home.members and source != self.home.broker
+
+    def _tell_succession(self) -> None:
+        self.succession.set_tree(self.parent, tuple(self.children.values()), self.path, self.term)
+
+    def _place(self, *, attached: bool) -> None:
+        """Tell the router where it stands."""
+        children = tuple(self.children.values())
+        self.router.move(
+            replace(
+                self.home,
+                designated=self.view.designated,
+                parent=None if self.parent is None else self.parent.designated,
+                children=tuple(view.designated for view in children),
+            ),
+            attached=attached,
+        )
+
+    def _absorb(self, out: Iterable[Any]) -> list[Effect]:
+        """Turn what a machine returned into effects; the whole broker knows how."""
+        raise NotImplementedError
+
+
+def _as_member(position: Position) -> Position:
+    """Return the place of a restarted broker: a normal one, until it hears otherwise."""
+    others = [member for member in position.members if member != position.broker]
+    speaks = position.designated if position.designated != position.broker or not others else others[-1]
+    return replace(position, designated=speaks, parent=None, children=())

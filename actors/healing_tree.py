@@ -1,0 +1,252 @@
+"""The side of a healing broker that keeps its parent and children, and finds another parent (paper 1, 4.1.2 and 4.2).
+
+Rule: while there is no way to the root, the path is empty, below too; nobody joins under an empty path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ..faults.join import judge
+from ..protocol.effects import Effect, Multicast, Received, Send, Ticked
+from ..protocol.ids import BrokerId, ClusterId, Link
+from ..protocol.messages import Announce, Withdraw
+from ..protocol.recovery import (
+    AskChildren,
+    Children,
+    ClusterView,
+    Goodbye,
+    JoinAnswer,
+    JoinRequest,
+    Ping,
+    Pong,
+    Probe,
+    ProbeAnswer,
+    Root,
+    TableEntry,
+    TreeBeat,
+)
+from ..routing.filters import Filter
+from .healing_events import EventSide
+
+
+class TreeSide(EventSide):
+    """Parent, children, joining."""
+
+    def _tree_beats(self) -> list[Effect]:
+        beat = TreeBeat(self.view, self.path, self.term)
+        return [Send(view.designated, beat) for view in self._neighbours()]
+
+    def _changed(self) -> list[Effect]:
+        """Tell the group and the neighbours at once that the place in the tree has changed."""
+        self._tell_succession()
+        return self._absorb(self.succession.beat_now()) + self._tree_beats()
+
+    def _on_tree_beat(self, source: Link, beat: TreeBeat) -> list[Effect]:
+        if not self.designated:
+            return [Send(source, ProbeAnswer(self.view))]  # type: ignore[arg-type]
+        cluster = beat.view.cluster
+        if self.parent is not None and cluster == self.parent.cluster:
+            effects = self._absorb(self.probing.handle(Received(source, beat)))
+            if self.parent is not None and source == self.parent.designated:
+                effects += self._follow_path(beat.path, beat.term)
+            return effects
+        if cluster in self.children:
+            return self._absorb(self.probing.handle(Received(source, beat)))
+        return [Send(source, Goodbye(self.view.cluster))]  # type: ignore[arg-type]
+
+    def _follow_path(self, above: tuple[ClusterId, ...], term: int) -> list[Effect]:
+        assert self.parent is not None
+        if self.view.cluster in above:
+            return self._orphaned()
+        cluster = self.parent.cluster
+        self.parent = next((view for view in self.probing.neighbours if view.cluster == cluster), self.parent)
+        path = (*above, self.view.cluster) if above and self._answer_by is None else ()
+        self.term = max(self.term, term)
+        if path == self.path:
+            return []
+        self.path = path
+        return self._changed()
+
+    def _on_probe(self, source: Link, message: Probe) -> list[Effect]:
+        return [Send(source, ProbeAnswer(self.view))]  # type: ignore[arg-type]
+
+    def _on_probe_answer(self, source: Link, message: ProbeAnswer) -> list[Effect]:
+        return self._absorb(self.probing.handle(Received(source, message))) if self.designated else []
+
+    def _on_goodbye(self, source: Link, message: Goodbye) -> list[Effect]:
+        if not self.designated:
+            return []
+        if self.parent is not None and source == self.parent.designated:
+            return self._orphaned()
+        child = self.children.get(message.cluster)
+        if child is not None and source == child.designated:
+            return self._neighbour_lost(message.cluster)
+        return []
+
+    def _neighbour_moved(self, view: ClusterView) -> list[Effect]:
+        self.probing.watch(view, self.now)
+        if self.parent is not None and view.cluster == self.parent.cluster:
+            self.rounds.forget(self.parent.designated)
+            self.parent = view
+            return self._reconnect() + self._changed()
+        old = self.children.get(view.cluster)
+        if old is None:
+            return []
+        wanted = ((item, 0) for item in self.router.copy(old.designated, old.designated))
+        return self._exchange(view, wanted, answer=False) + self._changed()
+
+    def _exchange(
+        self, view: ClusterView, wanted: Iterable[tuple[Filter, int]], *, answer: bool
+    ) -> list[Effect]:
+        """Connect a child, or a child's new designated broker, and let the old connection go."""
+        old = self.children.get(view.cluster)
+        self.children[view.cluster] = view
+        self._place(attached=self.router.attached)
+        wanted = list(wanted)
+        self.rounds.close(view.designated)
+        self._unanswered[view.designated] = {token for _, token in wanted} if answer else {-1}
+        effects = self.router.adopt(view.designated, view.designated, wanted, answer=answer)
+        if old is not None and old.designated != view.designated:
+            effects += self._let_go(old.designated)
+        return self._counted(effects)
+
+    def _let_go(self, link: BrokerId) -> list[Effect]:
+        self.rounds.forget(link)
+        self._unanswered.pop(link, None)
+        return [effect for effect in self.router.drop(link, link) if not _is_for(effect, link)]
+
+    def _neighbour_lost(self, cluster: ClusterId) -> list[Effect]:
+        if self.parent is not None and cluster == self.parent.cluster:
+            return self._orphaned()
+        self.probing.forget(cluster)
+        child = self.children.pop(cluster, None)
+        if child is None:
+            return []
+        self._place(attached=self.router.attached)
+        effects = self._counted(self._let_go(child.designated))
+        effects.append(Send(child.designated, Goodbye(self.view.cluster)))
+        return effects + self._changed()
+
+    def _reconnect(self) -> list[Effect]:
+        """Tell the parent's new designated broker, or the parent as a new one, what the subtree wants."""
+        assert self.parent is not None
+        self.path = ()
+        self._place(attached=False)
+        effects = self.router.forget_parent()
+        self._offered = dict(self.router.wants())
+        self._answer_by = self.now + self.recovery.answer_seconds
+        self.rounds.close(self.parent.designated)
+        return [*effects, Send(self.parent.designated, JoinRequest(self.view, self.router.wants()))]
+
+    def _orphaned(self) -> list[Effect]:
+        """Give the parent up and look for another."""
+        lost, self.parent = self.parent, None
+        self._answer_by = None
+        effects: list[Effect] = []
+        root_died = False
+        if lost is not None:
+            self.probing.forget(lost.cluster)
+            self.rounds.forget(lost.designated)
+            effects.append(Send(lost.designated, Goodbye(self.view.cluster)))
+            root_died = self.path[:1] == (lost.cluster,) or not self.path
+        self.path = ()
+        return effects + self._seek_parent(root_died=root_died) + self._changed()
+
+    def _seek_parent(self, *, root_died: bool) -> list[Effect]:
+        self.root = False
+        self.path = ()
+        self._place(attached=False)
+        effects = self.router.forget_parent()
+        started = self.join.start(self.view, self.router.wants(), self.now, root_died=root_died)
+        return effects + self._absorb(started)
+
+    def _on_join(self, source: Link, message: Any) -> list[Effect]:
+        return self._joining(Received(source, message)) if self.designated else []
+
+    def _joining(self, event: Received | Ticked) -> list[Effect]:
+        if not self.join.active:
+            return []
+        self.join.update(self.view, self.router.wants())
+        return self._absorb(self.join.handle(event))
+
+    def _on_join_answer(self, source: Link, answer: JoinAnswer) -> list[Effect]:
+        if not self.designated:
+            return []
+        if self._answer_by is not None and self.parent is not None and source == self.parent.designated:
+            self._answer_by = None
+            if answer.accepted:
+                return self._joined(answer.view, answer.path, answer.term)
+            return self._orphaned()
+        if self.join.active:
+            return self._on_join(source, answer)
+        if answer.accepted and not (self.parent is not None and source == self.parent.designated):
+            return [Send(source, Goodbye(self.view.cluster))]  # type: ignore[arg-type]
+        return []
+
+    def _joined(self, parent: ClusterView, path: tuple[ClusterId, ...], term: int) -> list[Effect]:
+        self.parent = parent
+        self.term = max(self.term, term)
+        self.path = (*path, self.view.cluster) if path else ()
+        if self.view.cluster in path:
+            return self._orphaned()
+        self._place(attached=True)
+        self.probing.watch(parent, self.now)
+        self.rounds.close(parent.designated)
+        self._wants_round = True
+        effects: list[Effect] = []
+        now_wanted = dict(self.router.wants())
+        for item, token in now_wanted.items():
+            if self._offered.get(item) != token:
+                effects.append(Send(parent.designated, Announce(item, token)))
+        for item in self._offered:
+            if item not in now_wanted:
+                effects.append(Send(parent.designated, Withdraw(item)))
+        return effects + self._changed()
+
+    def _made_root(self, term: int) -> list[Effect]:
+        self.root, self.term = True, term
+        self.parent, self.path = None, (self.view.cluster,)
+        self._place(attached=True)
+        effects = self.router.forget_parent(top=True)
+        self._wants_round = True
+        return self._counted(effects) + self._changed()
+
+    def _on_root(self, source: Link, message: Root) -> list[Effect]:
+        if self.root and message.term > self.term and message.root.cluster != self.view.cluster:
+            # Another cluster became root while this one was not heard.
+            self.term = message.term
+            return self._seek_parent(root_died=False) + self._changed()
+        return self._on_join(source, message)
+
+    def _on_ask_children(self, source: Link, message: AskChildren) -> list[Effect]:
+        children = tuple(self.children.values()) if self.designated else ()
+        return [Send(source, Children(message.nonce, self.view, children))]  # type: ignore[arg-type]
+
+    def _on_ping(self, source: Link, message: Ping) -> list[Effect]:
+        return [Send(source, Pong(message.nonce))]  # type: ignore[arg-type]
+
+    def _on_join_request(self, source: Link, request: JoinRequest) -> list[Effect]:
+        answer = judge(
+            request, self.view, self.path, self.term, self.children, self.recovery, designated=self.designated
+        )
+        if answer.reason == "no way to the root" and request.view.cluster in self.children:
+            # It stays what it is, and waits with us: whoever hangs below has nothing to gain from another parent.
+            answer = replace(answer, accepted=True, reason="")
+        effects: list[Effect] = [Send(source, answer)]  # type: ignore[arg-type]
+        if not answer.accepted:
+            return effects
+        view = request.view
+        if self.parent is not None and view.cluster == self.parent.cluster:
+            return [Send(source, replace(answer, accepted=False, reason="ring"))]  # type: ignore[arg-type]
+        effects += self._exchange(view, request.filters, answer=True)  # type: ignore[arg-type]
+        self.probing.watch(view, self.now)
+        for item, _ in request.filters:
+            effects.append(Multicast(TableEntry(view.cluster, item, True)))
+        return effects + self._changed()
+
+
+def _is_for(effect: Effect, link: BrokerId) -> bool:
+    return isinstance(effect, Send) and effect.to == link

@@ -1,0 +1,130 @@
+"""What clients did and heard in a hostile run, and what they had to hear.
+
+Rules
+-----
+* An event must be delivered to a subscriber when one of its subscriptions matches it, was confirmed before the event
+  was published, and was not cancelled before a *quiet point*: a moment at which the network had settled.
+* It may be delivered when a subscription that matches it was asked for at any time, unless that one was cancelled
+  before a quiet point that comes before the publication.
+* What must be delivered and was not, but which somebody said is beyond retention, is a named loss, counted apart.
+
+The judgement itself is :func:`rayvous.faults.reliability.compare`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..faults.reliability import EventId, Verdict, compare
+from ..protocol.ids import ClientId
+from ..routing.language import compile_predicate, to_predicate
+
+
+@dataclass(slots=True)
+class Wish:
+    """A subscription through its life; times in seconds, None for not yet."""
+
+    client: ClientId
+    number: int
+    selector: str
+    asked: float
+    confirmed: float | None = None
+    cancelled: float | None = None
+
+
+@dataclass(slots=True)
+class Account:
+    """Everything that clients did and heard.
+
+    Attributes
+    ----------
+    events
+        When each event was published, and what it was.
+    wishes
+        Every subscription that there was.
+    heard
+        (time, event) of every notification, by subscriber.
+    quiet
+        Quiet points, rising.
+    """
+
+    events: dict[EventId, tuple[float, Mapping[str, Any]]] = field(default_factory=dict)
+    wishes: dict[tuple[ClientId, int], Wish] = field(default_factory=dict)
+    heard: dict[ClientId, list[tuple[float, EventId]]] = field(default_factory=dict)
+    quiet: list[float] = field(default_factory=list)
+
+    def published(
+        self, now: float, client: ClientId, first: int, events: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Write a publication down."""
+        for place, event in enumerate(events):
+            self.events[client, first + place] = now, event
+
+    def subscribed(self, now: float, client: ClientId, number: int, selector: str) -> None:
+        """Write a subscription down; numbers are not used twice."""
+        self.wishes[client, number] = Wish(client, number, selector, now)
+        self.heard.setdefault(client, [])
+
+    def confirmed(self, now: float, client: ClientId, number: int) -> None:
+        """Write the first confirmation of a subscription down."""
+        wish = self.wishes[client, number]
+        if wish.confirmed is None:
+            wish.confirmed = now
+
+    def cancelled(self, now: float, client: ClientId, number: int) -> None:
+        """Write a cancellation down."""
+        self.wishes[client, number].cancelled = now
+
+    def notified(self, now: float, client: ClientId, publisher: ClientId, sequence: int) -> None:
+        """Write a notification down."""
+        self.heard[client].append((now, (publisher, sequence)))
+
+    def judge(self, named_losses: Container[EventId] = ()) -> tuple[Verdict, int]:
+        """Return the verdict, and how many losses were named.
+
+        Parameters
+        ----------
+        named_losses
+            Events of which a broker or publisher has said that they are beyond retention.
+        """
+        must: dict[ClientId, dict[EventId, None]] = {client: {} for client in self.heard}
+        may: dict[ClientId, set[EventId]] = {client: set() for client in self.heard}
+        for wish in self.wishes.values():
+            self._weigh(wish, must[wish.client], may[wish.client])
+        lost = 0
+        heard = {client: [event for _, event in got] for client, got in self.heard.items()}
+        for client, events in must.items():
+            got = set(heard[client])
+            for identity in [each for each in events if each in named_losses and each not in got]:
+                del events[identity]
+                may[client].add(identity)
+                lost += 1
+            must[client] = dict.fromkeys(sorted(events))
+        return compare(self.events, must, may, heard), lost
+
+    def _weigh(self, wish: Wish, must: dict[EventId, None], may: set[EventId]) -> None:
+        test = compile_predicate(to_predicate(wish.selector))
+        for identity, (when, event) in self.events.items():
+            if test(event) is not True or self._certainly_over(wish, when):
+                continue
+            if wish.confirmed is not None and wish.confirmed <= when and not self._cancelled_under_way(wish, when):
+                must[identity] = None
+            else:
+                may.add(identity)
+
+    def _certainly_over(self, wish: Wish, when: float) -> bool:
+        """Return whether there was a quiet point between the cancellation and the publication."""
+        if wish.cancelled is None or wish.cancelled > when:
+            return False
+        place = bisect_right(self.quiet, wish.cancelled)
+        return place < len(self.quiet) and self.quiet[place] <= when
+
+    def _cancelled_under_way(self, wish: Wish, when: float) -> bool:
+        """Return whether the cancellation came with no quiet point since the publication."""
+        if wish.cancelled is None:
+            return False
+        place = bisect_left(self.quiet, when)
+        return not (place < len(self.quiet) and self.quiet[place] <= wish.cancelled)

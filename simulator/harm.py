@@ -1,0 +1,164 @@
+"""Carries a fault plan out on a hostile network.
+
+Rule: every fault says what it did, as a sentence, or that it made no sense when its time came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+from ..faults.plans import (
+    Continue,
+    Crash,
+    CrashCluster,
+    CrashRendezvous,
+    CrashRoot,
+    Cut,
+    CutClusters,
+    Fault,
+    FaultPlan,
+    Heal,
+    Mend,
+    MendClusters,
+    Partition,
+    Pause,
+    Restart,
+    RestartRendezvous,
+    Shake,
+    Slow,
+    describe,
+)
+from ..protocol.ids import BrokerId
+from ..protocol.recovery import RENDEZVOUS
+from .hostile import HostileNetwork
+from .survey import survey
+
+
+class Harm:
+    """Applies the faults of one plan.
+
+    Parameters
+    ----------
+    network
+        What is harmed.
+    plan
+        The plan.
+    say
+        Called with (fault, what came of it) for each fault, and with None for the healing.
+    """
+
+    def __init__(
+        self, network: HostileNetwork, plan: FaultPlan, say: Callable[[Fault | None, str], None]
+    ) -> None:
+        self._network = network
+        self._plan = plan
+        self._say = say
+        self._stay_dead = set(plan.stay_dead)
+        self._table: dict[type, Callable[[Any], str]] = {
+            Crash: lambda fault: self._crash([fault.broker]),
+            Restart: lambda fault: self._restart([fault.broker]),
+            CrashCluster: lambda fault: self._crash(network.members.get(fault.cluster, ())),
+            CrashRoot: self._crash_root,
+            CrashRendezvous: lambda fault: self._rendezvous(network.crash),
+            RestartRendezvous: lambda fault: self._rendezvous(network.restart),
+            Pause: lambda fault: "" if network.pause(fault.broker) else "dead, or paused already",
+            Continue: lambda fault: "" if network.resume(fault.broker) else "was not paused",
+            Slow: self._slow,
+            Cut: lambda fault: self._cut([(fault.one, fault.other)], _pair("brokers", fault)),
+            Mend: lambda fault: self._mend(_pair("brokers", fault)),
+            CutClusters: self._cut_clusters,
+            MendClusters: lambda fault: self._mend(_pair("clusters", fault)),
+            Partition: self._partition,
+            Heal: lambda fault: self._mend("partition"),
+            Shake: self._shake,
+        }
+
+    def begin(self) -> float:
+        """Put all faults into the network's future, counted from now; return when all is healed."""
+        start = self._network.now
+        for fault in self._plan.faults:
+            self._network.at(start + fault.at_seconds, self._apply, fault)
+        self._network.at(start + self._plan.heal_seconds, self._heal)
+        return start + self._plan.heal_seconds
+
+    def _apply(self, fault: Fault) -> None:
+        note = self._table[type(fault)](fault)
+        self._say(fault, describe(fault) + (f": {note}" if note else ""))
+
+    def _heal(self) -> None:
+        network = self._network
+        network.mend()
+        network.weather.shakes.clear()
+        for broker, host in network.hosts.items():
+            network.resume(broker)
+            if host.factor != 1.0:
+                network.slow(broker, 1.0)
+        if network.rendezvous is not None:
+            network.restart(RENDEZVOUS)
+        back = [broker for broker in network.hosts if broker not in self._stay_dead]
+        if not network.living() and not back:
+            back = list(network.hosts)
+        started = [broker for broker in back if network.restart(broker)]
+        dead = [broker for broker, host in network.hosts.items() if not host.alive]
+        words = [f"started {_names(started)}" if started else "", f"left dead {_names(dead)}" if dead else ""]
+        self._say(None, ", ".join(["everything healed", *filter(None, words)]))
+
+    def _crash(self, brokers: Iterable[BrokerId]) -> str:
+        spared = [broker for broker in brokers if not self._network.crash(broker)]
+        return f"spared or dead already {_names(spared)}" if spared else ""
+
+    def _restart(self, brokers: Iterable[BrokerId]) -> str:
+        return "" if all([self._network.restart(broker) for broker in brokers]) else "alive already"
+
+    def _crash_root(self, fault: CrashRoot) -> str:
+        reports = [survey(self._network, broker) for broker in self._network.living()]
+        roots = [report for report in reports if report.root]
+        if not roots:
+            return "there is none just now"
+        victim = max(roots, key=lambda report: report.term).broker
+        if not self._network.crash(victim):
+            return f"spared {victim}"
+        if not fault.comes_back:
+            self._stay_dead.add(victim)
+        return f"it was {victim}"
+
+    def _rendezvous(self, action: Callable[[BrokerId], bool]) -> str:
+        if self._network.rendezvous is None:
+            return "there is none"
+        return "" if action(RENDEZVOUS) else "it was so already"
+
+    def _slow(self, fault: Slow) -> str:
+        self._network.slow(fault.broker, fault.factor)
+        return "" if self._network.hosts[fault.broker].alive else "dead"
+
+    def _cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> str:
+        self._network.cut(pairs, reason)
+        return ""
+
+    def _mend(self, reason: object) -> str:
+        return "" if self._network.mend(reason) else "nothing to mend"
+
+    def _cut_clusters(self, fault: CutClusters) -> str:
+        members = self._network.members
+        return self._cut(product(members[fault.one], members[fault.other]), _pair("clusters", fault))
+
+    def _partition(self, fault: Partition) -> str:
+        inside = {broker for cluster in fault.clusters for broker in self._network.members[cluster]}
+        outside = set(self._network.hosts) - inside
+        far = inside if not fault.rendezvous else outside
+        outside_or_all = product(sorted(inside), sorted(outside))
+        return self._cut([*outside_or_all, *((RENDEZVOUS, broker) for broker in sorted(far))], "partition")
+
+    def _shake(self, fault: Shake) -> str:
+        self._network.weather.shakes.append((self._network.now + fault.seconds, fault))
+        return ""
+
+
+def _pair(kind: str, fault: Cut | Mend | CutClusters | MendClusters) -> tuple[str, int, int]:
+    return kind, min(fault.one, fault.other), max(fault.one, fault.other)
+
+
+def _names(brokers: Iterable[BrokerId]) -> str:
+    return " ".join(map(str, brokers))

@@ -1,0 +1,406 @@
+"""Brokers, the rendezvous point and the links between them in virtual time, in a world that does them harm.
+
+Rules
+-----
+* One heap of what is to happen, by time and then by when it was put there; all chance comes from the seed. The same
+  calls give the same run.
+* A broker that runs with `recovery` is told the time a few times in each heartbeat, each broker with an offset of its
+  own, and first of all when it starts; without `recovery` there are no ticks, and the network comes to rest.
+* What is under way to or from a process dies with it. Who is paused keeps its state, and all that comes waits; when it
+  goes on it may learn the time before or after what has waited. A slow one takes its input one by one, each after a
+  while.
+* A multicast reaches every member of the group that can be reached, each over a link of its own.
+
+:class:`rayvous.simulator.Simulation` is the quick driver, for networks to which nothing happens; this is the other one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any, Final
+
+from ..actors.broker import Broker
+from ..faults.rendezvous import RendezvousMachine
+from ..protocol.configs import Position
+from ..protocol.effects import Confirm, Deliver, Multicast, Received, Send, Ticked
+from ..protocol.errors import InputError, SimulationStepLimit
+from ..protocol.ids import BrokerId, ClusterId
+from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery
+from ..protocol.scenario import LinkModel
+from ..routing.schemes import scheme as scheme_of
+from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
+from .connections import Connection, Cuts, Underway, Weather
+from .hosts import Host, Machine
+from .network import Step
+
+TICKS_PER_HEARTBEAT: Final = 4
+SERVICE_SECONDS: Final = 0.001
+"""What a slow broker takes for one message, times its factor."""
+
+STEPS_MAX: Final = 20_000_000
+
+Watcher = Callable[[float, BrokerId, BrokerId | None, Any], None]
+"""Called with (time, sender, receiver or None for the group, message) when a broker sends."""
+
+
+class HostileNetwork:
+    """Brokers in virtual time to which anything may happen.
+
+    Parameters
+    ----------
+    positions
+        Where the brokers stand at the start.
+    scheme
+        The routing scheme of all of them.
+    recovery
+        How they heal; None for brokers that do not.
+    links
+        Delay, spread and jitter; its loss is not used, as links are connections.
+    seed
+        The seed of all chance.
+    delay_of
+        Delay between two brokers in seconds, where `links` leaves it to the topology.
+    record
+        Called with every step of every broker, before its effects are carried out.
+    broker
+        Makes a broker of (position, scheme, recovery, incarnation, seed); for tests with machines of their own.
+    rendezvous
+        Makes the rendezvous point of (recovery, root view); None for none.
+
+    Attributes
+    ----------
+    now
+        Virtual time in seconds.
+    steps
+        Events that machines have taken in.
+    lost
+        Messages that died with one of their ends.
+    sent
+        Messages between brokers by type; a multicast is one.
+    watchers
+        Who is called when a message of a type is sent.
+    """
+
+    def __init__(
+        self,
+        positions: Sequence[Position],
+        scheme: str = "hybrid",
+        *,
+        recovery: Recovery | None = None,
+        links: LinkModel | None = None,
+        seed: int = 0,
+        delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
+        record: Callable[[Step], None] | None = None,
+        broker: Callable[..., Any] | None = None,
+        rendezvous: Callable[..., Any] | None = RendezvousMachine,
+    ) -> None:
+        self.now = 0.0
+        self.steps = self.lost = 0
+        self.sent: Counter[type] = Counter()
+        self.links = links or LinkModel()
+        self.recovery = recovery
+        self.watchers: dict[type, Watcher] = {}
+        self.weather = Weather()
+        self._seed = seed
+        self._scheme = scheme
+        self._dice = random.Random(f"hostile/{seed}")
+        self._delay_of = delay_of
+        self._record = record
+        self._make = broker or _broker
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = itertools.count()
+        self._cuts = Cuts()
+        self._partitions = itertools.count()
+        self._connections: dict[tuple[BrokerId, BrokerId, bool], Connection] = {}
+        self._groups: dict[BrokerId, list[Connection]] = {}
+        self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}
+        self.members: dict[ClusterId, tuple[BrokerId, ...]] = {
+            place.cluster: place.members for place in self.positions.values()
+        }
+        self._carry_out: dict[type, Callable[[Host, Any], None]] = {
+            Send: self._send,
+            Multicast: self._multicast,
+            Deliver: self._deliver,
+            Confirm: self._confirm,
+        }
+        self.hosts = {place.broker: self._host(place) for place in self.positions.values()}
+        self.rendezvous: Host | None = None
+        if recovery is not None and rendezvous is not None:
+            self.rendezvous = Host(RENDEZVOUS, -1, self._rendezvous_boot(rendezvous))
+        for host in [*self.hosts.values(), *([self.rendezvous] if self.rendezvous else [])]:
+            self._start_ticking(host)
+
+    def _host(self, place: Position) -> Host:
+        def boot(life: int) -> Machine:
+            made: Machine = self._make(place, self._scheme, self.recovery, life, self._seed)
+            return made
+
+        return Host(place.broker, place.cluster, boot)
+
+    def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Machine]:
+        top = next(place for place in self.positions.values() if place.role == "REB")
+        view = ClusterView(top.cluster, 0, top.broker, top.members)
+
+        def boot(life: int) -> Machine:
+            machine = make(self.recovery, view)
+            if life:
+                assert self.rendezvous is not None
+                machine.restore(self.rendezvous.machine.state())
+            made: Machine = machine
+            return made
+
+        return boot
+
+    # The driver.
+
+    def advance(self, seconds: float) -> int:
+        """Let that much time pass; return how many steps were made."""
+        return self.advance_to(self.now + seconds)
+
+    def advance_to(self, until: float) -> int:
+        """Let time pass until then; return how many steps were made."""
+        steps = self._drive(until)
+        self.now = max(self.now, until)
+        return steps
+
+    def run(self) -> int:
+        """Let time pass until nothing moves any more; only without `recovery`, else there are always ticks."""
+        if self.recovery is not None:
+            raise InputError("a network that heals never comes to rest: let some time pass instead")
+        return self._drive(math.inf)
+
+    def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
+        """Do something at a time to come."""
+        heappush(self._heap, (max(when, self.now), next(self._order), action, values))
+
+    def _drive(self, until: float) -> int:
+        heap, before = self._heap, self.steps
+        while heap and heap[0][0] <= until:
+            self.now, _, action, values = heappop(heap)
+            action(*values)
+            if self.steps - before > STEPS_MAX:
+                raise SimulationStepLimit(f"{STEPS_MAX} steps, and it is {self.now:.3f} virtual seconds")
+        return self.steps - before
+
+    def _step(self, host: Host, event: Received | Ticked) -> None:
+        self.steps += 1
+        effects = host.handle(event)
+        if self._record is not None and host.id != RENDEZVOUS:
+            self._record(Step(self.now, host.machine, event, effects))
+        carry_out = self._carry_out
+        for effect in effects:
+            carry_out[type(effect)](host, effect)
+
+    # Time at the brokers.
+
+    def _start_ticking(self, host: Host) -> None:
+        if self.recovery is not None:
+            self._step(host, Ticked(self.now))
+            period = self.recovery.heartbeat_seconds / TICKS_PER_HEARTBEAT
+            self.at(self.now + period * (1.0 - self._dice.random()), self._tick, host, host.life, period)
+
+    def _tick(self, host: Host, life: int, period: float) -> None:
+        if not host.alive or host.life != life:
+            return
+        self.at(self.now + period, self._tick, host, life, period)
+        if not host.paused:
+            self._take_in(host, None)
+
+    def _take_in(self, host: Host, given: Received | None) -> None:
+        """Hand a message, or the time, to a process as soon as it is ready for it."""
+        if host.paused or host.serving or host.factor > 1.0:
+            if given is None and host.waiting and host.waiting[-1] is None:
+                return  # one tick that waits tells as much as two
+            host.waiting.append(given)
+            if not host.paused and not host.serving:
+                self._serve_later(host)
+        else:
+            self._step(host, Ticked(self.now) if given is None else given)
+
+    def _serve_later(self, host: Host) -> None:
+        host.serving = True
+        self.at(self.now + SERVICE_SECONDS * host.factor, self._serve, host, host.life)
+
+    def _serve(self, host: Host, life: int) -> None:
+        if not host.serving or host.life != life:
+            return
+        host.serving = False
+        if host.waiting:
+            given = host.waiting.popleft()
+            self._step(host, Ticked(self.now) if given is None else given)
+        if host.waiting and not host.serving:
+            self._serve_later(host)
+
+    # Links.
+
+    def _send(self, host: Host, effect: Send) -> None:
+        to, message = effect.to, effect.message
+        kind = type(message)
+        self.sent[kind] += 1
+        watcher = self.watchers.get(kind)
+        if watcher is not None:
+            watcher(self.now, host.id, to, message)
+        connection = self._connections.get((host.id, to, False)) or self._connect(host, to, False)
+        self._transmit(connection, message)
+
+    def _multicast(self, host: Host, effect: Multicast) -> None:
+        message = effect.message
+        kind = type(message)
+        self.sent[kind] += 1
+        watcher = self.watchers.get(kind)
+        if watcher is not None:
+            watcher(self.now, host.id, None, message)
+        group = self._groups.get(host.id)
+        if group is None:
+            others = (other for other in self.members[host.cluster] if other != host.id)
+            group = self._groups[host.id] = [self._connect(host, other, True) for other in others]
+        for connection in group:
+            self._transmit(connection, message)
+
+    def _transmit(self, connection: Connection, message: Any) -> None:
+        target = connection.target
+        if not target.alive:
+            self.lost += 1
+            return
+        entry = Underway(connection, message, connection.source.life, target.life)
+        heappush(
+            self._heap,
+            (connection.arrival(self.now, self.weather), next(self._order), self._arrive, (entry,)),
+        )
+
+    def _arrive(self, entry: Underway) -> None:
+        connection = entry.connection
+        if connection.held or connection.pair in self._cuts.reasons:
+            connection.held.append(entry)
+        else:
+            self._hand_over(entry)
+
+    def _hand_over(self, entry: Underway) -> None:
+        source, target = entry.connection.source, entry.connection.target
+        if (
+            source.life != entry.sender_life
+            or target.life != entry.target_life
+            or not (source.alive and target.alive)
+        ):
+            self.lost += 1
+        else:
+            self._take_in(target, Received(source.id, entry.message))
+
+    def _release(self, connection: Connection) -> None:
+        if connection.pair in self._cuts.reasons:
+            return  # cut again meanwhile
+        while connection.held:
+            self._hand_over(connection.held.popleft())
+
+    def _connect(self, host: Host, to: BrokerId, group: bool) -> Connection:
+        target = self.rendezvous if to == RENDEZVOUS else self.hosts.get(to)
+        if target is None:
+            raise InputError(f"broker {host.id} sends to {to}, which is not there")
+        near = host.cluster == target.cluster
+        delay = self.links.group_seconds if near else self.links.delay_seconds
+        if delay is None and self._delay_of is not None and RENDEZVOUS not in (to, host.id):
+            delay = self._delay_of(host.id, to)
+        elif delay is None:
+            delay = GROUP_SECONDS if near else LINK_SECONDS
+        name = f"{'group' if group else 'unicast'}/{host.id}/{to}"
+        connection = Connection(host, target, delay, self.links, name, self._seed)
+        self._connections[host.id, to, group] = connection
+        return connection
+
+    # What clients would get; :class:`rayvous.simulator.clients.HostileSimulation` has clients.
+
+    def _deliver(self, host: Host, effect: Deliver) -> None:
+        pass
+
+    def _confirm(self, host: Host, effect: Confirm) -> None:
+        pass
+
+    # Harm, and its end.
+
+    def crash(self, broker: BrokerId) -> bool:
+        """Kill a broker's process; return False, and spare it, when it is dead or the last one alive."""
+        host = self._any_host(broker)
+        if not host.alive or (host.id != RENDEZVOUS and len(self.living()) == 1):
+            return False
+        host.die()
+        return True
+
+    def restart(self, broker: BrokerId) -> bool:
+        """Start a dead broker afresh; return False when it lives."""
+        host = self._any_host(broker)
+        if host.alive:
+            return False
+        host.start()
+        self._start_ticking(host)
+        return True
+
+    def pause(self, broker: BrokerId) -> bool:
+        """Let a broker stand still; return False when it is dead or does already."""
+        host = self.hosts[broker]
+        if not host.alive or host.paused:
+            return False
+        host.paused, host.serving = True, False
+        return True
+
+    def resume(self, broker: BrokerId) -> bool:
+        """Let a paused broker go on; return False when it was not paused."""
+        host = self.hosts[broker]
+        if not host.paused:
+            return False
+        host.paused = False
+        waiting = list(host.waiting)
+        host.waiting.clear()
+        place = 0 if self._dice.random() < 0.5 else len(waiting)
+        waiting.insert(place, None)
+        for given in waiting:
+            self._take_in(host, given)
+        return True
+
+    def slow(self, broker: BrokerId, factor: float) -> None:
+        """Let a broker take `factor` times as long; 1 makes it quick again."""
+        host = self.hosts[broker]
+        host.factor = factor if host.alive else 1.0
+
+    def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
+        """Cut the links between pairs of brokers, both ways."""
+        for one, other in pairs:
+            self._cuts.add(one, other, reason)
+
+    def mend(self, reason: object = None) -> bool:
+        """Take a reason for cuts away, or all; return whether a link was mended."""
+        mended = set(self._cuts.clear() if reason is None else self._cuts.remove(reason))
+        for connection in self._connections.values():
+            if connection.pair in mended and connection.held:
+                self.at(self.now + connection.delay_seconds, self._release, connection)
+        return bool(mended)
+
+    # What it is like.
+
+    def living(self) -> list[BrokerId]:
+        """Return the brokers whose process runs, in rising order."""
+        return [broker for broker, host in self.hosts.items() if host.alive]
+
+    def broker(self, broker: BrokerId) -> Broker:
+        """Return one broker, to look at."""
+        machine: Broker = self.hosts[broker].machine
+        return machine
+
+    def _any_host(self, broker: BrokerId) -> Host:
+        if broker != RENDEZVOUS:
+            return self.hosts[broker]
+        if self.rendezvous is None:
+            raise InputError("there is no rendezvous point: the network does not heal")
+        return self.rendezvous
+
+
+def _broker(
+    position: Position, scheme: str, recovery: Recovery | None, incarnation: int, seed: int
+) -> Broker:
+    if recovery is None:
+        return Broker(position, scheme)
+    return Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed)

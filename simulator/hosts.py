@@ -1,0 +1,81 @@
+"""A process of the hostile network: one broker, or the rendezvous point; it can die, stand still or be slow."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..protocol.effects import Effect, Received, Ticked
+from ..protocol.ids import BrokerId
+
+
+class Machine(Protocol):
+    """What runs in a process."""
+
+    @property
+    def handle(self) -> Callable[[Any], list[Any]]:
+        """Take one event in and return what is to be done."""
+        ...
+
+
+class Host:
+    """One process.
+
+    Parameters
+    ----------
+    id
+        The broker, or RENDEZVOUS.
+    cluster
+        Its cluster; -1 for the rendezvous point.
+    boot
+        Makes the machine of one life, by its number.
+
+    Attributes
+    ----------
+    life
+        How often it has been started, less one: the incarnation.
+    alive, paused, factor
+        Its state; a factor above 1 is slow.
+    waiting
+        What it has not taken in yet, because it stands still or is slow; None is a tick.
+    """
+
+    __slots__ = (
+        "alive",
+        "boot",
+        "cluster",
+        "factor",
+        "handle",
+        "id",
+        "life",
+        "machine",
+        "paused",
+        "serving",
+        "waiting",
+    )
+
+    def __init__(self, id: BrokerId, cluster: int, boot: Callable[[int], Machine]) -> None:
+        self.id = id
+        self.cluster = cluster
+        self.boot = boot
+        self.life = -1
+        self.alive = self.paused = self.serving = False
+        self.factor = 1.0
+        self.waiting: deque[Received | None] = deque()
+        self.machine: Any = None
+        self.handle: Callable[[Received | Ticked], list[Effect]]
+        self.start()
+
+    def start(self) -> None:
+        """Begin a new life."""
+        self.life += 1
+        self.alive = True
+        self.machine = self.boot(self.life)
+        self.handle = self.machine.handle
+
+    def die(self) -> None:
+        """End this life; the machine stays to be looked at until the next one."""
+        self.alive = self.paused = self.serving = False
+        self.factor = 1.0
+        self.waiting.clear()

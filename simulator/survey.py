@@ -1,0 +1,215 @@
+"""Looks at a whole network from outside: is it one tree, does everybody agree, is every subscription installed?
+
+Rules (promise 6)
+-----------------
+* In each cluster with a living member exactly one living member is designated, and all living members have the same view
+  of it; nobody else is in that view.
+* There is one root. Every other cluster hangs below a living one that has it among its children, nobody has more
+  children than the degree, and following the parents ends at the root. Paths say the same.
+* Every subscription of a living client is in its broker's table and covered at every broker from there up to the root;
+  no link is closed any more.
+
+A paused broker counts as dead: nobody can tell the difference while it lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..faults.clients import SubscriberMachine
+from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
+from ..protocol.messages import Filter
+from ..protocol.recovery import ClusterView
+from ..routing.language import covers
+
+if TYPE_CHECKING:
+    from .clients import HostileSimulation
+    from .hostile import HostileNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where one broker says that it stands; what only the designated one knows is empty at the others."""
+
+    broker: BrokerId
+    cluster: ClusterId
+    view: ClusterView
+    designated: bool
+    root: bool
+    parent: ClusterView | None
+    children: tuple[ClusterView, ...]
+    path: tuple[ClusterId, ...]
+    term: int
+    settled: bool
+    closed: tuple[Link, ...]
+
+
+def survey(network: HostileNetwork, broker: BrokerId) -> Report:
+    """Ask one broker; one that does not heal stands where it was put."""
+    healing = getattr(network.broker(broker), "healing", None)
+    if healing is None:
+        return _standing(network, broker)
+    said = healing.survey()
+    return Report(
+        broker,
+        said["cluster"],
+        said["view"],
+        said["designated"],
+        said["root"],
+        said["parent"],
+        said["children"],
+        said["path"],
+        said["term"],
+        said["settled"],
+        tuple(said["closed"]),
+    )
+
+
+def _standing(network: HostileNetwork, broker: BrokerId) -> Report:
+    positions = network.positions
+    place = positions[broker]
+
+    def view_of(designated: BrokerId) -> ClusterView:
+        there = positions[designated]
+        return ClusterView(there.cluster, 0, there.designated, there.members)
+
+    path = [place.cluster]
+    above = positions[place.designated].parent
+    while above is not None:
+        path.insert(0, positions[above].cluster)
+        above = positions[positions[above].designated].parent
+    speaks = place.role != "NEB"
+    return Report(
+        broker,
+        place.cluster,
+        view_of(place.designated),
+        speaks,
+        place.role == "REB",
+        None if not speaks or place.parent is None else view_of(place.parent),
+        tuple(view_of(child) for child in place.children) if speaks else (),
+        tuple(path) if speaks else (),
+        1,
+        True,
+        (),
+    )
+
+
+def structure_problems(network: HostileNetwork, degree: int | None = None) -> list[str]:
+    """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree."""
+    awake = [broker for broker in network.living() if not network.hosts[broker].paused]
+    reports = {broker: survey(network, broker) for broker in awake}
+    by_cluster: dict[ClusterId, list[Report]] = {}
+    for report in reports.values():
+        by_cluster.setdefault(report.cluster, []).append(report)
+    problems: list[str] = []
+    heads: dict[ClusterId, Report] = {}
+    for cluster, members in by_cluster.items():
+        problems += _cluster_problems(cluster, members)
+        speakers = [report for report in members if report.designated]
+        if len(speakers) == 1:
+            heads[cluster] = speakers[0]
+    return problems or [*_tree_problems(heads, degree)]
+
+
+def _cluster_problems(cluster: ClusterId, members: list[Report]) -> Iterator[str]:
+    speakers = [report.broker for report in members if report.designated]
+    if len(speakers) != 1:
+        yield f"cluster {cluster} has designated brokers {speakers}"
+        return
+    alive = tuple(sorted(report.broker for report in members))
+    for report in members:
+        if report.view.designated != speakers[0]:
+            yield f"broker {report.broker} follows {report.view.designated}, not {speakers[0]}"
+        elif report.view.members != alive:
+            yield f"broker {report.broker} sees members {report.view.members} in cluster {cluster}, alive are {alive}"
+
+
+def _tree_problems(heads: dict[ClusterId, Report], degree: int | None) -> Iterator[str]:
+    roots = [cluster for cluster, head in heads.items() if head.root]
+    if len(roots) != 1:
+        yield f"roots: {roots}"
+        return
+    for cluster, head in heads.items():
+        if degree is not None and len(head.children) > degree:
+            yield f"cluster {cluster} has {len(head.children)} children, the degree is {degree}"
+        for child in head.children:
+            below = heads.get(child.cluster)
+            if below is None or below.parent is None or below.parent.cluster != cluster:
+                yield f"cluster {cluster} has child {child.cluster}, which does not hang there"
+            elif child.designated != below.broker:
+                yield f"cluster {cluster} takes {child.designated} for the speaker of its child {child.cluster}"
+        if head.root:
+            continue
+        above = None if head.parent is None else heads.get(head.parent.cluster)
+        if head.parent is None or above is None:
+            yield f"cluster {cluster} has no living parent: {head.parent}"
+        elif head.parent.designated != above.broker:
+            yield f"cluster {cluster} takes {head.parent.designated} for the speaker of its parent {above.cluster}"
+        elif cluster not in [child.cluster for child in above.children]:
+            yield f"cluster {cluster} hangs below {above.cluster}, which does not know it"
+    for cluster, head in heads.items():
+        path = _path(heads, cluster)
+        if path is None:
+            yield f"cluster {cluster} stands in a ring"
+        elif head.path != path:
+            yield f"cluster {cluster} says its path is {head.path}, it is {path}"
+        if head.term != heads[roots[0]].term:
+            yield f"cluster {cluster} is in term {head.term}, the root in {heads[roots[0]].term}"
+
+
+def _path(heads: dict[ClusterId, Report], cluster: ClusterId) -> tuple[ClusterId, ...] | None:
+    path = [cluster]
+    while (parent := heads[path[0]].parent) is not None and parent.cluster in heads:
+        if parent.cluster in path:
+            return None
+        path.insert(0, parent.cluster)
+    return tuple(path)
+
+
+def subscription_problems(network: HostileSimulation) -> list[str]:
+    """Return what is wrong with the subscriptions, given that the structure is sound."""
+    problems = [
+        f"{client} #{number} is not confirmed at broker {network.sessions[client].home.id}"
+        for client, number in network.unconfirmed()
+    ]
+    reports = {broker: survey(network, broker) for broker in network.living()}
+    for report in reports.values():
+        if report.closed:
+            problems.append(f"broker {report.broker} has closed links: {list(report.closed)}")
+        if not report.settled:
+            problems.append(f"broker {report.broker} waits for something to be installed")
+    if problems:
+        return problems
+    heads = {report.cluster: report for report in reports.values() if report.designated}
+    for session in network.sessions.values():
+        if isinstance(session.machine, SubscriberMachine):
+            for number, wanted in session.machine.subscriptions().items():
+                for broker, link, holder in _way_up(heads, session.name, session.home.id, session.home.cluster):
+                    if not _covered(network.broker(broker), wanted, link, holder):
+                        problems.append(f"{session.name} #{number} is not installed at broker {broker} for {link!r}")
+                        break
+    return problems
+
+
+def _way_up(
+    heads: dict[ClusterId, Report], client: str, home: BrokerId, cluster: ClusterId
+) -> Iterator[tuple[BrokerId, Link, BrokerId | None]]:
+    """Iterate over (broker, link, holder) where something has to be installed, from a client up to the root."""
+    yield home, client, None
+    head = heads[cluster]
+    if home != head.broker:
+        yield head.broker, GROUP, home
+    while head.parent is not None:
+        below, head = head.broker, heads[head.parent.cluster]
+        yield head.broker, below, None
+
+
+def _covered(broker: Any, wanted: Filter, link: Link, holder: BrokerId | None) -> bool:
+    for entry in broker.router.table:
+        holders = entry.links.get(link)
+        if holders is not None and (holder is None or holder in holders):
+            if entry.filter == wanted or covers(entry.filter, wanted):  # type: ignore[arg-type]
+                return True
+    return False
