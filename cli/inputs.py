@@ -189,7 +189,7 @@ def _a_value(table: pa.Table, name: str, random_: random.Random) -> Any:
     column = table[name]
     for _ in range(20):
         value = column[random_.randrange(len(column))].as_py()
-        if value is not None and value == value:
+        if _literal(value) is not None:
             return value
     return None
 

@@ -140,7 +140,7 @@ class World:
         self.now, self.steps, self.pending, self.heap = 0.0, 0, 0, []
         self.counts = Counter()
         self.dead, self.last, self.held_until, self.slow_until, self.far = set(), {}, {}, {}, {}
-        self.nodes = [Node(self, cluster) for cluster in range(draw.randint(2, 40))]
+        self.nodes = [Node(self, cluster) for cluster in range(draw.randint(2, draw.choice([10, 40])))]
         self.places = {broker_of(n): (draw.random(), draw.random()) for n in range(len(self.nodes))}
         self.places[RENDEZVOUS] = (0.5, 0.5)
         self.grow()
