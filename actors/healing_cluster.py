@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Received, Send, Ticked
+from ..protocol.effects import Effect, Multicast, Received, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.recovery import (
     RENDEZVOUS,
@@ -93,6 +93,7 @@ class ClusterSide(TreeSide):
             self._unanswered[child.designated] = {-1}  # until the child has told what it wants itself
         for neighbour in self._neighbours():
             self.probing.watch(neighbour, self.now)
+        effects.append(Multicast(self._table_copy()))
         self._wants_round = True
         if self.root:
             effects.append(Send(RENDEZVOUS, RootBeat(view, self.term)))
@@ -124,14 +125,17 @@ class ClusterSide(TreeSide):
         effects: list[Effect] = []
         for member in left:
             effects += self.router.drop(GROUP, member)
-        copy = TableCopy(
-            tuple(
-                (child.cluster, self.router.copy(child.designated, child.designated))
-                for child in self.children.values()
-            )
-        )
+        copy = self._table_copy()
         effects += [Send(member, copy) for member in joined]
         return self._counted(effects)
+
+    def _table_copy(self) -> TableCopy:
+        """Return what the children want, for the members that may take over."""
+        wanted = (
+            (child.cluster, self.router.copy(child.designated, child.designated))
+            for child in self.children.values()
+        )
+        return TableCopy(tuple(wanted))
 
     def _on_wants(self, source: Link, message: Wants) -> list[Effect]:
         if not self.designated or not self._is_fellow(source):

@@ -46,7 +46,7 @@ class TreeSide(EventSide):
 
     def _on_tree_beat(self, source: Link, beat: TreeBeat) -> list[Effect]:
         if not self.designated:
-            return [Send(source, ProbeAnswer(self.view))]  # type: ignore[arg-type]
+            return self._tell(source)
         cluster = beat.view.cluster
         if self.parent is not None and cluster == self.parent.cluster:
             effects = self._absorb(self.probing.handle(Received(source, beat)))
@@ -71,6 +71,12 @@ class TreeSide(EventSide):
         return self._changed()
 
     def _on_probe(self, source: Link, message: Probe) -> list[Effect]:
+        return self._tell(source)
+
+    def _tell(self, source: Link) -> list[Effect]:
+        """Say who is designated here; a broker that has only its own past to go by says nothing."""
+        if not self.designated and self.view.designated == self.home.broker:
+            return []
         return [Send(source, ProbeAnswer(self.view))]  # type: ignore[arg-type]
 
     def _on_probe_answer(self, source: Link, message: ProbeAnswer) -> list[Effect]:

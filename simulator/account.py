@@ -110,7 +110,11 @@ class Account:
         for identity, (when, event) in self.events.items():
             if test(event) is not True or self._certainly_over(wish, when):
                 continue
-            if wish.confirmed is not None and wish.confirmed <= when and not self._cancelled_under_way(wish, when):
+            if (
+                wish.confirmed is not None
+                and wish.confirmed <= when
+                and not self._cancelled_under_way(wish, when)
+            ):
                 must[identity] = None
             else:
                 may.add(identity)

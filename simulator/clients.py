@@ -192,9 +192,7 @@ class HostileSimulation(HostileNetwork):
     def _learn(self, session: Session, since: float) -> None:
         if session.since != since:
             return  # it has moved meanwhile
-        near = [
-            broker for broker in self.members_at_start(session.home.cluster) if self.hosts[broker].alive
-        ]
+        near = [broker for broker in self.members_at_start(session.home.cluster) if self.hosts[broker].alive]
         choice = near or self.living()
         if choice:
             self._settle_at(session, self.hosts[self._client_dice.choice(choice)])

@@ -110,7 +110,8 @@ class Harm:
         return f"spared or dead already {_names(spared)}" if spared else ""
 
     def _restart(self, brokers: Iterable[BrokerId]) -> str:
-        return "" if all([self._network.restart(broker) for broker in brokers]) else "alive already"
+        alive = [broker for broker in brokers if not self._network.restart(broker)]
+        return f"alive already {_names(alive)}" if alive else ""
 
     def _crash_root(self, fault: CrashRoot) -> str:
         reports = [survey(self._network, broker) for broker in self._network.living()]

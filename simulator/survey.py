@@ -1,9 +1,9 @@
-"""Looks at a whole network from outside: is it one tree, does everybody agree, is every subscription installed?
+"""Looks at a whole network from outside: whether it is one tree, all agree, and every subscription is installed.
 
 Rules (promise 6)
 -----------------
-* In each cluster with a living member exactly one living member is designated, and all living members have the same view
-  of it; nobody else is in that view.
+* In each cluster with a living member exactly one living member is designated, and all living members have the same
+  view of it; nobody else is in that view.
 * There is one root. Every other cluster hangs below a living one that has it among its children, nobody has more
   children than the degree, and following the parents ends at the root. Paths say the same.
 * Every subscription of a living client is in its broker's table and covered at every broker from there up to the root;
@@ -186,9 +186,13 @@ def subscription_problems(network: HostileSimulation) -> list[str]:
     for session in network.sessions.values():
         if isinstance(session.machine, SubscriberMachine):
             for number, wanted in session.machine.subscriptions().items():
-                for broker, link, holder in _way_up(heads, session.name, session.home.id, session.home.cluster):
+                for broker, link, holder in _way_up(
+                    heads, session.name, session.home.id, session.home.cluster
+                ):
                     if not _covered(network.broker(broker), wanted, link, holder):
-                        problems.append(f"{session.name} #{number} is not installed at broker {broker} for {link!r}")
+                        problems.append(
+                            f"{session.name} #{number} is not installed at broker {broker} for {link!r}"
+                        )
                         break
     return problems
 

@@ -16,7 +16,7 @@ from ..protocol.configs import Position
 from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, Link
 from ..protocol.messages import Announce, Cancel, Events, Filter, Message, Register, Withdraw
-from ..protocol.recovery import RENDEZVOUS
+from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
 from .network import Step
 
 
@@ -53,7 +53,9 @@ class Tracer:
             self.lines.append(
                 f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
             )
-        if isinstance(received, Ticked) or not isinstance(received.message, Events):  # those leave the table as it is
+        if isinstance(received, Ticked) or not isinstance(
+            received.message, Events
+        ):  # those leave the table as it is
             before = self._tables.get(here, {})
             after = self._tables[here] = dict.fromkeys(self.table(broker))
             below += [f"table + {row}" for row in after if row not in before]
@@ -99,7 +101,7 @@ class Tracer:
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
         return list(_deliveries(effect))
 
-    def _message(self, message: Message) -> str:
+    def _message(self, message: Message | RecoveryMessage) -> str:
         if isinstance(message, Events):
             return f"event {_events(message.batch, range(len(message.batch)))}"
         if isinstance(message, Register):
@@ -108,7 +110,7 @@ class Tracer:
             return f"unsubscribe {message.subscription}"
         if isinstance(message, Announce | Withdraw):
             return f"{type(message).__name__.lower()} {self._filter(message.filter)}"
-        return type(message).__name__.lower()  # Installed, Detach
+        return type(message).__name__.lower()  # Installed, Detach, and all that heals
 
 
 def _deliveries(effect: Deliver) -> Iterator[str]:

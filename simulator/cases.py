@@ -1,0 +1,212 @@
+"""Draws a case of chaos from a seed: the network, its links, its clients' doings, and what goes wrong.
+
+Rules
+-----
+* Everything comes from ``random.Random`` of the seed; the same arguments give the same case on every machine.
+* All clients arrive, and subscribe, before the first fault. While faults go on they publish, and now and then subscribe
+  to something new, cancel, or move to another broker of their own will.
+* Nothing is beyond retention unless the caller's `recovery` makes it so.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ..faults.draws import draw
+from ..faults.plans import FaultPlan
+from ..protocol.configs import Position
+from ..protocol.recovery import Recovery
+from ..protocol.scenario import LinkModel
+from ..protocol.workload import random_event, random_selector
+from ..routing.topologies import topology_of
+
+RETENTION_SECONDS: Final = 600.0
+BUILD_SECONDS: Final = 5.0
+"""How long the network and its first subscriptions have before the first fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a client does: `do` is subscribe, cancel, publish or move; seconds count from the start of the faults."""
+
+    at_seconds: float
+    do: str
+    client: str
+    broker: int = 0
+    number: int = 0
+    selector: str = ""
+    events: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that a run of chaos is made from.
+
+    Attributes
+    ----------
+    seed
+        It was drawn from this.
+    topology
+        As :func:`rayvous.routing.topologies.topology_of` takes it.
+    recovery, links
+        The brokers' settings, None for such as do not heal, and how links behave.
+    opening, actions, closing
+        What clients do before the faults, during them, and after everything has healed.
+    plan
+        What goes wrong.
+    """
+
+    seed: int
+    topology: dict[str, Any]
+    recovery: Recovery | None
+    links: LinkModel
+    opening: tuple[Action, ...]
+    actions: tuple[Action, ...]
+    closing: tuple[Action, ...]
+    plan: FaultPlan
+
+    def describe(self) -> dict[str, Any]:
+        """Return the case as plain data; of the clients' doings only how many there are of each kind."""
+        counts: dict[str, int] = {}
+        for action in (*self.opening, *self.actions, *self.closing):
+            counts[action.do] = counts.get(action.do, 0) + 1
+        return {
+            "seed": self.seed,
+            "topology": self.topology,
+            "recovery": None if self.recovery is None else asdict(self.recovery),
+            "links": asdict(self.links),
+            "clients": len({action.client for action in self.opening}),
+            "actions": counts,
+            "plan": self.plan.to_dict(),
+        }
+
+
+def draw_case(
+    seed: int,
+    *,
+    brokers_max: int = 60,
+    seconds: float = 30.0,
+    plan: FaultPlan | None = None,
+    recovery: Recovery | None = None,
+    heals: bool = True,
+    kinds: Sequence[str] | None = None,
+    faults_max: int = 6,
+) -> Case:
+    """Return the case of a seed.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    brokers_max
+        The largest network that is drawn.
+    seconds
+        How long things go wrong before everything is healed; a `plan` brings its own time.
+    plan, recovery
+        Taken instead of what would be drawn.
+    heals
+        Whether brokers heal; if not, the drawn plan is empty.
+    kinds, faults_max
+        As in :func:`rayvous.faults.draws.draw`.
+    """
+    dice = random.Random(f"chaos/{seed}")
+    topology, degree = _topology(dice, brokers_max)
+    positions = topology_of(topology).positions()
+    links = LinkModel(
+        spread_seconds=dice.choice((0.0, 0.01, 0.05)), jitter_seconds=dice.choice((0.0, 0.005, 0.05))
+    )
+    if not heals:
+        recovery = None
+    elif recovery is None:
+        recovery = Recovery.for_simulator(
+            degree=degree + dice.choice((0, 0, 1, 4)),
+            retention_seconds=RETENTION_SECONDS,
+            detector=dice.choice(("adaptive", "adaptive", "fixed")),
+        )
+    if plan is None:
+        plan = (
+            draw(dice, positions, seconds, kinds=kinds, faults_max=faults_max, name=f"seed {seed}")
+            if heals
+            else FaultPlan("nothing", heal_seconds=seconds)
+        )
+    opening, actions, closing = _doings(dice, positions, plan.heal_seconds)
+    return Case(seed, topology, recovery, links, opening, actions, closing, plan)
+
+
+def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, Any], int]:
+    size = max(1, round(brokers_max * dice.random() ** 1.5)) if dice.random() < 0.9 else brokers_max
+    degree = dice.randint(1, 4)
+    if dice.random() < 0.5:
+        members = dice.randint(1, min(6, size))
+        clusters = max(1, size // members)
+        return {"clusters": clusters, "brokers_per_cluster": members, "degree": degree}, degree
+    parents: dict[str, str | None] = {"REB": None}
+    members_of: dict[str, list[str]] = {}
+    room = {"REB": degree}
+    brokers = 1
+    while brokers < size:
+        if dice.random() < 0.35:
+            above = dice.choice([name for name, left in room.items() if left])
+            name = f"D{len(parents)}"
+            parents[name] = above
+            room[above] -= 1
+            room[name] = degree
+        else:
+            head = dice.choice(list(parents))
+            members_of.setdefault(head, []).append(f"N{brokers}")
+        brokers += 1
+    return {"parents": parents, "members": members_of}, degree
+
+
+Doings = tuple[tuple[Action, ...], tuple[Action, ...], tuple[Action, ...]]
+
+
+def _doings(dice: random.Random, positions: Sequence[Position], seconds: float) -> Doings:
+    brokers = [place.broker for place in positions]
+    subscribers = [f"s{number}" for number in range(1, dice.randint(3, 25) + 1)]
+    publishers = [f"p{number}" for number in range(1, dice.randint(1, 6) + 1)]
+    homes = {client: dice.choice(brokers) for client in (*subscribers, *publishers)}
+    numbers = dict.fromkeys(subscribers, 0)
+    open_numbers: dict[str, list[int]] = {client: [] for client in subscribers}
+
+    def subscribe(at: float, client: str) -> Action:
+        numbers[client] += 1
+        open_numbers[client].append(numbers[client])
+        selector = random_selector(dice)
+        return Action(at, "subscribe", client, homes[client], numbers[client], selector)
+
+    def publish(at: float, client: str) -> Action:
+        events = tuple(random_event(dice) for _ in range(dice.choice((1, 1, 2, 5))))
+        return Action(at, "publish", client, homes[client], events=events)
+
+    opening = [
+        subscribe(dice.random() - BUILD_SECONDS, client)
+        for client in subscribers
+        for _ in range(dice.randint(1, 3))
+    ]
+    opening += [publish(dice.random() - BUILD_SECONDS / 2, client) for client in publishers]
+    actions: list[Action] = []
+    gap = dice.choice((0.02, 0.1, 0.1, 0.5))
+    restless = dice.choice((0.0, 0.05, 0.2))
+    at = 0.0
+    while (at := at + dice.expovariate(1.0 / gap)) < seconds:
+        chance = dice.random() / restless if restless else 1.0
+        client = dice.choice(subscribers)
+        if chance < 0.4:
+            actions.append(subscribe(at, client))
+        elif chance < 0.8 and len(open_numbers[client]) > 1:
+            number = open_numbers[client].pop(dice.randrange(len(open_numbers[client])))
+            actions.append(Action(at, "cancel", client, number=number))
+        elif chance < 1.0:
+            actions.append(Action(at, "move", dice.choice(subscribers + publishers), dice.choice(brokers)))
+        else:
+            actions.append(publish(at, dice.choice(publishers)))
+    closing = [publish(0.1 * turn, client) for turn in range(3) for client in publishers]
+    return (
+        tuple(sorted(opening, key=lambda action: action.at_seconds)),
+        tuple(actions),
+        tuple(closing),
+    )

@@ -1,0 +1,360 @@
+"""Chaos in virtual time: a drawn network under a drawn plan of faults, then healed, and judged.
+
+Phases
+------
+1. Build: the network stands, clients subscribe, everything settles. Every subscription must be confirmed.
+2. Faults: the plan is carried out while clients publish, subscribe, cancel and move.
+3. Heal: everything is put right; within :data:`CONVERGE_HEARTBEATS` heartbeats the network must be one tree again, with
+   every subscription installed (promise 6), and stay so for :data:`STEADY_LOOKS` looks.
+4. Liveness: every publisher publishes again; :data:`SETTLE_HEARTBEATS` heartbeats later all is judged (promises 1-3).
+
+A run that fails says how to have it again: ``rayvous chaos --on sim --seed N``.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ..faults.plans import WORDS, Fault, FaultPlan
+from ..faults.reliability import EventId, Verdict
+from ..protocol.errors import ClientError
+from ..protocol.recovery import Recovery
+from ..routing.topologies import topology_of
+from .cases import BUILD_SECONDS, Action, Case, draw_case
+from .clients import HostileSimulation
+from .harm import Harm
+from .survey import structure_problems, subscription_problems
+from .timeline import Recovered, Timeline
+
+CONVERGE_HEARTBEATS: Final = 40
+STEADY_LOOKS: Final = 4
+"""Looks come every half heartbeat."""
+
+SETTLE_HEARTBEATS: Final = 10
+PROBLEMS_MAX: Final = 20
+
+
+@dataclass(slots=True)
+class ChaosReport:
+    """What came of one run.
+
+    Attributes
+    ----------
+    case
+        What it was made from, as plain data.
+    verdict
+        Promises 1-3.
+    problems
+        What kept it from converging, what was wrong before the first fault, and errors of brokers.
+    lost_by_retention
+        Notifications that were not delivered since nobody keeps the events that long.
+    brokers, events, notifications, moves
+        Counts.
+    messages
+        Messages between brokers by type.
+    converged_seconds
+        From the healing to the first look of the steady end; None when it never came.
+    timeline
+        (seconds, what).
+    recoveries
+        How long each fault was felt.
+    steps, virtual_seconds
+        How much work it was.
+    """
+
+    case: dict[str, Any]
+    verdict: Verdict = field(default_factory=Verdict)
+    problems: list[str] = field(default_factory=list)
+    lost_by_retention: int = 0
+    brokers: int = 0
+    events: int = 0
+    notifications: int = 0
+    moves: int = 0
+    messages: dict[str, int] = field(default_factory=dict)
+    converged_seconds: float | None = None
+    timeline: list[tuple[float, str]] = field(default_factory=list)
+    recoveries: list[Recovered] = field(default_factory=list)
+    steps: int = 0
+    virtual_seconds: float = 0.0
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        seed: int = self.case["seed"]
+        return seed
+
+    @property
+    def holds(self) -> bool:
+        """Whether every promise was kept."""
+        return self.verdict.holds and not self.problems and self.converged_seconds is not None
+
+    @property
+    def replay(self) -> str:
+        """The command that runs it again."""
+        return f"rayvous chaos --on sim --seed {self.seed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, what was drawn first."""
+        return {
+            "case": self.case,
+            "holds": self.holds,
+            "replay": self.replay,
+            "verdict": self.verdict.to_dict(),
+            "problems": self.problems,
+            "lost_by_retention": self.lost_by_retention,
+            "brokers": self.brokers,
+            "events": self.events,
+            "notifications": self.notifications,
+            "moves": self.moves,
+            "messages": self.messages,
+            "converged_seconds": self.converged_seconds,
+            "timeline": [{"seconds": round(when, 3), "what": what} for when, what in self.timeline],
+            "recoveries": [asdict(each) for each in self.recoveries],
+            "steps": self.steps,
+            "virtual_seconds": self.virtual_seconds,
+        }
+
+
+def run_chaos(seed: int, **options: Any) -> ChaosReport:
+    """Draw a case from a seed, run it and judge it.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    options
+        As :func:`rayvous.simulator.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
+        `kinds`, `faults_max`.
+    """
+    return run_case(draw_case(seed, **options))
+
+
+def run_case(case: Case, **options: Any) -> ChaosReport:
+    """Run a case and judge it.
+
+    Parameters
+    ----------
+    case
+        As it was drawn.
+    options
+        Passed on to :class:`HostileSimulation`: `record`, `broker`, `rendezvous`.
+    """
+    return _Run(case, options).run()
+
+
+class _Run:
+    def __init__(self, case: Case, options: dict[str, Any]) -> None:
+        self.case = case
+        topology = topology_of(case.topology)
+        self.network = HostileSimulation(
+            topology.positions(),
+            recovery=case.recovery,
+            links=case.links,
+            seed=case.seed,
+            **options,
+        )
+        self.timeline = Timeline(self.network)
+        self.report = ChaosReport(case.describe(), brokers=len(self.network.hosts))
+        self.heartbeat = 1.0 if case.recovery is None else case.recovery.heartbeat_seconds
+        self.degree = None if case.recovery is None else case.recovery.degree
+        self.healed_at = self.converged_at = 0.0
+
+    def run(self) -> ChaosReport:
+        try:
+            self._build()
+            self._faults()
+            if self._converge():
+                self._liveness()
+        except Exception as error:  # a machine that raises is a finding, and a run of many seeds goes on
+            self._problem(f"{self.network.now:.3f} s: {_words(error)}")
+        self._judge()
+        return self.report
+
+    def _build(self) -> None:
+        network = self.network
+        self._do_all(self.case.opening, BUILD_SECONDS)
+        network.advance_to(BUILD_SECONDS)
+        network.account.quiet.append(network.now)
+        for client, number in network.unconfirmed():
+            self._problem(f"before the first fault: {client} #{number} is not confirmed")
+        for problem in structure_problems(network, self.degree):
+            self._problem(f"before the first fault: {problem}")
+
+    def _faults(self) -> None:
+        network = self.network
+        start = network.now
+        self._do_all(self.case.actions, start)
+        self.healed_at = Harm(network, self.case.plan, self._say).begin()
+        while network.now < self.healed_at:
+            network.advance_to(min(network.now + self.heartbeat / 2, self.healed_at))
+            self._look()
+
+    def _converge(self) -> bool:
+        network = self.network
+        steady, problems = 0, ["not looked at"]
+        deadline = self.healed_at + CONVERGE_HEARTBEATS * self.heartbeat
+        while steady < STEADY_LOOKS and network.now < deadline:
+            network.advance(self.heartbeat / 2)
+            problems = [] if self._look() else ["unsound"]
+            problems = problems or subscription_problems(network)
+            steady = 0 if problems else steady + 1
+            if steady == 1:
+                self.converged_at = network.now
+        if steady < STEADY_LOOKS:
+            problems = structure_problems(network, self.degree) or subscription_problems(network)
+            for problem in problems or ["it does not stay sound"]:
+                self._problem(f"not converged {CONVERGE_HEARTBEATS} heartbeats after the healing: {problem}")
+            return False
+        self.report.converged_seconds = self.converged_at - self.healed_at
+        self.timeline.say(self.converged_at, "converged")
+        return True
+
+    def _liveness(self) -> None:
+        network = self.network
+        network.advance(SETTLE_HEARTBEATS * self.heartbeat)
+        network.account.quiet.append(network.now)
+        last = self._do_all(self.case.closing, network.now)
+        network.advance_to(last + SETTLE_HEARTBEATS * self.heartbeat)
+        network.account.quiet.append(network.now)
+        for problem in structure_problems(network, self.degree) or subscription_problems(network):
+            self._problem(f"at the end: {problem}")
+        if self.case.recovery is None:
+            network.run()
+
+    def _judge(self) -> None:
+        network, report = self.network, self.report
+        report.verdict, report.lost_by_retention = network.account.judge(self._beyond_retention())
+        report.events = len(network.account.events)
+        report.notifications = sum(map(len, network.account.heard.values()))
+        report.moves = network.moves
+        report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
+        report.steps, report.virtual_seconds = network.steps, network.now
+        report.recoveries = self.timeline.recoveries(network.account, self.heartbeat / 2, network.now)
+        for each in report.recoveries:
+            if each.first_delivery_seconds is not None:
+                when = each.at_seconds + each.first_delivery_seconds
+                self.timeline.lines.append(
+                    (when, f"first delivery after {each.kind} at {each.at_seconds:.3f} s")
+                )
+        report.timeline = sorted(self.timeline.lines, key=lambda line: line[0])
+
+    def _beyond_retention(self) -> set[EventId]:
+        """Return the events that nobody kept any more when the network had healed."""
+        recovery = self.case.recovery
+        if recovery is None:
+            return set()
+        oldest = (self.converged_at or self.network.now) - recovery.retention_seconds
+        events = self.network.account.events
+        before = [
+            event for event, (when, _) in events.items() if when <= (self.converged_at or self.network.now)
+        ]
+        last = Counter(publisher for publisher, _ in before)
+        most = recovery.retention_events_max
+        return {event for event in before if events[event][0] < oldest or event[1] <= last[event[0]] - most}
+
+    # What clients do.
+
+    def _do_all(self, actions: Iterable[Action], start: float) -> float:
+        last = start
+        for action in actions:
+            last = max(self.network.now, start + action.at_seconds)
+            self.network.at(last, self._do, action)
+        return last
+
+    def _do(self, action: Action) -> None:
+        network = self.network
+        broker = action.broker
+        if not network.hosts[broker].alive:
+            broker = network.living()[0]
+        if action.do == "subscribe":
+            network.subscribe(action.client, broker, action.selector, action.number)
+        elif action.do == "publish":
+            network.publish(action.client, broker, action.events)
+        elif action.do == "cancel":
+            network.unsubscribe(action.client, action.number)
+        elif action.do == "move":
+            if self.case.recovery is not None:
+                network.move(action.client, broker)
+        else:
+            raise ClientError(f"{action.client} cannot {action.do!r}")
+
+    # What happened.
+
+    def _look(self) -> bool:
+        sound = not structure_problems(self.network, self.degree)
+        self.timeline.sound.append((self.network.now, sound))
+        return sound
+
+    def _say(self, fault: Fault | None, what: str) -> None:
+        now = self.network.now
+        self.timeline.faults.append((now, "heal" if fault is None else WORDS[type(fault)]))
+        self.timeline.say(now, f"fault: {what}" if fault is not None else what)
+
+    def _problem(self, sentence: str) -> None:
+        if len(self.report.problems) < PROBLEMS_MAX:
+            self.report.problems.append(sentence)
+
+
+def _by_name(sent: Counter[type]) -> list[tuple[type, int]]:
+    return sorted(sent.items(), key=lambda entry: entry[0].__name__)
+
+
+def _words(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno}, {frame.name})"
+    )
+
+
+def run_seeds(
+    seeds: Sequence[int],
+    *,
+    processes: int | None = None,
+    progress: Callable[[ChaosReport], None] | None = None,
+    **options: Any,
+) -> list[ChaosReport]:
+    """Run many seeds, several at a time; a failure stops nothing.
+
+    Parameters
+    ----------
+    seeds
+        Which.
+    processes
+        How many at a time; None for one per processor, 1 for this process only.
+    progress
+        Called with each report as it comes, in whatever order.
+    options
+        As for :func:`run_chaos`.
+
+    Returns
+    -------
+    list of ChaosReport
+        In the order of the seeds.
+    """
+    reports: dict[int, ChaosReport] = {}
+    if processes == 1:
+        for seed in seeds:
+            reports[seed] = run_chaos(seed, **options)
+            if progress is not None:
+                progress(reports[seed])
+        return [reports[seed] for seed in seeds]
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+        for done in concurrent.futures.as_completed(
+            [pool.submit(run_chaos, seed, **options) for seed in seeds]
+        ):
+            report = done.result()
+            reports[report.seed] = report
+            if progress is not None:
+                progress(report)
+    return [reports[seed] for seed in seeds]
+
+
+__all__ = ["ChaosReport", "FaultPlan", "Recovery", "run_case", "run_chaos", "run_seeds"]

@@ -1,0 +1,66 @@
+"""Nobody is notified twice, nor out of order, however often events are sent again (promises 1 and 3)."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from rayvous.faults.ledger import Ledger
+from rayvous.protocol.batch import batch_of, concat
+
+
+def batch(publisher, first, count, at=0.0):
+    events = [{"n": number} for number in range(count)]
+    return batch_of(events, publisher=publisher, first_sequence=first, published_at=at)
+
+
+def admitted(ledger, client, events, again=False, rows=None):
+    rows = np.arange(len(events)) if rows is None else np.array(rows, np.intp)
+    return [events.identity(row) for row in ledger.admit(client, events, rows, again=again).tolist()]
+
+
+def test_what_was_delivered_is_not_delivered_again():
+    ledger = Ledger()
+    ledger.begin("alice", 0.0)
+    assert admitted(ledger, "alice", batch("p", 1, 3)) == [("p", 1), ("p", 2), ("p", 3)]
+    assert admitted(ledger, "alice", batch("p", 2, 3), again=True) == [("p", 4)]
+    assert admitted(ledger, "bob", batch("p", 2, 1)) == [("p", 2)]
+
+
+def test_publishers_are_counted_apart():
+    ledger = Ledger()
+    both = concat([batch("p", 5, 1), batch("q", 1, 1)])
+    assert admitted(ledger, "alice", both) == [("p", 5), ("q", 1)]
+    assert admitted(ledger, "alice", both) == []
+
+
+def test_a_subscriber_that_moved_brings_what_it_has_had():
+    ledger = Ledger()
+    ledger.resume("alice", {"p": 7})
+    assert admitted(ledger, "alice", batch("p", 6, 4), again=True) == [("p", 8), ("p", 9)]
+
+
+def test_what_was_published_before_a_subscriber_came_is_not_for_it_when_it_is_sent_again():
+    ledger = Ledger()
+    ledger.begin("alice", now=10.0)
+    old_and_new = concat([batch("p", 1, 2, at=9.0), batch("p", 3, 1, at=10.5)])
+    assert admitted(ledger, "alice", old_and_new, again=True) == [("p", 3)]
+
+
+def test_to_register_again_does_not_begin_anew():
+    ledger = Ledger()
+    ledger.begin("alice", 0.0)
+    admitted(ledger, "alice", batch("p", 1, 3))
+    ledger.begin("alice", 5.0)
+    assert admitted(ledger, "alice", batch("p", 1, 4)) == [("p", 4)]
+    ledger.forget("alice")
+    assert admitted(ledger, "alice", batch("p", 1, 1)) == [("p", 1)]
+
+
+@given(st.lists(st.tuples(st.sampled_from("pq"), st.integers(1, 30), st.integers(1, 6)), max_size=30))
+def test_each_publisher_rises_whatever_comes(pieces):
+    ledger = Ledger()
+    seen: dict[str, int] = {}
+    for publisher, first, count in pieces:
+        for name, sequence in admitted(ledger, "alice", batch(publisher, first, count)):
+            assert sequence > seen.get(name, 0)
+            seen[name] = sequence
+        assert seen[publisher] >= first + count - 1, "what is above the mark is never held back"
