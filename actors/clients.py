@@ -6,6 +6,8 @@ Rules
   is in the tables of every broker up to the root. So an event that is published after ``subscribe`` returned, and
   matches, is delivered (promise 2).
 * A publisher counts its events from 1; (publisher, sequence) names an event everywhere.
+* In a network that heals, a client whose broker dies moves to another one, and its user notices no more than the time
+  that this takes. A call that was under way is made again there, within `call_seconds`.
 """
 
 from __future__ import annotations
@@ -14,16 +16,24 @@ import asyncio
 import datetime
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import ray
+from ray.exceptions import ActorDiedError, RayActorError
 
 from ..protocol.batch import EventBatch, batch_of
-from ..protocol.errors import ClientError, InputError, SubscriptionTimeout
+from ..protocol.errors import (
+    BrokerUnavailable,
+    ClientError,
+    InputError,
+    RayvousError,
+    SubscriptionTimeout,
+)
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.values import Timestamp, Value
 from ..routing.filters import Filter
@@ -31,10 +41,13 @@ from ..routing.language import to_filter
 from .columns import batch_from
 from .errors import broker_errors
 from .inbox import Arrival, Inbox
+from .moving import Marks, Published
 from .process import ClientProcess
 
 if TYPE_CHECKING:
     from .rendezvous import Directory
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +90,103 @@ class _Client:
     kind = ""
 
     def __init__(
-        self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess
+        self,
+        name: ClientId,
+        broker: BrokerId,
+        directory: Directory,
+        process: ClientProcess,
+        rendezvous: Any = None,
     ) -> None:
         self.name = name
         self.broker = broker
         self._directory = directory
         self._process = process
-        self._host = directory.hosts[broker]
+        self._rendezvous = rendezvous
+        self._recovery = directory.recovery
+        self._moving = asyncio.Lock()
         self._closed = False
+
+    @property
+    def host(self) -> Any:
+        """The actor of its broker."""
+        return self._directory.hosts[self.broker]
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has left the network."""
+        return self._closed
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r} at broker {self.broker}"
+
+    # Calls, and moving to another broker when this one dies.
+
+    def _ask(self, call: Callable[[Any, BrokerId, bool, float], T], seconds: float) -> T:
+        """Call the client's broker; in a network that heals call the next one when it dies meanwhile.
+
+        Parameters
+        ----------
+        call
+            Makes the call, given the host, the broker, whether it was made before, and the seconds that are left.
+        seconds
+            For all of it.
+        """
+        deadline = time.monotonic() + seconds
+        again = False
+        while True:
+            broker, left = self.broker, deadline - time.monotonic()
+            with broker_errors(str(self)):
+                try:
+                    return call(self._directory.hosts[broker], broker, again, max(left, 0.0))
+                except RayActorError:
+                    if self._recovery is None or left <= 0:
+                        raise
+            self._process.submit(self.move(broker)).result()
+            again = True
+
+    async def move(self, dead: BrokerId) -> None:
+        """Go to another broker, if it is still at this one; on the process's background loop.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If none is left, or none takes it within `call_seconds`.
+        """
+        gone: set[BrokerId] = {dead}
+        away: set[BrokerId] = {dead}
+        async with self._moving:
+            try:
+                async with asyncio.timeout(self._directory.limits.call_seconds):
+                    while self.broker in gone and not self._closed:
+                        await self._try_next(gone, away)
+            except TimeoutError:
+                self._fail(BrokerUnavailable(f"{self}: it is gone, and no other broker took it in time"))
+            except RayvousError as error:
+                self._fail(error)
+
+    async def _try_next(self, gone: set[BrokerId], away: set[BrokerId]) -> None:
+        arguments = (self.kind, self.name, self.broker, sorted(gone), sorted(away))
+        try:
+            place = await self._rendezvous.relocate.remote(*arguments)
+        except ray.exceptions.RayTaskError as error:
+            raise BrokerUnavailable(f"{self}: {error.cause}") from None
+        host = self._directory.hosts[place]
+        try:
+            await self._go_on_at(host, place)
+        except RayActorError as error:
+            away.add(place)
+            if isinstance(error, ActorDiedError):
+                gone.add(place)
+            return
+        self.broker = place
+        self._process.poll(host)
+
+    async def _go_on_at(self, host: Any, broker: BrokerId) -> None:
+        """Tell a new broker all that it has to know."""
+        raise NotImplementedError
+
+    def _fail(self, error: RayvousError) -> None:
+        raise error
 
     def _open(self) -> None:
         if self._closed:
@@ -103,11 +205,25 @@ class Publisher(_Client):
     kind = "publisher"
 
     def __init__(
-        self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess
+        self,
+        name: ClientId,
+        broker: BrokerId,
+        directory: Directory,
+        process: ClientProcess,
+        rendezvous: Any = None,
+        published: int = 0,
     ) -> None:
-        super().__init__(name, broker, directory, process)
-        self.published = 0
+        super().__init__(name, broker, directory, process, rendezvous)
+        self.published = published
         self._turn = threading.Lock()
+        self._kept: Published | None = None
+        self._taken: tuple[BrokerId, int] = (
+            broker,
+            0,
+        )  # after a move: where, and the last number published again
+        if self._recovery is not None:
+            self._kept = Published(self._recovery.retention_events_max, self._recovery.retention_seconds)
+            process.follow(self)
 
     def publish(self, event: Mapping[str, Any]) -> int:
         """Publish one event and return its sequence number, once the broker has accepted it.
@@ -164,13 +280,29 @@ class Publisher(_Client):
     def _call(self, batch: EventBatch) -> None:
         # Counted first: whether a call that failed had been accepted is not known, and a number is never used again.
         self.published += len(batch)
-        with broker_errors(f"publisher {self.name!r} at broker {self.broker}"):
-            call = self._host.publish.remote(self.broker, self.name, batch)
-            ray.get(call, timeout=self._directory.limits.call_seconds)
+        if self._kept is not None:
+            self._kept.keep(time.time(), batch)
+
+        last = self.published
+
+        def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+            if again and self._taken[0] == broker and self._taken[1] >= last:
+                return  # the move has brought it along
+            ray.get(host.publish.remote(broker, self.name, batch, again), timeout=seconds)
+
+        self._ask(call, self._directory.limits.call_seconds)
+
+    async def _go_on_at(self, host: Any, broker: BrokerId) -> None:
+        assert self._kept is not None
+        for batch in self._kept.kept(time.time()):
+            await host.publish.remote(broker, self.name, batch, True)
+            self._taken = (broker, int(batch.sequence[-1]))
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
         self._closed = True
+        if self._recovery is not None:
+            self._process.leave(self)
 
     def __repr__(self) -> str:
         return f"Publisher({self.name!r}, broker={self.broker}, published={self.published})"
@@ -185,16 +317,24 @@ class Subscriber(_Client):
     kind = "subscriber"
 
     def __init__(
-        self, name: ClientId, broker: BrokerId, directory: Directory, process: ClientProcess
+        self,
+        name: ClientId,
+        broker: BrokerId,
+        directory: Directory,
+        process: ClientProcess,
+        rendezvous: Any = None,
     ) -> None:
-        super().__init__(name, broker, directory, process)
+        super().__init__(name, broker, directory, process, rendezvous)
         self.subscriptions: dict[int, Filter] = {}
         self.received = 0
         self._next_number = 1
         limits = directory.limits
-        self._inbox = Inbox(self._host, limits.delivery_events_max, limits.delivery_wait_seconds)
+        self._marks = None if self._recovery is None else Marks()
+        self._inbox = Inbox(self.host, limits.delivery_events_max, limits.delivery_wait_seconds, self._marks)
         self._turn = threading.Lock()
-        process.watch(self._host, name, self._inbox)
+        process.watch(self.host, name, self._inbox)
+        if self._recovery is not None:
+            process.follow(self)
 
     @property
     def shed(self) -> int:
@@ -233,18 +373,44 @@ class Subscriber(_Client):
             numbers = list(range(self._next_number, self._next_number + len(items)))
             self._next_number += len(items)
         numbered = list(zip(numbers, items, strict=True))
-        what = f"subscriber {self.name!r} at broker {self.broker}"
-        with broker_errors(what):
-            call = self._host.subscribe.remote(self.broker, self._process.session, self.name, numbered)
-            done, _ = ray.wait([call], timeout=seconds)
+        if self._marks is not None:
+            self._marks.since = min(self._marks.since, time.time())
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> BrokerId | None:
+            waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered)
+            done, _ = ray.wait([waiting], timeout=left)
             if done:
-                ray.get(call)
-                self.subscriptions.update(numbered)
+                ray.get(waiting)
+            else:
+                ray.get(host.unsubscribe.remote(broker, self.name, numbers), timeout=limits.call_seconds)
+            return broker if done else None
+
+        deadline = time.monotonic() + seconds
+        while True:
+            installed_at = self._ask(call, max(deadline - time.monotonic(), 0.0))
+            if installed_at is None:
+                raise SubscriptionTimeout(
+                    f"{self}: not installed up to the root within {seconds} s, cancelled"
+                )
+            if self._process.submit(self._record(installed_at, numbered)).result():
                 return numbers
-            ray.get(
-                self._host.unsubscribe.remote(self.broker, self.name, numbers), timeout=limits.call_seconds
-            )
-        raise SubscriptionTimeout(f"{what}: not installed up to the root within {seconds} s, cancelled")
+
+    async def _record(self, broker: BrokerId, numbered: list[tuple[int, Filter]]) -> bool:
+        """Note subscriptions that a broker has installed; return False when this is not its broker any more."""
+        async with self._moving:
+            if self.broker == broker:
+                self.subscriptions.update(numbered)
+            return self.broker == broker
+
+    async def _go_on_at(self, host: Any, broker: BrokerId) -> None:
+        assert self._marks is not None
+        self._inbox.host = host
+        items = list(self.subscriptions.items())
+        await host.resume.remote(broker, self._process.session, self.name, self._marks.move(), items)
+
+    def _fail(self, error: RayvousError) -> None:
+        self._inbox.fail(error)
+        raise error
 
     async def subscribe_async(self, filter: Any, *, timeout_seconds: float | None = None) -> int:
         """Subscribe from a coroutine; see `subscribe`."""
@@ -262,9 +428,11 @@ class Subscriber(_Client):
         if number not in self.subscriptions:
             known = list(self.subscriptions)
             raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {known}")
-        with broker_errors(f"subscriber {self.name!r} at broker {self.broker}"):
-            call = self._host.unsubscribe.remote(self.broker, self.name, [number])
-            ray.get(call, timeout=self._directory.limits.call_seconds)
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
+            ray.get(host.unsubscribe.remote(broker, self.name, [number]), timeout=left)
+
+        self._ask(call, self._directory.limits.call_seconds)
         del self.subscriptions[number]
 
     async def unsubscribe_async(self, number: int) -> None:
@@ -309,8 +477,11 @@ class Subscriber(_Client):
         if self._closed:
             return
         self._closed = True
-        with broker_errors(f"subscriber {self.name!r} at broker {self.broker}"):
-            call = self._host.detach.remote(self.broker, self.name)
+        if self._recovery is not None:
+            self._process.leave(self)
+        forgiven = () if self._recovery is None else (BrokerUnavailable,)  # a dead broker has forgotten it
+        with suppress(*forgiven), broker_errors(str(self)):
+            call = self.host.detach.remote(self.broker, self.name)
             ray.get(call, timeout=self._directory.limits.call_seconds)
         self._inbox.close()
         self._process.forget(self.name)

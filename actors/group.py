@@ -1,30 +1,40 @@
 """The multicast group of a cluster, on Ray: one object in the store, read by every member (paper 1: MC).
 
-Rule: a load that is large is put into the object store once and its reference goes to the members, so a node holds one
-copy however many members read it. A small one travels inside the calls, which is quicker than a trip to the store.
+Rules
+-----
+* A load that is large is put into the object store once and its reference goes to the members, so a node holds one
+  copy however many members read it. A small one travels inside the calls, which is quicker than a trip to the store.
+* A member that is dead does not stop the others. In a network that heals neither does one that does not answer: the
+  group waits for it `patience_seconds` a call, the calls stay out in their order, and past `CALLS_OUT_MAX` of them it
+  gets nothing more until it answers. Such a one has long been dropped from the members, and begins anew when it is
+  heard again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import ray
+from ray.exceptions import ActorDiedError
 
 from ..protocol.ids import BrokerId
-from ..protocol.messages import BrokerMessage, Events
+from ..protocol.messages import Events
+from .outbox import LinkMessage, first_line
 
 _LOG = logging.getLogger("rayvous.host")
 
 INLINE_BYTES_MAX: Final = 65_536
+CALLS_OUT_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A neighbouring broker and how to hand it messages: ``receive(to, source, messages)``."""
+    """Another broker and how to hand it messages: ``receive(to, source, messages)``."""
 
     broker: BrokerId
     receive: Callable[[BrokerId, BrokerId, Any], Awaitable[object]]
@@ -40,25 +50,51 @@ class MulticastGroup:
         Whose group it is.
     fellows
         All other members.
+    patience_seconds
+        How long a call waits for a member that does not answer; None for ever.
     """
 
-    def __init__(self, broker: BrokerId, fellows: Sequence[Peer]) -> None:
+    def __init__(
+        self, broker: BrokerId, fellows: Sequence[Peer], patience_seconds: float | None = None
+    ) -> None:
         self.broker = broker
         self._fellows = tuple(fellows)
+        self._patience_seconds = patience_seconds
+        self._out: Counter[BrokerId] = Counter()
+        self._dead: set[BrokerId] = set()
+        self._tasks: set[asyncio.Task[bool]] = set()
 
-    async def fly(self, load: list[BrokerMessage]) -> int:
-        """Take a load to every member and return how many did not get it; one that is gone does not stop the others."""
+    async def fly(self, load: list[LinkMessage]) -> int:
+        """Take a load to every member; return how many did not get it. Who died before this load is not counted."""
+        living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
         size = sum(message.batch.nbytes for message in load if isinstance(message, Events))
-        remote = sum(not fellow.local for fellow in self._fellows)
+        remote = sum(not fellow.local for fellow in living)
         shared: Any = ray.put(load) if size > INLINE_BYTES_MAX and remote > 1 else load
-        calls = [
-            fellow.receive(fellow.broker, self.broker, load if fellow.local else shared)
-            for fellow in self._fellows
-        ]
-        results = await asyncio.gather(*calls, return_exceptions=True)
-        errors = [result for result in results if isinstance(result, BaseException)]
-        if errors:
-            _LOG.warning(
-                "broker %d to its group: lost for %d members: %s", self.broker, len(errors), errors[0]
-            )
-        return len(errors)
+        calls = [self._start(fellow, load if fellow.local else shared) for fellow in living]
+        if not calls:
+            return 0
+        done, _ = await asyncio.wait(calls, timeout=self._patience_seconds)
+        return sum(not call.result() for call in done)
+
+    def _start(self, fellow: Peer, load: Any) -> asyncio.Task[bool]:
+        task = asyncio.get_running_loop().create_task(self._reach(fellow, load))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _reach(self, fellow: Peer, load: Any) -> bool:
+        """Hand a load to one member and return whether it has it."""
+        if self._out[fellow.broker] >= CALLS_OUT_MAX:
+            return False
+        self._out[fellow.broker] += 1
+        try:
+            await fellow.receive(fellow.broker, self.broker, load)
+            return True
+        except Exception as error:
+            if isinstance(error, ActorDiedError) and self._patience_seconds is not None:
+                self._dead.add(fellow.broker)
+            said = first_line(error)
+            _LOG.warning("broker %d to its group: lost for broker %d: %s", self.broker, fellow.broker, said)
+            return False
+        finally:
+            self._out[fellow.broker] -= 1

@@ -84,7 +84,7 @@ class HealingBroker(ClusterSide):
             JoinRequest: self._on_join_request,
             JoinAnswer: self._on_join_answer,
             Root: self._on_root,
-            BecomeRoot: self._on_join,
+            BecomeRoot: self._on_become_root,
             Children: self._on_join,
             Pong: self._on_join,
             AskRound: self._on_ask_round,

@@ -93,6 +93,8 @@ class ClusterSide(TreeSide):
             self._unanswered[child.designated] = {-1}  # until the child has told what it wants itself
         for neighbour in self._neighbours():
             self.probing.watch(neighbour, self.now)
+        self._unheard = set(view.members) - {self.home.broker}
+        self.rounds.close(GROUP)
         effects.append(Multicast(self._table_copy()))
         self._wants_round = True
         if self.root:
@@ -116,6 +118,8 @@ class ClusterSide(TreeSide):
         self.parent, self.children, self.path, self.root = None, {}, (), False
         self._answer_by = None
         self._copy, self._unanswered = {}, {}
+        self._unheard = set()
+        self.rounds.forget(GROUP)
         self._seen_view = _NOBODY
         self._dropped = True
         self._place(attached=True)
@@ -125,6 +129,7 @@ class ClusterSide(TreeSide):
         effects: list[Effect] = []
         for member in left:
             effects += self.router.drop(GROUP, member)
+            self._heard_from(member)
         copy = self._table_copy()
         effects += [Send(member, copy) for member in joined]
         return self._counted(effects)
@@ -140,7 +145,15 @@ class ClusterSide(TreeSide):
     def _on_wants(self, source: Link, message: Wants) -> list[Effect]:
         if not self.designated or not self._is_fellow(source):
             return []
-        return self._counted(self.router.adopt(GROUP, source, message.filters))  # type: ignore[arg-type]
+        effects = self.router.adopt(GROUP, source, message.filters)  # type: ignore[arg-type]
+        self._heard_from(source)  # type: ignore[arg-type]
+        return self._counted(effects)
+
+    def _heard_from(self, member: BrokerId) -> None:
+        """Note that what a member wants is known; when that was the last one, the group may get events again."""
+        if member in self._unheard:
+            self._unheard.discard(member)
+            self._wants_round = True
 
     def _on_table_entry(self, source: Link, message: TableEntry) -> list[Effect]:
         if not self.designated and self._is_fellow(source):

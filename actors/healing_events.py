@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..protocol.effects import Deliver, Effect, Multicast, Received, Send
-from ..protocol.ids import Link, RoundNumber
+from ..protocol.ids import GROUP, Link, RoundNumber
 from ..protocol.messages import Announce, Detach, Events, Installed, Register, Resume, Withdraw
 from ..protocol.recovery import AskRound, Round, TableEntry
 from .healing_place import Place
@@ -96,6 +96,9 @@ class EventSide(Place):
                 case Send(to, Events()):
                     if passes(to, number):
                         out.append(effect)
+                case Multicast(Events()):
+                    if passes(GROUP, number):
+                        out.append(effect)
                 case Deliver():
                     delivery = self._admitted(effect, events)
                     if delivery is not None:
@@ -128,17 +131,20 @@ class EventSide(Place):
             return []
         self._wants_round = False
         if not self.designated:
-            return [Send(self.view.designated, AskRound())]
+            return [Send(self.view.designated, AskRound(self._after))]
         if self.root:
             return self._begin(self._next_round())
         assert self.parent is not None
-        return [Send(self.parent.designated, AskRound())]
+        return [Send(self.parent.designated, AskRound(self._after))]
 
     def _next_round(self) -> RoundNumber:
-        current = self.rounds.current
-        return RoundNumber(self.term, current.number + 1 if current.term == self.term else 1)
+        after = self._after
+        return (
+            RoundNumber(self.term, 1) if self.term > after.term else RoundNumber(after.term, after.number + 1)
+        )
 
     def _on_ask_round(self, source: Link, message: AskRound) -> list[Effect]:
+        self._after = max(self._after, message.after)
         self._wants_round = True
         return self._ask_round() if self.designated and not self.root else []
 
@@ -155,9 +161,10 @@ class EventSide(Place):
         if self.router.settled():
             # All that is wanted here is installed: what was closed on this side is ready.
             for link in self.rounds.closed_links():
-                if link not in self._unanswered:
+                if link not in self._unanswered and not (link == GROUP and self._unheard):
                     self.rounds.make_ready(link)
         self.rounds.begin(number)
+        self._after = max(self._after, number)
         effects: list[Effect] = []
         if self.designated:
             effects += [Send(child.designated, Round(number)) for child in self.children.values()]

@@ -18,7 +18,7 @@ from ..faults.rounds import Rounds
 from ..faults.succession import Succession
 from ..protocol.configs import Position
 from ..protocol.effects import Effect
-from ..protocol.ids import BrokerId, ClusterId, Link
+from ..protocol.ids import FIRST_ROUND, BrokerId, ClusterId, Link
 from ..protocol.recovery import ClusterView, Recovery
 from ..routing.filters import Filter
 from ..routing.moving import MovingHybrid
@@ -55,10 +55,14 @@ class Place:
         self.term = 1
         self.root = False
         self._wants_round = False
+        self._after = FIRST_ROUND  # the highest round that is known here or was below
         # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
         self._answer_by: float | None = None
         self._offered: dict[Filter, int] = {}  # what the last request to a parent said
         self._unanswered: dict[BrokerId, set[int]] = {}  # tokens of a child that are not installed yet
+        self._unheard: set[BrokerId] = (
+            set()
+        )  # members that have not told a new designated broker what they want
         if incarnation > 0:
             self.router.forget_parent()
             self.router.attached = len(position.members) > 1

@@ -15,6 +15,7 @@ from ..protocol.ids import BrokerId, ClusterId, Link
 from ..protocol.messages import Announce, Withdraw
 from ..protocol.recovery import (
     AskChildren,
+    BecomeRoot,
     Children,
     ClusterView,
     Goodbye,
@@ -226,6 +227,14 @@ class TreeSide(EventSide):
             self.term = message.term
             return self._seek_parent(root_died=False) + self._changed()
         return self._on_join(source, message)
+
+    def _on_become_root(self, source: Link, message: BecomeRoot) -> list[Effect]:
+        if not self.root:
+            return self._on_join(source, message)
+        # Root already, after a succession, say, and the rendezvous point counts another term.
+        self.term = max(self.term, message.term)
+        self._wants_round = True
+        return self._changed()
 
     def _on_ask_children(self, source: Link, message: AskChildren) -> list[Effect]:
         children = tuple(self.children.values()) if self.designated else ()

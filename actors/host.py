@@ -5,6 +5,8 @@ Rules
 * All calls of one host run on one event loop; a broker is never entered twice at once.
 * Effects are carried out in their order. A send goes into the outbox of its link, never straight to the network.
 * A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
+* In a network that heals, the host ticks its brokers four times a heartbeat, on the wall clock as it was at the start
+  and monotone since; any broker can be sent to, and who is not known yet is asked for at the rendezvous point.
 
 The class is plain Python; `network.py` makes a Ray actor of it where it is launched.
 """
@@ -12,26 +14,34 @@ The class is plain Python; `network.py` makes a Ray actor of it where it is laun
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ray
+
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import BrokerMessage, Cancel, Detach, Events, Message, Register
+from ..protocol.messages import Cancel, Detach, Events, Message, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
+from ..protocol.recovery import RENDEZVOUS, Recovery, RecoveryMessage
 from ..routing.filters import Filter
 from .broker import Broker
 from .group import MulticastGroup, Peer
 from .metrics import BrokerMetrics
-from .outbox import Outbox, wait_for_room
+from .outbox import Flight, LinkMessage, Outbox, is_beat, wait_for_room
 from .sessions import Session, Tally, split
 
 TELEMETRY_FLUSH_ROWS = 50_000
+TICKS_A_HEARTBEAT = 4
+
+_LOG = logging.getLogger("rayvous.host")
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +76,8 @@ class BrokerHost:
         The actor that takes telemetry; None keeps none.
     network
         The network's name, under which metrics go out; None sends none.
+    recovery
+        How quickly its brokers notice and mend failures; None for a network that does not heal.
     """
 
     def __init__(
@@ -75,6 +87,7 @@ class BrokerHost:
         trace_events: bool = False,
         collector: Any = None,
         network: str | None = None,
+        recovery: Recovery | None = None,
     ) -> None:
         self._network = network
         self._scheme_name = scheme_name
@@ -83,6 +96,11 @@ class BrokerHost:
         self._collector = collector
         self._seats: dict[BrokerId, _Seat] = {}
         self._sessions: dict[str, Session] = {}
+        self._recovery = recovery
+        self._rendezvous: Any = None
+        self._peers: dict[BrokerId, Peer] = {}
+        self._clock_zero = time.time() - time.monotonic()
+        self._ticking: asyncio.Task[None] | None = None
         self._handled = 0
         self._flushing: asyncio.Task[None] | None = None
 
@@ -93,38 +111,118 @@ class BrokerHost:
         for position in positions:
             telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
             metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
-            self._seats[position.broker] = _Seat(Broker(position, self._scheme_name), telemetry, metrics)
+            self._seats[position.broker] = _Seat(
+                Broker(position, self._scheme_name, self._recovery), telemetry, metrics
+            )
 
-    async def connect(self, hosts: Mapping[BrokerId, Any]) -> None:
-        """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here."""
+    async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
+        """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
+
+        In a network that heals, `rendezvous` knows all the others.
+        """
+        self._rendezvous = rendezvous
         for seat in self._seats.values():
             position = seat.broker.position
             fellows = [self._peer(other, hosts) for other in position.members if other != position.broker]
             if fellows:
-                group = MulticastGroup(position.broker, fellows)
+                patience = None if self._recovery is None else self._recovery.heartbeat_seconds
+                group = MulticastGroup(position.broker, fellows, patience)
                 seat.group = self._outbox(f"broker {position.broker} to its group", group.fly)
             for other in position.neighbours:
-                seat.links[other] = self._link(position.broker, self._peer(other, hosts))
+                self._peer(other, hosts)
+                seat.links[other] = self._link(position.broker, other)
 
     def _peer(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> Peer:
-        if broker in self._seats:
-            return Peer(broker, self.receive, local=True)
-        return Peer(broker, hosts[broker].receive.remote, local=False)
+        peer = self._peers.get(broker)
+        if peer is None:
+            local = broker in self._seats
+            receive = self.receive if local else hosts[broker].receive.remote
+            peer = self._peers[broker] = Peer(broker, receive, local)
+        return peer
 
-    def _link(self, source: BrokerId, peer: Peer) -> Outbox:
-        async def fly(load: list[BrokerMessage]) -> int:
-            await peer.receive(peer.broker, source, load)
+    async def _find(self, broker: BrokerId) -> Peer:
+        """Return the way to any broker; one that is new here is asked for at the rendezvous point."""
+        if broker not in self._peers and broker not in self._seats:
+            host = await self._rendezvous.host_of.remote(broker)
+            if host is None:
+                raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
+            return self._peer(broker, {broker: host})
+        return self._peer(broker, {})
+
+    def _link(self, source: BrokerId, to: BrokerId) -> Outbox:
+        async def carry(load: list[LinkMessage]) -> int:
+            peer = await self._find(to)
+            await peer.receive(to, source, load)
             return 0
 
-        return self._outbox(f"broker {source} to broker {peer.broker}", fly)
+        async def report(load: list[LinkMessage]) -> int:
+            await self._rendezvous.receive.remote(source, load)
+            return 0
 
-    def _outbox(self, name: str, fly: Any) -> Outbox:
+        if to == RENDEZVOUS:
+            return self._outbox(f"broker {source} to the rendezvous point", self._timed(report))
+        return self._outbox(f"broker {source} to broker {to}", self._timed(carry))
+
+    def _timed(self, fly: Flight) -> Flight:
+        """Return the flight with a limit to its time, in a network that heals: there no call hangs a link for ever."""
+        if self._recovery is None:
+            return fly
+        seconds = self._limits.call_seconds
+
+        async def fly_in_time(load: list[LinkMessage]) -> int:
+            async with asyncio.timeout(seconds):
+                return await fly(load)
+
+        return fly_in_time
+
+    def _outbox(self, name: str, fly: Flight) -> Outbox:
         return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max)
+
+    # Time, in a network that heals.
+
+    async def begin(self) -> None:
+        """Start to tick the brokers, once every host is connected."""
+        if self._recovery is None or self._ticking is not None:
+            return
+        now = self._now()
+        for seat in self._seats.values():
+            healing = seat.broker.healing
+            if healing is not None:
+                for view in healing.probing.neighbours:  # as if just heard: their time begins now
+                    healing.probing.watch(view, now)
+        self._ticking = asyncio.get_running_loop().create_task(
+            self._tick(self._recovery.heartbeat_seconds / TICKS_A_HEARTBEAT)
+        )
+        self._ticking.add_done_callback(_say_end)
+
+    def _now(self) -> float:
+        return self._clock_zero + time.monotonic()
+
+    async def _tick(self, seconds: float) -> None:
+        while True:
+            for seat in self._seats.values():
+                for effect in seat.broker.handle(Ticked(self._now())):
+                    self._carry_out(seat, effect, None, None)
+            await asyncio.sleep(seconds)
+
+    async def survey(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return where each broker here stands, in a network that heals."""
+        if self._ticking is not None and self._ticking.done():
+            self._ticking.result()  # a broker that broke says so, instead of looking alive
+        return {
+            broker: seat.broker.healing.survey()
+            for broker, seat in self._seats.items()
+            if seat.broker.healing is not None
+        }
+
+    async def pid(self) -> tuple[str, int]:
+        """Return the Ray node and the id of the process that this is."""
+        return ray.get_runtime_context().get_node_id(), os.getpid()
 
     # What comes in.
 
-    async def receive(self, to: BrokerId, source: BrokerId, messages: Sequence[BrokerMessage]) -> None:
-        """Take messages from a neighbouring broker, in order."""
+    async def receive(self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage]) -> None:
+        """Take messages from another broker, or the rendezvous point, in order."""
         seat = self._seats[to]
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
@@ -132,13 +230,19 @@ class BrokerHost:
             self._handle(seat, source, message, filled, full)
         await self._room(filled, full)
 
-    async def publish(self, at: BrokerId, publisher: ClientId, batch: EventBatch) -> None:
-        """Take events from a publisher; return when they are accepted and there is room for more."""
+    async def publish(
+        self, at: BrokerId, publisher: ClientId, batch: EventBatch, again: bool = False
+    ) -> None:
+        """Take events from a publisher; return when they are accepted and there is room for more.
+
+        `again` says that a broker that died may have had them.
+        """
         seat = self._seat_of(at)
-        seat.telemetry.published(time.time(), batch)
+        if not again:
+            seat.telemetry.published(time.time(), batch)
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
-        self._handle(seat, publisher, Events(batch), filled, full)
+        self._handle(seat, publisher, Events(batch, again=again), filled, full)
         await self._room(filled, full)
 
     async def subscribe(
@@ -159,6 +263,21 @@ class BrokerHost:
         finally:
             for key in keys:
                 seat.confirming.pop(key, None)
+
+    async def resume(
+        self,
+        at: BrokerId,
+        session: str,
+        client: ClientId,
+        marks: Mapping[str, int],
+        items: Sequence[tuple[int, Filter]],
+    ) -> None:
+        """Take over a subscriber whose broker died: what it has had, and all that it subscribes to."""
+        seat = self._seat_of(at)
+        seat.owners[client] = self._session(session)
+        self._handle(seat, client, Resume(marks))
+        for number, item in items:
+            self._handle(seat, client, Register(number, item))
 
     async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
         """Cancel subscriptions; no event that this broker handles from now on is delivered for them."""
@@ -216,11 +335,11 @@ class BrokerHost:
         self,
         seat: _Seat,
         source: Link,
-        message: Message,
+        message: Message | RecoveryMessage,
         filled: dict[Outbox, None] | None = None,
         full: dict[Session, None] | None = None,
     ) -> None:
-        self._handled += 1
+        self._handled += not is_beat(message)
         if isinstance(message, Events):
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
@@ -241,7 +360,10 @@ class BrokerHost:
         seat.telemetry.effect(now, effect)
         match effect:
             case Send(to, message):
-                self._put(seat, seat.links[to], message, filled)
+                box = seat.links.get(to)
+                if box is None:
+                    box = seat.links[to] = self._link(seat.broker.position.broker, to)
+                self._put(seat, box, message, filled)
             case Multicast(message):
                 if seat.group is not None:
                     self._put(seat, seat.group, message, filled)
@@ -254,9 +376,7 @@ class BrokerHost:
                 if done is not None and not done.done():
                     done.set_result(None)
 
-    def _put(
-        self, seat: _Seat, box: Outbox, message: BrokerMessage, filled: dict[Outbox, None] | None
-    ) -> None:
+    def _put(self, seat: _Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
         box.put(message)
         if isinstance(message, Events):
             seat.events_out += len(message.batch)
@@ -347,3 +467,8 @@ class BrokerHost:
         """Assert every broker's invariants; for tests."""
         for seat in self._seats.values():
             seat.broker.check()
+
+
+def _say_end(ticking: asyncio.Task[None]) -> None:
+    if not ticking.cancelled() and ticking.exception() is not None:
+        _LOG.error("a broker broke and its host stands still", exc_info=ticking.exception())

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.errors import BrokerUnavailable
+from .moving import Marks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,10 +35,14 @@ class Inbox:
     wait_seconds
         How long fetching stops at most; then the oldest unread ones are shed and counted, so that a subscriber that
         is not read does not starve the others of its process.
+    marks
+        What came before; None for a subscriber that does not move, and so gets nothing twice.
     """
 
-    def __init__(self, host: Any, events_max: int, wait_seconds: float) -> None:
+    def __init__(self, host: Any, events_max: int, wait_seconds: float, marks: Marks | None = None) -> None:
         self.host = host
+        self._marks = marks
+        self._turn = asyncio.Lock()  # after a move the polls of two hosts may put
         self.waiting = 0
         self.shed = 0
         self._wait_seconds = wait_seconds
@@ -51,7 +56,14 @@ class Inbox:
         self._closed = False
 
     async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
-        """Take events in; wait while the inbox is full and open."""
+        """Take events in, but for those that came before; wait while the inbox is full and open."""
+        async with self._turn:
+            if self._marks is not None:
+                rows = self._marks.admit(batch, rows)
+            if len(rows):
+                await self._put(batch, rows, received_at)
+
+    async def _put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         room = None
         with self._changed:
             if self.waiting > self._events_max and not self._closed:

@@ -3,15 +3,17 @@
 Rules
 -----
 * Launching either gives a network that works or leaves nothing behind.
-* Every broker host is an actor that asks for no CPU: brokers wait more than they compute, and Ray's CPU count is a
-  limit on placement, not on use.
 * A network has a name; a detached one outlives the process that launched it.
+* A network that heals is asked without those hosts that are dead. Who died stays dead; its clients move.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from html import escape
 from types import TracebackType
@@ -20,25 +22,38 @@ from uuid import uuid4
 
 import networkx as nx
 import ray
+from ray.exceptions import RayActorError
 
 from ..protocol.configs import Limits, Position
-from ..protocol.errors import BrokerUnavailable, InputError, NetworkExists, NetworkNotFound
+from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.recovery import Recovery
 from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
+from .broker import HEALING_SCHEMES
 from .clients import Publisher, Subscriber
 from .collector import Collector
+from .convergence import problems, standing, state_of
 from .errors import broker_errors
-from .host import BrokerHost
-from .java import prepare_java
+from .launching import (
+    NAMESPACE,
+    Progress,
+    actor,
+    claim,
+    connect,
+    ensure_ray,
+    launch_hosts,
+    networks,
+    rendezvous_name,
+)
 from .process import ClientProcess
-from .rendezvous import Directory, Rendezvous
+from .rendezvous import Directory
+from .store import RayStore
 
-NAMESPACE: Final = "rayvous"
-CALLS_AT_ONCE: Final = 10_000
+__all__ = ["Network", "ensure_ray", "networks"]
 
-Progress = Callable[[int, int], None]
-"""Called with (brokers ready, brokers in all)."""
+POLL_SECONDS: Final = 0.05
+"""Between two questions whether the network has converged."""
 
 
 class Network:
@@ -56,6 +71,7 @@ class Network:
         self._started_ray = started_ray
         self._process = ClientProcess(directory.name)
         self._clients: list[Publisher | Subscriber] = []
+        self._dead: set[Any] = set()
         self._closed = False
 
     # Making and joining.
@@ -71,6 +87,7 @@ class Network:
         limits: Limits | None = None,
         trace_events: bool = False,
         detached: bool = False,
+        recovery: Recovery | None = None,
         progress: Progress | None = None,
     ) -> Network:
         """Launch the brokers of a topology on the Ray cluster that this process is in, or that it starts.
@@ -91,6 +108,8 @@ class Network:
             Whether telemetry has a row for each event, beside those for batches.
         detached
             Whether the network outlives this process.
+        recovery
+            How quickly brokers notice and mend failures, in a network that heals; None for one that does not.
         progress
             Called as brokers get ready.
 
@@ -104,24 +123,31 @@ class Network:
         if not isinstance(brokers_per_actor, int) or brokers_per_actor < 1:
             raise InputError(f"brokers_per_actor is {brokers_per_actor!r}: it must be a whole number from 1")
         limits = (limits or Limits()).validate()
+        if recovery is not None:
+            recovery.validate()
+            if scheme not in HEALING_SCHEMES:
+                raise InputError(f"scheme {scheme!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
         positions = routing_scheme(scheme).positions(topology.positions())
         name = name or f"network-{uuid4().hex[:8]}"
         started_ray = ensure_ray()
-        rendezvous = _claim(name, detached)
+        token = uuid4().hex
+        rendezvous = claim(name, detached, None if recovery is None else token)
         actors = [rendezvous]
         try:
-            collector = _actor(Collector, f"{name}:collector", detached).remote()
+            collector = actor(Collector, f"{name}:collector", detached).remote()
             actors.append(collector)
-            arguments = (scheme, limits, trace_events, collector, name)
-            hosts, made = _launch_hosts(
+            arguments = (scheme, limits, trace_events, collector, name, recovery)
+            hosts, made = launch_hosts(
                 positions, brokers_per_actor, arguments, name, detached, actors, progress
             )
-            directory = Directory(name, scheme, limits, tuple(positions), hosts, collector)
-            _connect(directory, made)
+            directory = Directory(name, scheme, limits, tuple(positions), hosts, collector, recovery, token)
+            connect(directory, made, rendezvous)
             ray.get(rendezvous.open.remote(directory))
+            if recovery is not None:
+                ray.get([host.begin.remote() for host, _ in made])
         except BaseException:
-            for actor in actors:
-                ray.kill(actor)
+            for started in actors:
+                ray.kill(started)
             if started_ray:
                 ray.shutdown()
             raise
@@ -138,7 +164,7 @@ class Network:
         """
         ensure_ray()
         try:
-            rendezvous = ray.get_actor(_rendezvous_name(name), namespace=NAMESPACE)
+            rendezvous = ray.getactor(rendezvous_name(name), namespace=NAMESPACE)
         except ValueError:
             known = ", ".join(sorted(networks())) or "none"
             raise NetworkNotFound(f"no network {name!r} on this Ray cluster; there is: {known}") from None
@@ -180,8 +206,10 @@ class Network:
         self.close()
 
     def _end(self) -> None:
-        for actor in {*self._directory.hosts.values(), self._directory.collector, self._rendezvous}:
-            ray.kill(actor)
+        for part in {*self._directory.hosts.values(), self._directory.collector, self._rendezvous}:
+            ray.kill(part)
+        if self._recovery is not None:
+            RayStore(self._directory.token).clear()
 
     # Clients.
 
@@ -220,10 +248,14 @@ class Network:
             if not isinstance(name, str) or not name:
                 raise InputError(f"client name {name!r}: a name is a string of at least one character")
         with broker_errors(f"attaching to {self.name!r}"):
-            places = ray.get(self._rendezvous.place.remote(kind.kind, names, broker), timeout=60)
+            call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex)
+            places = ray.get(call, timeout=60)
+            last = [0] * len(names)
+            if self._recovery is not None and kind is Publisher:
+                last = ray.get(self._rendezvous.sequences.remote(names), timeout=60)
         clients = [
-            kind(name, place, self._directory, self._process)
-            for name, place in zip(names, places, strict=True)
+            kind(name, place, self._directory, self._process, self._rendezvous, *([used] if used else []))
+            for name, place, used in zip(names, places, last, strict=True)
         ]
         self._clients += clients
         return clients
@@ -236,9 +268,10 @@ class Network:
 
     def _leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
         for kind in ("publisher", "subscriber"):
-            names = [client.name for client in clients if client.kind == kind]
-            if names:
-                self._rendezvous.leave.remote(kind, names)
+            leaving = [client for client in clients if client.kind == kind]
+            used = {client.name: client.published for client in leaving if isinstance(client, Publisher)}
+            if leaving:
+                self._rendezvous.leave.remote(kind, [client.name for client in leaving], used)
 
     # What it is and how it is.
 
@@ -252,14 +285,32 @@ class Network:
         """Every broker's place."""
         return self._directory.positions
 
+    @property
+    def _recovery(self) -> Recovery | None:
+        return self._directory.recovery
+
     def hosts(self) -> list[Any]:
-        """Return the host actors, each once, in the order of their first broker."""
-        return list(dict.fromkeys(self._directory.hosts.values()))
+        """Return the host actors, each once, in the order of their first broker; without those known to be dead."""
+        return [host for host in dict.fromkeys(self._directory.hosts.values()) if host not in self._dead]
 
     def _ask(self, method: str, *args: Any, timeout_seconds: float | None = None) -> list[Any]:
         with broker_errors(f"{method} in network {self.name!r}"):
             calls = [getattr(host, method).remote(*args) for host in self.hosts()]
-            return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
+            if self._recovery is None:
+                return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
+            return self._answers(dict(zip(self.hosts(), calls, strict=True)), timeout_seconds)
+
+    def _answers(self, calls: Mapping[Any, Any], timeout_seconds: float | None) -> list[Any]:
+        """Return what the living hosts answer, and note which are dead."""
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        answers = []
+        for host, call in calls.items():
+            try:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                answers.append(ray.get(call, timeout=left))
+            except RayActorError:
+                self._dead.add(host)
+        return answers
 
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
         """Wait until everything published so far has arrived where it has to.
@@ -277,13 +328,102 @@ class Network:
             If the network does not come to rest in time.
         """
         deadline = time.monotonic() + timeout_seconds
-        before: list[int] = []
         while True:
-            left = max(0.001, deadline - time.monotonic())
-            handled = self._ask("quiet", deliveries, timeout_seconds=left)
-            if handled == before:
+            state = self._healed(deadline)
+            before: list[int] = []
+            while True:
+                left = max(0.001, deadline - time.monotonic())
+                handled = self._ask("quiet", deliveries, timeout_seconds=left)
+                if handled == before:
+                    break
+                before = handled
+            if state == self._healed(deadline):  # nothing broke or was mended meanwhile
                 return
-            before = handled
+
+    def _healed(self, deadline: float) -> Any:
+        """Wait until a network that heals has converged; return its state, by which a change is seen."""
+        if self._recovery is None:
+            return None
+        self.await_convergence(max(0.001, deadline - time.monotonic()))
+        return state_of(self.survey())
+
+    # Failures, in a network that heals.
+
+    def survey(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return where every living broker stands: its cluster, parent, children, round.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal.
+        """
+        if self._recovery is None:
+            raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
+        survey: dict[BrokerId, dict[str, Any]] = {}
+        for answer in self._ask("survey", timeout_seconds=60):
+            survey |= answer
+        return survey
+
+    def problems(self) -> list[str]:
+        """Return what keeps the living brokers from being one settled tree, and whose clients have yet to move."""
+        survey = self.survey()
+        lost = [str(client) for client in self._clients if not client.closed and client.broker not in survey]
+        return [*problems(survey), *(f"{client} has not moved yet" for client in lost)]
+
+    def converged(self) -> bool:
+        """Return whether the living brokers are one settled tree (promise 6)."""
+        return not self.problems()
+
+    def await_convergence(self, timeout_seconds: float = 60.0) -> float:
+        """Wait until the living brokers are one settled tree, and return how many seconds it took.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If they are not in time; the message says what is missing.
+        """
+        assert self._recovery is not None or self.survey()
+        started = time.monotonic()
+        while found := self.problems():
+            if time.monotonic() - started > timeout_seconds:
+                raise BrokerUnavailable(
+                    f"network {self.name!r} has not converged within {timeout_seconds} s: {'; '.join(found[:5])}"
+                )
+            self._process.submit(asyncio.sleep(POLL_SECONDS)).result()
+        return time.monotonic() - started
+
+    def kill_broker(self, broker: BrokerId) -> list[BrokerId]:
+        """Kill the actor of a broker, for good, and return all brokers that died with it."""
+        host = self._host_of(broker)
+        ray.kill(host, no_restart=True)
+        return self._buried(host)
+
+    def crash(self, broker: BrokerId) -> list[BrokerId]:
+        """Kill the process of a broker with SIGKILL, as if it had crashed, and return all brokers that died with it.
+
+        Raises
+        ------
+        InputError
+            If the process is on another machine.
+        """
+        host = self._host_of(broker)
+        with broker_errors(f"crashing broker {broker}"):
+            node, pid = ray.get(host.pid.remote(), timeout=60)
+        if node != ray.get_runtime_context().get_node_id():
+            raise InputError(f"broker {broker} is on another machine: kill it with kill_broker")
+        os.kill(pid, signal.SIGKILL)
+        return self._buried(host)
+
+    def _host_of(self, broker: BrokerId) -> Any:
+        if broker not in self._directory.hosts:
+            raise InputError(f"no broker {broker}")
+        return self._directory.hosts[broker]
+
+    def _buried(self, host: Any) -> list[BrokerId]:
+        """Wait until Ray knows that a host is dead."""
+        while host not in self._dead:
+            self._answers({host: host.pid.remote()}, 60)
+        return [broker for broker, other in self._directory.hosts.items() if other == host]
 
     def describe(self) -> nx.Graph:
         """Return the network as a graph.
@@ -295,22 +435,31 @@ class Network:
         sizes: dict[BrokerId, Mapping[str, int]] = {}
         for answer in self._ask("describe", timeout_seconds=60):
             sizes |= answer
-        for position in self.positions:
-            graph.add_node(
-                position.broker,
-                label=position.label,
-                role=position.role,
-                cluster=position.cluster,
-                **sizes[position.broker],
-            )
-        for position in self.positions:
-            if position.role != "NEB":
+        places = self.standing()
+        for position in places:
+            if position.broker in sizes:
+                graph.add_node(
+                    position.broker,
+                    label=position.label,
+                    role=position.role,
+                    cluster=position.cluster,
+                    **sizes[position.broker],
+                )
+        for position in places:
+            if position.role != "NEB" and position.broker in sizes:
                 for child in position.children:
                     graph.add_edge(position.broker, child, kind="tree")
                 for member in position.members:
                     if member != position.broker:
                         graph.add_edge(position.broker, member, kind="group")
         return graph
+
+    def standing(self) -> tuple[Position, ...]:
+        """Return every living broker's place as it is now; in a network that does not heal, `positions`."""
+        if self._recovery is None:
+            return self.positions
+        survey = self.survey()
+        return tuple(standing(position, survey) for position in self.positions if position.broker in survey)
 
     def telemetry(self) -> dict[str, list[Any]]:
         """Return references to the Arrow tables of what was seen so far, by table name (see `protocol.telemetry`)."""
@@ -338,86 +487,3 @@ class Network:
             for broker, data in graph.nodes(data=True)
         )
         return f"<p><code>{escape(repr(self))}</code></p><table><tr>{head}</tr>{rows}</table>"
-
-
-def networks() -> list[str]:
-    """Return the names of the networks on this Ray cluster."""
-    prefix = _rendezvous_name("")
-    found = ray.util.list_named_actors(all_namespaces=True)
-    return [
-        entry["name"].removeprefix(prefix)
-        for entry in found
-        if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix)
-    ]
-
-
-def ensure_ray() -> bool:
-    """Join the Ray cluster that is running, or start one on this machine; return whether one was started or joined."""
-    if ray.is_initialized():
-        return False
-    prepare_java()
-    ray.init(namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error")
-    return True
-
-
-def _rendezvous_name(name: str) -> str:
-    return f"rendezvous:{name}"
-
-
-def _actor(kind: type, name: str, detached: bool, **options: Any) -> Any:
-    if detached:
-        options["lifetime"] = "detached"
-    return ray.remote(kind).options(name=name, namespace=NAMESPACE, num_cpus=0, **options)
-
-
-def _claim(name: str, detached: bool) -> Any:
-    """Start the rendezvous point, which takes the name."""
-    try:
-        return _actor(Rendezvous, _rendezvous_name(name), detached).remote()
-    except ValueError:
-        raise NetworkExists(
-            f"there is already a network {name!r}: attach to it, or take another name"
-        ) from None
-
-
-def _launch_hosts(
-    positions: list[Position],
-    brokers_per_actor: int,
-    arguments: tuple[Any, ...],
-    name: str,
-    detached: bool,
-    actors: list[Any],
-    progress: Progress | None,
-) -> tuple[dict[BrokerId, Any], list[tuple[Any, list[Position]]]]:
-    """Start the host actors and seat the brokers; every actor that was started is in `actors`, also on failure."""
-    hosts: dict[BrokerId, Any] = {}
-    made: list[tuple[Any, list[Position]]] = []
-    waiting: dict[Any, int] = {}
-    for start in range(0, len(positions), brokers_per_actor):
-        seated = positions[start : start + brokers_per_actor]
-        title = f"{name}:host:{seated[0].broker}"
-        host = _actor(BrokerHost, title, detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)
-        actors.append(host)
-        made.append((host, seated))
-        hosts |= {position.broker: host for position in seated}
-        waiting[host.seat.remote(seated)] = len(seated)
-    ready = 0
-    pending = list(waiting)
-    while pending:
-        done, pending = ray.wait(pending, num_returns=1)
-        with broker_errors("launching brokers"):
-            ray.get(done)
-        ready += sum(waiting[call] for call in done)
-        if progress is not None:
-            progress(ready, len(positions))
-    return hosts, made
-
-
-def _connect(directory: Directory, made: list[tuple[Any, list[Position]]]) -> None:
-    """Give each host the actors of its brokers' neighbours, and no others."""
-    calls = []
-    for host, seated in made:
-        needed = {other for position in seated for other in position.neighbours}
-        calls.append(host.connect.remote({broker: directory.hosts[broker] for broker in sorted(needed)}))
-    with broker_errors("connecting brokers"):
-        ray.get(calls)

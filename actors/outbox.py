@@ -9,6 +9,8 @@ Rules
 * The answer to a call comes when the other side has room again, so a slow broker slows those who send to it, up to
   the publishers. Whoever puts waits for room in the outboxes that it just filled, and in no other. On a tree those
   waits point away from where an event came from, so they cannot form a ring.
+* A heartbeat does not wait behind events: it flies beside the call that is in flight, unless something waits or flies
+  that it must not overtake. So a broker that is busy is not taken for dead.
 """
 
 from __future__ import annotations
@@ -17,16 +19,52 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from ..protocol.batch import EventBatch, concat
 from ..protocol.ids import RoundNumber
 from ..protocol.messages import BrokerMessage, Events
+from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
 
-Flight: TypeAlias = Callable[[list[BrokerMessage]], Awaitable[int]]
+LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage
+Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
+
+BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat)
+"""Signs of life: they come for ever, so they keep no network from being at rest."""
+
+BEATS_ASIDE_MAX: Final = 8
+
+
+def is_beat(message: Any) -> bool:
+    """Return whether a message is only a sign of life."""
+    return isinstance(message, BEATS)
+
+
+@dataclass(slots=True)
+class _Load:
+    """What goes with one call, and how much of it there is."""
+
+    messages: list[LinkMessage]
+    size: int = 0
+    events: int = 0
+    counted: int = 0  # messages, heartbeats not counted
+    ordered: int = 0  # of those, the ones that carry no events
+
+    @property
+    def recovery_only(self) -> bool:
+        """Whether its loss is nothing to be told of: the recovery machines ask again."""
+        return all(isinstance(message, RecoveryMessage) for message in self.messages)
+
+    def count(self, message: LinkMessage) -> None:
+        """Take a message into the count."""
+        self.size += _size(message)
+        if not is_beat(message):
+            self.counted += 1
+            self.ordered += not isinstance(message, Events)
 
 
 class Outbox:
@@ -51,22 +89,31 @@ class Outbox:
         self._fly = fly
         self._call_events_max = call_events_max
         self._events_max = events_max
-        self._waiting: deque[BrokerMessage] = deque()
+        self._waiting: deque[LinkMessage] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._counted = 0  # messages that wait or fly, heartbeats not counted
+        self._ordered = 0  # of those, the ones that carry no events: no heartbeat overtakes them
+        self._aside: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing flies."""
-        return self._task is None
+        """Whether nothing waits and nothing flies, but for heartbeats."""
+        return self._counted == 0
 
     @property
     def full(self) -> bool:
         """Whether whoever fills it has to wait."""
         return self.events > self._events_max
 
-    def put(self, message: BrokerMessage) -> None:
-        """Take a message in; it leaves with the next call."""
+    def put(self, message: LinkMessage) -> None:
+        """Take a message in; it leaves with the next call, a heartbeat at once."""
+        if not is_beat(message):
+            self._counted += 1
+            self._ordered += not isinstance(message, Events)
+        elif self._task is not None and not self._ordered:
+            self._fly_aside(message)
+            return
         self._waiting.append(message)
         self.events += _size(message)
         if self._task is None:
@@ -86,56 +133,74 @@ class Outbox:
 
     async def _run(self) -> None:
         while self._waiting:
-            load, size, events = self._next_load()
+            load = self._next_load()
             try:
-                lost_copies = await self._fly(load)
+                lost_copies = await self._fly(load.messages)
             except Exception as error:
                 # The other side is gone. Nothing here can mend that; the loss is counted and said, never silent.
                 lost_copies = 1
-                _LOG.warning("%s: %d messages lost: %s", self.name, len(load), error)
-            self.lost_events += events * lost_copies
-            self.events -= size
+                level = logging.DEBUG if load.recovery_only else logging.WARNING
+                _LOG.log(level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error))
+            self.lost_events += load.events * lost_copies
+            self.events -= load.size
+            self._counted -= load.counted
+            self._ordered -= load.ordered
             self._moved.set()
         self._task = None
         self._moved.set()
 
-    def _next_load(self) -> tuple[list[BrokerMessage], int, int]:
-        """Take what goes with the next call, neighbouring events as one batch; return it, its size and its events."""
-        load: list[BrokerMessage] = []
+    def _fly_aside(self, beat: LinkMessage) -> None:
+        """Send a heartbeat beside the call in flight; when too many are out, this one says nothing new."""
+        if len(self._aside) < BEATS_ASIDE_MAX:
+            task = asyncio.get_running_loop().create_task(self._fly_beat(beat))
+            self._aside.add(task)
+            task.add_done_callback(self._aside.discard)
+
+    async def _fly_beat(self, beat: LinkMessage) -> None:
+        try:
+            await self._fly([beat])
+        except Exception as error:
+            _LOG.debug("%s: a heartbeat was lost: %s", self.name, first_line(error))
+
+    def _next_load(self) -> _Load:
+        """Take what goes with the next call, neighbouring events as one batch."""
+        load = _Load([])
         batches: list[EventBatch] = []
         kind: tuple[RoundNumber, bool] | None = (
             None  # only events of one round, all sent before or none, make a batch
         )
-        size = events = 0
         while self._waiting:
             message = self._waiting[0]
             if isinstance(message, Events):
-                if events and events + len(message.batch) > self._call_events_max:
+                if load.events and load.events + len(message.batch) > self._call_events_max:
                     break
                 if kind != (message.round, message.again):
-                    _join(load, batches, kind)
+                    _join(load.messages, batches, kind)
                     kind = (message.round, message.again)
-                events += len(message.batch)
+                load.events += len(message.batch)
                 batches.append(message.batch)
             else:
-                _join(load, batches, kind)
-                load.append(message)
-            size += _size(message)
+                _join(load.messages, batches, kind)
+                load.messages.append(message)
+            load.count(message)
             self._waiting.popleft()
-        _join(load, batches, kind)
-        return load, size, events
+        _join(load.messages, batches, kind)
+        return load
 
 
-def _join(
-    load: list[BrokerMessage], batches: list[EventBatch], kind: tuple[RoundNumber, bool] | None
-) -> None:
+def _join(load: list[LinkMessage], batches: list[EventBatch], kind: tuple[RoundNumber, bool] | None) -> None:
     if batches and kind is not None:
         load.append(Events(concat(batches), *kind))
         batches.clear()
 
 
-def _size(message: BrokerMessage) -> int:
+def _size(message: LinkMessage) -> int:
     return len(message.batch) if isinstance(message, Events) else 1
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error says, without what Ray adds about the actor."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 async def wait_for_room(boxes: Sequence[Outbox]) -> None:

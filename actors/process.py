@@ -3,26 +3,47 @@
 A driver cannot be called, so it fetches. One loop in a thread of its own polls every host that has a subscriber of
 this process; what comes goes into the subscribers' inboxes. When an inbox is full the poll waits, the broker's queue
 fills, and so the publishers slow down (promise 9).
+
+A poll also notices the death of its host. In a network that heals every client is therefore watched here, publishers
+too, and is told to move.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 import uuid
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from ray.exceptions import RayError
+from ray.exceptions import RayActorError, RayError
 
-from ..protocol.ids import ClientId
+from ..protocol.ids import BrokerId, ClientId
 from .inbox import Inbox
 
 POLL_SECONDS: Final = 20.0
 
+_LOG = logging.getLogger("rayvous.client")
+
 T = TypeVar("T")
+
+
+class Mover(Protocol):
+    """A client that goes to another broker when its own dies."""
+
+    broker: BrokerId
+
+    @property
+    def host(self) -> Any:
+        """The actor of its broker."""
+        ...
+
+    async def move(self, dead: BrokerId) -> None:
+        """Go to another broker, if it is still at this one."""
+        ...
 
 
 class ClientProcess:
@@ -39,6 +60,8 @@ class ClientProcess:
         self._loop = asyncio.new_event_loop()
         self._inboxes: dict[ClientId, Inbox] = {}
         self._polls: dict[Any, asyncio.Task[None]] = {}
+        self._movers: list[Mover] = []
+        self._moves: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
         self._thread.start()
 
@@ -55,10 +78,44 @@ class ClientProcess:
 
         async def start() -> None:
             self._inboxes[client] = inbox
-            if host not in self._polls:
-                self._polls[host] = asyncio.get_running_loop().create_task(self._poll(host))
+            self.poll(host)
 
         self.submit(start()).result()
+
+    def poll(self, host: Any) -> None:
+        """Poll a host from now on, if it is not polled; on the background loop only."""
+        if host not in self._polls:
+            self._polls[host] = asyncio.get_running_loop().create_task(self._poll(host))
+
+    def follow(self, mover: Mover) -> None:
+        """Watch the host of a client, wherever it moves, and tell it to move when the host dies."""
+
+        async def start() -> None:
+            self._movers.append(mover)
+            self.poll(mover.host)
+
+        self.submit(start()).result()
+
+    def leave(self, mover: Mover) -> None:
+        """Let a client go that was followed."""
+
+        async def drop() -> None:
+            if mover in self._movers:
+                self._movers.remove(mover)
+
+        self.submit(drop()).result()
+
+    def _move_all(self, host: Any) -> None:
+        for mover in self._movers:
+            if mover.host == host:
+                task = asyncio.get_running_loop().create_task(mover.move(mover.broker))
+                self._moves.add(task)
+                task.add_done_callback(self._moved)
+
+    def _moved(self, task: asyncio.Task[None]) -> None:
+        self._moves.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.warning("%s", task.exception())
 
     def forget(self, client: ClientId) -> None:
         """Drop what comes for a subscriber from now on."""
@@ -74,10 +131,13 @@ class ClientProcess:
             try:
                 parcels = await host.poll.remote(self.session, acknowledged, POLL_SECONDS)
             except RayError as error:
+                del self._polls[host]
+                if isinstance(error, RayActorError) and self._movers:
+                    self._move_all(host)
+                    return
                 for inbox in self._inboxes.values():
                     if inbox.host == host:
                         inbox.fail(error)
-                del self._polls[host]
                 return
             now = time.time()
             for parcel in parcels:
@@ -92,7 +152,7 @@ class ClientProcess:
         """Stop polling and end the thread."""
 
         async def stop() -> None:
-            tasks = list(self._polls.values())
+            tasks = [*self._polls.values(), *self._moves]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

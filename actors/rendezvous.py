@@ -2,17 +2,28 @@
 
 It knows the root, where every broker lives, and which clients there are, so that a process that knows the network's
 name can attach to it. It takes no part in routing, so where it stands does not matter.
+
+In a network that heals it also says who is root (`faults.rendezvous`), where a client goes whose broker died, and with
+which number a publisher goes on whose name was used before. What it knows then is in a store before it answers, so it
+goes on where it was when its process dies and Ray starts it again. Every method may be called again with the same
+arguments, as Ray does for calls that were under way then.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..faults.rendezvous import RendezvousMachine
 from ..protocol.configs import Limits, Position
-from ..protocol.errors import ClientError, InputError
+from ..protocol.effects import Received, Ticked
+from ..protocol.errors import BrokerUnavailable, ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery, RecoveryMessage
+from .store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +37,15 @@ class Directory:
     limits
         What its brokers keep at most.
     positions
-        Every broker's place, in rising order.
+        Every broker's place at the start, in rising order.
     hosts
         The actor that hosts each broker.
     collector
         The actor that takes telemetry.
+    recovery
+        How quickly it notices and mends failures; None for a network that does not heal.
+    token
+        Names this network's part of the store, so that nothing of an earlier one of the same name is found there.
     """
 
     name: str
@@ -39,32 +54,82 @@ class Directory:
     positions: tuple[Position, ...]
     hosts: Mapping[BrokerId, Any]
     collector: Any
+    recovery: Recovery | None = None
+    token: str = ""
 
     @property
     def root(self) -> BrokerId:
-        """The root broker."""
+        """The root broker at the start."""
         return next(position.broker for position in self.positions if position.role == "REB")
+
+    def cluster_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
+        """Return the members of a broker's cluster, itself included, rising."""
+        return next(position.members for position in self.positions if position.broker == broker)
 
 
 class Rendezvous:
-    """Keeps the directory of one network and places its clients."""
+    """Keeps the directory of one network and places its clients.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    store
+        Where it keeps what must outlive it, and finds it when it is started again; None for a network that does not
+        heal.
+    """
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
         self._directory: Directory | None = None
-        self._clients: dict[tuple[str, ClientId], BrokerId] = {}
+        self._machine: RendezvousMachine | None = None
+        self._clients: dict[
+            tuple[str, ClientId], tuple[BrokerId, str | None]
+        ] = {}  # where, and whose call it was
+        self._sequences: dict[ClientId, int] = {}
+        self._gone: set[BrokerId] = set()
         self._load: dict[BrokerId, int] = {}
+        if store is not None:
+            self._restore(store)
 
-    def open(self, directory: Directory) -> None:
+    def _restore(self, store: Store) -> None:
+        directory = store.get("directory")
+        if directory is None:
+            return
+        self.open(directory, restored=True)
+        self._clients, self._sequences, self._gone = store.get("clients") or ({}, {}, set())
+        for broker, _ in self._clients.values():
+            self._load[broker] += 1
+        state = store.get("root")
+        if state is not None and self._machine is not None:
+            self._machine.restore(state)
+
+    def _keep_clients(self) -> None:
+        if self._store is not None:
+            self._store.put("clients", (self._clients, self._sequences, self._gone))
+
+    def open(self, directory: Directory, *, restored: bool = False) -> None:
         """Take the directory; from now on processes can attach."""
         self._directory = directory
         self._load = {position.broker: 0 for position in directory.positions}
+        if directory.recovery is not None:
+            root = next(position for position in directory.positions if position.role == "REB")
+            view = ClusterView(root.cluster, 0, root.broker, root.members)
+            self._machine = RendezvousMachine(directory.recovery, view)
+            self._machine.handle(Ticked(time.monotonic()))
+        if self._store is not None and not restored:
+            self._store.put("directory", directory)
 
     def directory(self) -> Directory | None:
         """Return the directory, or None while the network is being launched."""
         return self._directory
 
-    def place(self, kind: str, names: Sequence[ClientId], broker: BrokerId | None) -> list[BrokerId]:
+    # Clients.
+
+    def place(
+        self, kind: str, names: Sequence[ClientId], broker: BrokerId | None, ticket: str | None = None
+    ) -> list[BrokerId]:
         """Give each client a broker: the one that is asked for, else the one with the fewest clients.
+
+        The same call, by its `ticket`, gets the same answer again.
 
         Raises
         ------
@@ -72,32 +137,119 @@ class Rendezvous:
             If a name is taken by a client of the same kind that is still attached.
         InputError
             If there is no such broker.
+        BrokerUnavailable
+            If the broker that is asked for is gone, or all are.
         """
         if broker is not None and broker not in self._load:
             known = f"{len(self._load)}, from {min(self._load)} to {max(self._load)}"
             raise InputError(f"no broker {broker}: there are {known}")
+        if broker in self._gone:
+            raise BrokerUnavailable(f"broker {broker} is gone: name another, or none")
+        self._check_names(kind, names, ticket)
+        places = []
+        for name in names:
+            known_place = self._clients.get((kind, name))
+            chosen = self._fewest(set()) if broker is None else broker
+            if known_place is not None:
+                chosen = known_place[0]
+            else:
+                self._put(kind, name, chosen, ticket)
+            places.append(chosen)
+        self._keep_clients()
+        return places
+
+    def _check_names(self, kind: str, names: Sequence[ClientId], ticket: str | None) -> None:
         named: set[ClientId] = set()
         for name in names:
             if name in named:
                 raise ClientError(f"{kind} {name!r} is named twice")
             named.add(name)
-            if (kind, name) in self._clients:
+            known = self._clients.get((kind, name))
+            if known is not None and (ticket is None or known[1] != ticket):
                 raise ClientError(
                     f"there is already a {kind} {name!r} in this network: close it, or take another name"
                 )
-        places = []
-        for name in names:
-            chosen = (
-                min(self._load, key=lambda other: (self._load[other], other)) if broker is None else broker
-            )
-            self._load[chosen] += 1
-            self._clients[kind, name] = chosen
-            places.append(chosen)
-        return places
 
-    def leave(self, kind: str, names: Sequence[ClientId]) -> None:
-        """Let clients go."""
+    def _put(self, kind: str, name: ClientId, broker: BrokerId, ticket: str | None) -> None:
+        self._load[broker] += 1
+        self._clients[kind, name] = (broker, ticket)
+
+    def _fewest(self, away: set[BrokerId]) -> BrokerId:
+        living = [broker for broker in self._load if broker not in self._gone and broker not in away]
+        if not living:
+            raise BrokerUnavailable("no broker of the network is left")
+        return min(living, key=lambda broker: (self._load[broker], broker))
+
+    def leave(
+        self, kind: str, names: Sequence[ClientId], sequences: Mapping[ClientId, int] | None = None
+    ) -> None:
+        """Let clients go; `sequences` has the last number that each publisher used."""
         for name in names:
-            broker = self._clients.pop((kind, name), None)
-            if broker is not None:
-                self._load[broker] -= 1
+            place = self._clients.pop((kind, name), None)
+            if place is not None:
+                self._load[place[0]] -= 1
+        for name, last in (sequences or {}).items():
+            self._sequences[name] = max(last, self._sequences.get(name, 0))
+        self._keep_clients()
+
+    def sequences(self, names: Sequence[ClientId]) -> list[int]:
+        """Return the last number that publishers of these names have used before, 0 for none."""
+        return [self._sequences.get(name, 0) for name in names]
+
+    def relocate(
+        self, kind: str, name: ClientId, broker: BrokerId, dead: Sequence[BrokerId], away: Sequence[BrokerId]
+    ) -> BrokerId:
+        """Give a client whose broker died another: of the same cluster, the highest id first, else of any.
+
+        Parameters
+        ----------
+        kind, name
+            The client.
+        broker
+            Where it was.
+        dead
+            Brokers that are dead for good, as the client saw.
+        away
+            Brokers that it could not reach.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If there is none.
+        """
+        assert self._directory is not None, "a client came from somewhere"
+        self._gone.update(dead)
+        lost = {*away, *self._gone}
+        fellows = [member for member in self._directory.cluster_of(broker) if member not in lost]
+        chosen = max(fellows) if fellows else self._fewest(set(away))
+        place = self._clients.pop((kind, name), None)
+        if place is not None:
+            self._load[place[0]] -= 1
+            self._put(kind, name, chosen, place[1])
+        self._keep_clients()
+        return chosen
+
+    # Brokers, in a network that heals.
+
+    def host_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker, or None when there is no such broker."""
+        return None if self._directory is None else self._directory.hosts.get(broker)
+
+    def receive(self, source: BrokerId, messages: Sequence[RecoveryMessage]) -> None:
+        """Take messages from a broker and answer it."""
+        if self._machine is None or self._directory is None:
+            return
+        before = self._machine.state()
+        answers = []
+        for message in messages:
+            self._machine.handle(Ticked(time.monotonic()))
+            answers += self._machine.handle(Received(source, message))
+        if self._store is not None and (state := self._machine.state()) != before:
+            self._store.put("root", state)
+        for answer in answers:
+            # Not waited for: who asks and hears nothing asks again.
+            self._directory.hosts[answer.to].receive.remote(answer.to, RENDEZVOUS, [answer.message])
+
+    def pid(self) -> int:
+        """Return the id of the process that this is."""
+        return os.getpid()

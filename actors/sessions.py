@@ -22,8 +22,6 @@ from ..protocol.batch import EventBatch, Rows
 from ..protocol.effects import Deliver
 from ..protocol.ids import ClientId
 
-SHED_REASON = "delivery queue full"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parcel:

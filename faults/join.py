@@ -4,7 +4,8 @@ Figure 3, which this follows line by line
 -----------------------------------------
 * (2-4) The rendezvous point names the root; the root is the first `parent`, and tells its children.
 * (6) `nearest` is, of the parent and its children whose state is true, the one with the least round trip, measured on
-  this machine's clock; ties go to the lower cluster id.
+  this machine's clock; ties go to the lower cluster id. It is known as soon as that round trip has passed for all: who
+  is silent so far is farther. So a dead candidate is waited for only when nobody else is left.
 * (12-17) When it is a child: put (parent, children) on the stack, and go down to it: its children are asked before
   it is asked to take us.
 * (19-25) When it is the parent itself: ask it. If it accepts, that is the end; if not, its state is false.
@@ -23,7 +24,7 @@ Where the figure is silent or wrong
 
 Bound: an attempt goes down to a cluster at most once, and one broker gets at most one each of `Ping`, `AskChildren`,
 `JoinRequest` and `Goodbye`. So with b brokers named to it an attempt ends after at most 4 b messages, each waited for
-at most `answer_seconds`; to them comes one `AskRoot`, again every `answer_seconds` while there is no answer.
+at most `answer_seconds`; to them comes one `AskRoot`, and one more per `answer_seconds` while there is no answer.
 
 Late answers
 ------------
@@ -38,7 +39,7 @@ hosts keep two rules: each change of the path goes to the children at once and i
 none left out; and who finds its own cluster on the path that its parent sends gives the parent up and joins anew. Then
 two subtrees that were accepted below each other at once see it as soon as the first answer has gone around.
 
-Time is the last `Ticked`: a host that wants round trips finer than its ticks hands one in before each message.
+Time is the last `Ticked`. A host must hand one in before each message, or all round trips are as coarse as its ticks.
 """
 
 from __future__ import annotations
@@ -163,9 +164,29 @@ class _Attempt:
     waiting: dict[int, tuple[ClusterId, BrokerId, float]] = field(default_factory=dict)
 
     def nearest(self) -> ClusterId | None:
-        """Line 6: the nearest of the parent and its children whose state is true."""
-        candidates = [cluster for cluster in (self.parent, *self.children) if cluster not in self.refused]
-        return min(candidates, key=lambda cluster: (self.trips[cluster], cluster), default=None)
+        """Line 6: the nearest of the parent and its children whose state is true, among those that have answered."""
+        return min(self._measured(), key=lambda cluster: (self.trips[cluster], cluster), default=None)
+
+    def undecided_until(self, now: float, answer_seconds: float) -> float | None:
+        """Return the moment at which the nearest is known, or None if it is.
+
+        Candidates that have been silent for `answer_seconds` are put out of the search.
+        """
+        for number, (cluster, _, sent_at) in list(self.waiting.items()):
+            if now >= sent_at + answer_seconds:
+                self.refused.add(cluster)
+                del self.waiting[number]
+        best = min((self.trips[cluster] for cluster in self._measured()), default=answer_seconds)
+        open_until = [
+            sent_at + min(best, answer_seconds)
+            for cluster, _, sent_at in self.waiting.values()
+            if cluster in self.children and now - sent_at < best and now < sent_at + best
+        ]
+        return max(open_until, default=None)
+
+    def _measured(self) -> list[ClusterId]:
+        level = (self.parent, *self.children)
+        return [cluster for cluster in level if cluster in self.trips and cluster not in self.refused]
 
     def measured(self, number: int, source: BrokerId, now: float) -> bool:
         """Note the round trip that ends with this answer, if it is waited for."""
@@ -287,7 +308,6 @@ class Join:
         attempt.views[view.cluster] = view
         attempt.opened.add(view.cluster)
         attempt.asked.add(view.designated)
-        attempt.waiting.clear()
         number = self._number(view)
         return self._question(Phase.CHILDREN, view.designated, AskChildren(number))
 
@@ -303,44 +323,39 @@ class Join:
         out: list[Out] = []
         for child in answer.children:
             out += self._consider(child)
-        if not attempt.waiting:
-            return self._go_on()
-        self._expect(Phase.TRIPS)
-        return out
+        return out + self._go_on()
 
     def _consider(self, child: ClusterView) -> list[Out]:
         """Take a child of the parent as a candidate, and measure how near it is when that is not known."""
         attempt = self._attempt
-        cluster = child.cluster
+        cluster, broker = child.cluster, child.designated
         if cluster == self._me.cluster or cluster in attempt.opened or cluster in attempt.refused:
             return []
-        if cluster in attempt.trips:
+        if cluster in attempt.views:
             attempt.children.append(cluster)
-        if cluster in attempt.views or child.designated in attempt.pinged | attempt.asked:
+            return []
+        if broker in attempt.pinged or broker in attempt.asked:
             return []
         attempt.views[cluster] = child
         attempt.children.append(cluster)
-        attempt.pinged.add(child.designated)
-        return [Send(child.designated, Ping(self._number(child)))]
+        attempt.pinged.add(broker)
+        return [Send(broker, Ping(self._number(child)))]
 
     def _on_pong(self, source: BrokerId, answer: Pong) -> list[Out]:
-        attempt = self._attempt
-        if attempt.measured(answer.nonce, source, self._now) and not attempt.waiting:
-            return self._go_on()
-        return []
-
-    def _on_silence(self) -> list[Out]:
-        """Put out of the search whoever has not answered in time."""
-        attempt = self._attempt
-        attempt.refused.update(cluster for cluster, _, _ in attempt.waiting.values())
-        attempt.waiting.clear()
-        return self._go_on()
+        known = self._attempt.measured(answer.nonce, source, self._now)
+        return self._go_on() if known and self._phase is Phase.TRIPS else []
 
     # Lines 5 to 27.
 
     def _go_on(self) -> list[Out]:
         attempt = self._attempt
-        while (nearest := attempt.nearest()) is None:
+        while True:
+            until = attempt.undecided_until(self._now, self._recovery.answer_seconds)
+            if until is not None:
+                self._phase, self._deadline = Phase.TRIPS, until
+                return []
+            if (nearest := attempt.nearest()) is not None:
+                break
             if not attempt.stack:
                 return self._nobody()
             attempt.parent, attempt.children = attempt.stack.pop()
@@ -397,16 +412,11 @@ class Join:
     def _question(
         self, phase: Phase, to: BrokerId, message: AskRoot | AskChildren | JoinRequest
     ) -> list[Out]:
-        self._expect(phase)
+        self._phase, self._deadline = phase, self._now + self._recovery.answer_seconds
         return [Send(to, message)]
 
-    def _expect(self, phase: Phase) -> None:
-        self._phase = phase
-        self._deadline = self._now + self._recovery.answer_seconds
-
     def _wait(self, seconds: float) -> None:
-        self._phase = Phase.WAIT
-        self._deadline = self._now + seconds
+        self._phase, self._deadline = Phase.WAIT, self._now + seconds
 
 
 # What is not in these tables is not waited for, and leads to nothing.
@@ -414,7 +424,9 @@ class Join:
 _ANSWERS: Final[dict[tuple[Phase, type], Callable[[Join, BrokerId, Any], list[Out]]]] = {
     (Phase.ROOT, Root): Join._on_root,
     (Phase.CHILDREN, Children): Join._on_children,
+    (Phase.CHILDREN, Pong): Join._on_pong,
     (Phase.TRIPS, Pong): Join._on_pong,
+    (Phase.ANSWER, Pong): Join._on_pong,
     (Phase.ANSWER, JoinAnswer): Join._on_answer,
     # An answer that is late: the rendezvous point counts on this cluster, whatever it is doing meanwhile.
     **{(phase, BecomeRoot): Join._on_become_root for phase in Phase if phase is not Phase.IDLE},
@@ -423,7 +435,7 @@ _ANSWERS: Final[dict[tuple[Phase, type], Callable[[Join, BrokerId, Any], list[Ou
 _TIMEOUTS: Final[dict[Phase, Callable[[Join], list[Out]]]] = {
     Phase.WAIT: Join._ask_root,
     Phase.ROOT: Join._ask_root,
-    Phase.CHILDREN: Join._on_silence,
-    Phase.TRIPS: Join._on_silence,
+    Phase.CHILDREN: Join._go_on,
+    Phase.TRIPS: Join._go_on,
     Phase.ANSWER: Join._on_no_answer,
 }

@@ -16,11 +16,12 @@ Rules
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from ..protocol.configs import Position
 from ..protocol.errors import ScenarioError
 from ..protocol.ids import BrokerId, ClusterId
 
@@ -290,6 +291,30 @@ class FaultPlan:
         )
         return cls(**values)
 
+    def check(self, positions: Sequence[Position]) -> None:
+        """Check that the plan is for a network that stands as `positions` say.
+
+        Raises
+        ------
+        ScenarioError
+            If it names a broker or cluster that is not there; the message says where.
+        """
+        brokers = sorted(place.broker for place in positions)
+        clusters = sorted({place.cluster for place in positions})
+        for place, fault in enumerate(self.faults):
+            where = f"plan {self.name!r}, faults[{place}]"
+            ends = getattr(fault, "one", None), getattr(fault, "other", None)
+            whole = isinstance(fault, CutClusters | MendClusters)
+            for end in ends:
+                _there(end, clusters if whole else brokers, where, "cluster" if whole else "broker")
+            _there(getattr(fault, "broker", None), brokers, where)
+            for broker in getattr(fault, "brokers", ()):
+                _there(broker, brokers, where)
+            for cluster in (getattr(fault, "cluster", None), *getattr(fault, "clusters", ())):
+                _there(cluster, clusters, where, "cluster")
+        for broker in self.stay_dead:
+            _there(broker, brokers, f"plan {self.name!r}, stay_dead")
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `from_dict` takes."""
         return {
@@ -306,6 +331,13 @@ class FaultPlan:
         text = json.dumps(plain, indent=1).removesuffix("\n}")
         faults = f"[\n{lines}\n ]" if lines else "[]"
         Path(path).write_text(f'{text},\n "faults": {faults}\n}}\n', encoding="utf-8")
+
+
+def _there(number: int | None, known: Sequence[int], where: str, what: str = "broker") -> None:
+    if number is not None and number not in known:
+        raise ScenarioError(
+            f"{where}: there is no {what} {number}: there are {len(known)}, from {known[0]} to {known[-1]}"
+        )
 
 
 def fault_from(given: Any, where: str) -> Fault:
@@ -330,13 +362,25 @@ def plain_fault(fault: Fault) -> dict[str, Any]:
 
 def describe(fault: Fault) -> str:
     """Return a fault as words, for timelines: ``crash broker 3``."""
-    parts = [WORDS[type(fault)].replace("_", " ")]
+    word = WORDS[type(fault)].replace("_", " ")
+    match fault:
+        case Cut() | Mend() | CutClusters() | MendClusters():
+            return f"{word} {fault.one} - {fault.other}"
+        case CrashRoot():
+            return word if fault.comes_back else f"{word} for good"
+        case Partition():
+            side = " with the rendezvous" if fault.rendezvous else ""
+            return f"{word} clusters {' '.join(map(str, fault.clusters))}{side}"
+        case _:
+            return " ".join([word, *_details(fault)])
+
+
+def _details(fault: Fault) -> Iterator[str]:
     for entry in fields(fault):
         value = getattr(fault, entry.name)
-        if entry.name != "at_seconds" and value not in (0.0, ()):
+        if entry.name in ("broker", "cluster") or (entry.name != "at_seconds" and value):
             shown = " ".join(map(str, value)) if isinstance(value, tuple) else value
-            parts.append(f"{entry.name.removesuffix('_seconds')} {shown}")
-    return " ".join(parts)
+            yield f"{entry.name.removesuffix('_seconds')} {shown}"
 
 
 # Plain data is checked by the kind of each key.

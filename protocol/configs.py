@@ -78,7 +78,7 @@ class Limits:
         to the publishers).
     delivery_events_max
         Notifications that wait for one client process; past it the calls that bring more wait, at most
-        `delivery_wait_seconds`, and then the oldest are shed and counted as "delivery queue full".
+        `delivery_wait_seconds`, and then the oldest are shed and counted (`shed_notifications`, `Subscriber.shed`).
     session_seconds
         A client process that has not fetched for so long is gone: its subscribers are detached.
     telemetry_rows_max

@@ -222,7 +222,12 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AskRound:
-    """Somebody below has joined and wants what may have been lost; climbs to the root."""
+    """Somebody below has joined and wants what may have been lost; climbs to the root.
+
+    `after` is the last round that is known below: the next one has to be higher, also when the root is new to its office.
+    """
+
+    after: RoundNumber
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..faults.draws import draw
 from ..faults.plans import FaultPlan
@@ -161,7 +161,7 @@ def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, Any], in
     return {"parents": parents, "members": members_of}, degree
 
 
-Doings = tuple[tuple[Action, ...], tuple[Action, ...], tuple[Action, ...]]
+Doings: TypeAlias = tuple[tuple[Action, ...], tuple[Action, ...], tuple[Action, ...]]
 
 
 def _doings(dice: random.Random, positions: Sequence[Position], seconds: float) -> Doings:
@@ -188,25 +188,34 @@ def _doings(dice: random.Random, positions: Sequence[Position], seconds: float) 
         for _ in range(dice.randint(1, 3))
     ]
     opening += [publish(dice.random() - BUILD_SECONDS / 2, client) for client in publishers]
+    times = [
+        *((at, "publish") for at in _moments(dice, dice.choice((2.0, 10.0, 10.0, 20.0)), seconds)),
+        *((at, "churn") for at in _moments(dice, dice.choice((0.0, 0.3, 2.0)), seconds)),
+        *((at, "move") for at in _moments(dice, dice.choice((0.0, 0.0, 0.15)), seconds)),
+    ]
     actions: list[Action] = []
-    gap = dice.choice((0.02, 0.1, 0.1, 0.5))
-    restless = dice.choice((0.0, 0.05, 0.2))
-    at = 0.0
-    while (at := at + dice.expovariate(1.0 / gap)) < seconds:
-        chance = dice.random() / restless if restless else 1.0
+    for at, what in sorted(times):
         client = dice.choice(subscribers)
-        if chance < 0.4:
-            actions.append(subscribe(at, client))
-        elif chance < 0.8 and len(open_numbers[client]) > 1:
+        if what == "publish":
+            actions.append(publish(at, dice.choice(publishers)))
+        elif what == "move":
+            actions.append(Action(at, "move", dice.choice(subscribers + publishers), dice.choice(brokers)))
+        elif dice.random() < 0.5 and len(open_numbers[client]) > 1:
             number = open_numbers[client].pop(dice.randrange(len(open_numbers[client])))
             actions.append(Action(at, "cancel", client, number=number))
-        elif chance < 1.0:
-            actions.append(Action(at, "move", dice.choice(subscribers + publishers), dice.choice(brokers)))
         else:
-            actions.append(publish(at, dice.choice(publishers)))
+            actions.append(subscribe(at, client))
     closing = [publish(0.1 * turn, client) for turn in range(3) for client in publishers]
     return (
         tuple(sorted(opening, key=lambda action: action.at_seconds)),
         tuple(actions),
         tuple(closing),
     )
+
+
+def _moments(dice: random.Random, per_second: float, seconds: float) -> list[float]:
+    out: list[float] = []
+    at = 0.0
+    while per_second and (at := at + dice.expovariate(per_second)) < seconds:
+        out.append(at)
+    return out

@@ -38,6 +38,7 @@ STEADY_LOOKS: Final = 4
 """Looks come every half heartbeat."""
 
 SETTLE_HEARTBEATS: Final = 10
+BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
 
 
@@ -181,6 +182,10 @@ class _Run:
         network = self.network
         self._do_all(self.case.opening, BUILD_SECONDS)
         network.advance_to(BUILD_SECONDS)
+        while (
+            network.unconfirmed() and network.now < BUILD_SECONDS_MAX
+        ):  # a long chain of slow links takes a while
+            network.advance(self.heartbeat)
         network.account.quiet.append(network.now)
         for client, number in network.unconfirmed():
             self._problem(f"before the first fault: {client} #{number} is not confirmed")
@@ -308,9 +313,7 @@ def _by_name(sent: Counter[type]) -> list[tuple[type, int]]:
 
 def _words(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno}, {frame.name})"
-    )
+    return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno}, {frame.name})"
 
 
 def run_seeds(

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Received
+from ..protocol.effects import Confirm, Deliver, Received, Ticked
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach
@@ -29,17 +30,24 @@ from .hostile import HostileNetwork
 from .hosts import Host
 
 
-class Session:
-    """A client, and where it is attached."""
+@dataclass(frozen=True, slots=True)
+class FromClient(Received):
+    """A message from a client, and over which of its connections it came."""
 
-    __slots__ = ("home", "life", "machine", "name", "since")
+    connection: int
+
+
+class Session:
+    """A client, and where it is attached: to which life of a broker, over which of its connections."""
+
+    __slots__ = ("connection", "home", "life", "machine", "name")
 
     def __init__(self, name: ClientId, machine: SubscriberMachine | PublisherMachine, home: Host) -> None:
         self.name = name
         self.machine = machine
         self.home = home
         self.life = home.life
-        self.since = 0.0
+        self.connection = 0
 
 
 class HostileSimulation(HostileNetwork):
@@ -108,9 +116,9 @@ class HostileSimulation(HostileNetwork):
         return range(first, first + len(given))
 
     def move(self, client: ClientId, broker: BrokerId) -> bool:
-        """Let a client leave its broker and go on at another; return False when that one is dead."""
+        """Let a client leave its broker and go on at another; return False when that one is dead, or the same."""
         session, target = self.sessions[client], self.hosts[broker]
-        if not target.alive:
+        if not target.alive or target is session.home:
             return False
         if session.home.alive and session.life == session.home.life:
             self._tell(session, [Detach()])
@@ -124,11 +132,11 @@ class HostileSimulation(HostileNetwork):
         if not home.alive:
             raise ClientError(f"client {client!r}: broker {broker} is dead")
         session = self.sessions[client] = Session(client, machine, home)
-        session.since = self.now
         return session
 
     def _settle_at(self, session: Session, target: Host) -> None:
-        session.home, session.life, session.since = target, target.life, self.now
+        session.home, session.life = target, target.life
+        session.connection += 1
         self.moves += 1
         machine = session.machine
         again = machine.moved(self.now) if isinstance(machine, PublisherMachine) else machine.moved()
@@ -139,21 +147,28 @@ class HostileSimulation(HostileNetwork):
     def _tell(self, session: Session, messages: Sequence[ClientMessage]) -> None:
         arrives = self.now + self.links.client_seconds
         for message in messages:
-            self.at(arrives, self._reach, session.home, session.life, session.name, message)
+            given = FromClient(session.name, message, session.connection)
+            self.at(arrives, self._reach, session.home, session.life, given)
 
-    def _reach(self, host: Host, life: int, client: ClientId, message: ClientMessage) -> None:
+    def _reach(self, host: Host, life: int, given: FromClient) -> None:
         if host.alive and host.life == life:
-            self._take_in(host, Received(client, message))
+            self._take_in(host, given)
         else:
             self.lost += 1
 
-    def _deliver(self, host: Host, effect: Deliver) -> None:
-        self.at(self.now + self.links.client_seconds, self._notify, host, host.life, self.now, effect)
+    def _step(self, host: Host, event: Received | Ticked) -> None:
+        if isinstance(event, FromClient):
+            host.attached[event.source] = event.connection  # type: ignore[index]
+        super()._step(host, event)
 
-    def _notify(self, host: Host, life: int, issued: float, effect: Deliver) -> None:
+    def _deliver(self, host: Host, effect: Deliver) -> None:
+        over = [host.attached.get(client) for client in effect.clients]
+        self.at(self.now + self.links.client_seconds, self._notify, host, host.life, over, effect)
+
+    def _notify(self, host: Host, life: int, over: list[int | None], effect: Deliver) -> None:
         batch, starts, rows = effect.batch, effect.starts.tolist(), effect.rows.tolist()
         for place, client in enumerate(effect.clients):
-            session = self._listening(client, host, life, issued)
+            session = self._listening(client, host, life, over[place])
             if session is None:
                 continue
             machine = _subscriber(session)
@@ -164,19 +179,19 @@ class HostileSimulation(HostileNetwork):
 
     def _confirm(self, host: Host, effect: Confirm) -> None:
         arrives = self.now + self.links.client_seconds
-        self.at(arrives, self._confirmed, host, host.life, self.now, effect)
+        self.at(arrives, self._confirmed, host, host.life, host.attached.get(effect.client), effect)
 
-    def _confirmed(self, host: Host, life: int, issued: float, effect: Confirm) -> None:
-        session = self._listening(effect.client, host, life, issued)
+    def _confirmed(self, host: Host, life: int, over: int | None, effect: Confirm) -> None:
+        session = self._listening(effect.client, host, life, over)
         if session is not None:
             _subscriber(session).confirmed(effect.subscription)
             self.account.confirmed(self.now, effect.client, effect.subscription)
 
-    def _listening(self, client: ClientId, host: Host, life: int, issued: float) -> Session | None:
+    def _listening(self, client: ClientId, host: Host, life: int, over: int | None) -> Session | None:
         """Return the client's session if what that broker has sent it still reaches it."""
         session = self.sessions[client]
         here = session.home is host and session.life == life == host.life and host.alive
-        return session if here and session.since <= issued else None
+        return session if here and session.connection == over else None
 
     # When the broker dies.
 
@@ -186,18 +201,18 @@ class HostileSimulation(HostileNetwork):
             return False
         for session in self.sessions.values():
             if session.home.id == broker:
-                self.at(self.now + self.client_detect_seconds, self._learn, session, session.since)
+                self.at(self.now + self.client_detect_seconds, self._learn, session, session.connection)
         return True
 
-    def _learn(self, session: Session, since: float) -> None:
-        if session.since != since:
+    def _learn(self, session: Session, connection: int) -> None:
+        if session.connection != connection:
             return  # it has moved meanwhile
         near = [broker for broker in self.members_at_start(session.home.cluster) if self.hosts[broker].alive]
         choice = near or self.living()
         if choice:
             self._settle_at(session, self.hosts[self._client_dice.choice(choice)])
         else:
-            self.at(self.now + self.client_detect_seconds, self._learn, session, since)
+            self.at(self.now + self.client_detect_seconds, self._learn, session, connection)
 
     def members_at_start(self, cluster: int) -> tuple[BrokerId, ...]:
         """Return the brokers of a cluster, dead or alive."""

@@ -47,11 +47,17 @@ class Harm:
         The plan.
     say
         Called with (fault, what came of it) for each fault, and with None for the healing.
+
+    Raises
+    ------
+    ScenarioError
+        If the plan names a broker or cluster that the network does not have.
     """
 
     def __init__(
         self, network: HostileNetwork, plan: FaultPlan, say: Callable[[Fault | None, str], None]
     ) -> None:
+        plan.check(list(network.positions.values()))
         self._network = network
         self._plan = plan
         self._say = say

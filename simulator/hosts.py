@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..protocol.effects import Effect, Received, Ticked
-from ..protocol.ids import BrokerId
+from ..protocol.ids import BrokerId, ClientId
 
 
 class Machine(Protocol):
@@ -37,12 +37,15 @@ class Host:
         How often it has been started, less one: the incarnation.
     alive, paused, factor
         Its state; a factor above 1 is slow.
+    attached
+        The number of the connection of each client that it has heard.
     waiting
         What it has not taken in yet, because it stands still or is slow; None is a tick.
     """
 
     __slots__ = (
         "alive",
+        "attached",
         "boot",
         "cluster",
         "factor",
@@ -62,6 +65,7 @@ class Host:
         self.life = -1
         self.alive = self.paused = self.serving = False
         self.factor = 1.0
+        self.attached: dict[ClientId, int] = {}
         self.waiting: deque[Received | None] = deque()
         self.machine: Any = None
         self.handle: Callable[[Received | Ticked], list[Effect]]
@@ -79,3 +83,4 @@ class Host:
         self.alive = self.paused = self.serving = False
         self.factor = 1.0
         self.waiting.clear()
+        self.attached.clear()

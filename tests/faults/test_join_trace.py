@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from rayvous.faults.join import Join, judge
 from rayvous.faults.local import Joined
-from rayvous.protocol.effects import Received, Send, Ticked
+from rayvous.protocol.effects import Received, Ticked
 from rayvous.protocol.recovery import (
     RENDEZVOUS,
     AskChildren,
@@ -38,6 +38,7 @@ from rayvous.protocol.recovery import (
 )
 
 FOLDER = Path(__file__).parent / "traces"
+SECONDS_MAX = 8.0
 SETTINGS = Recovery(answer_seconds=2.0, root_wait_seconds=1.0)
 
 
@@ -75,7 +76,7 @@ class Story:
         self.me, self.heap, self.count, self.said = name, [], 0, []
         machine = Join(SETTINGS, random.Random(1))
         self._carry_out(0.0, machine.start(self._view(name), (), 0.0, root_died=False))
-        while machine.active and machine.deadline < 60:
+        while machine.active and machine.deadline < SECONDS_MAX:
             if self.heap and self.heap[0][0] <= machine.deadline:
                 now, _, source, message = heapq.heappop(self.heap)
                 machine.handle(Ticked(now))

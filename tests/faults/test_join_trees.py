@@ -28,13 +28,15 @@ from rayvous.protocol.recovery import (
     TreeBeat,
 )
 
-SECONDS_MAX = 120.0
-MESSAGES_MAX = 400
-"""Per live cluster; the largest that was seen is below half of it."""
+SECONDS_MAX = 60.0
+"""Until the tree is whole, with links that are held for up to 20 s; the longest that 20,000 seeds took was 36."""
+MESSAGES_MAX = 100
+"""Per live cluster, beats included; the most that 20,000 seeds had was 60."""
 
 
 def broker_of(cluster):
     return 100 + cluster
+
 
 FAR_SECONDS = 15.0
 """Links may be slower than anybody's patience for so long; forever would mean that two brokers never meet."""
@@ -136,7 +138,9 @@ class World:
     def __init__(self, seed):
         self.seed, self.random = seed, random.Random(seed)
         draw = self.random
-        self.recovery = Recovery(degree=draw.choice([2, 2, 3, 4, 8]), answer_seconds=draw.choice([0.5, 1.0, 2.0]))
+        self.recovery = Recovery(
+            degree=draw.choice([2, 2, 3, 4, 8]), answer_seconds=draw.choice([0.5, 1.0, 2.0])
+        )
         self.now, self.steps, self.pending, self.heap = 0.0, 0, 0, []
         self.counts = Counter()
         self.dead, self.last, self.held_until, self.slow_until, self.far = set(), {}, {}, {}, {}
@@ -156,7 +160,7 @@ class World:
             node.parent, node.path = parent.cluster, (*parent.path, node.cluster)
             parent.children[node.cluster] = None
         if self.random.random() < 0.5:
-            # News of a lost parent travels slowly: subtrees are joined to that do not know yet that they hang in the air.
+            # News of a lost parent is slow: subtrees are joined to that do not know yet that they hang in the air.
             for node in self.nodes[1:]:
                 self.far[frozenset((node.id, broker_of(node.parent)))] = self.random.choice([0, 0, 2.0, 6.0])
 
@@ -307,8 +311,15 @@ def test_it_always_ends_in_one_tree(first):
         assert world.counts["messages"] <= MESSAGES_MAX * max(1, len(world.alive())), f"seed {seed}"
 
 
+@pytest.mark.parametrize("seed", [520, 806, 1914, 2821, 3712, 3777, 4161])
+def test_subtrees_that_were_accepted_below_each_other_see_it_and_part(seed):
+    """Rare (one seed in hundreds): the news that a subtree hangs in the air is slower than the search of another."""
+    assert settle(seed).counts["rings seen and opened"] > 0, (
+        "the seed shows no ring any more: look for another"
+    )
+
+
 def test_the_seeds_have_what_they_are_for():
-    """Every kind of failure happens, and so do the races that the rules are there for."""
     total = sum((settle(seed).counts for seed in range(60)), Counter())
-    for kind in ("killed", "cut", "left", "slowed", "isolated", "roots made", "rings seen and opened"):
+    for kind in ("killed", "cut", "left", "slowed", "isolated", "roots made", "joined"):
         assert total[kind] > 0, kind

@@ -159,6 +159,14 @@ def test_a_replaced_broker_is_no_sign_of_life_of_its_cluster() -> None:
     assert [now for now, _ in ticks(probing, 2.5, 3.1)] == [3.1]
 
 
+def test_what_the_same_broker_said_in_an_earlier_epoch_is_no_sign_of_life() -> None:
+    again = ClusterView(cluster=1, epoch=6, designated=20, members=(10, 20))
+    probing = watching(again)
+    ticks(probing, 2.0, 2.0)
+    assert probing.handle(beat(D1)) == [] and probing.neighbours == (again,)
+    assert [now for now, _ in ticks(probing, 2.5, 3.1)] == [3.1]
+
+
 def test_a_member_that_lags_behind_is_not_believed() -> None:
     """A member that has not heard of epoch 5 yet names the broker of epoch 4, which is not the silent one."""
     probing = watching(ELECTED)

@@ -1,0 +1,95 @@
+"""Whether a network that heals has come to one tree again, judged from what every living broker says (promise 6).
+
+Pure: the network asks the brokers, this file only reads their answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..protocol.configs import Position
+from ..protocol.ids import BrokerId, ClusterId
+
+Survey = Mapping[BrokerId, Mapping[str, Any]]
+"""Where each living broker stands: what its `survey` returned."""
+
+
+def problems(survey: Survey) -> list[str]:
+    """Return what keeps the network from being one settled tree; nothing when it is one."""
+    living: dict[ClusterId, list[BrokerId]] = {}
+    designated: dict[ClusterId, list[Mapping[str, Any]]] = {}
+    for broker, one in sorted(survey.items()):
+        living.setdefault(one["cluster"], []).append(broker)
+        if one["designated"]:
+            designated.setdefault(one["cluster"], []).append(one)
+    found: list[str] = []
+    for cluster, members in living.items():
+        found += _of_cluster(cluster, members, designated.get(cluster, []), survey)
+    speakers = {cluster: some[0] for cluster, some in designated.items()}
+    roots = [one["broker"] for one in speakers.values() if one["root"]]
+    if len(roots) != 1:
+        found.append(f"{len(roots)} roots: {roots}")
+    for one in speakers.values():
+        found += _of_neighbours(one, speakers)
+    return found
+
+
+def _of_cluster(
+    cluster: ClusterId, members: list[BrokerId], speakers: list[Mapping[str, Any]], survey: Survey
+) -> list[str]:
+    if len(speakers) != 1:
+        return [f"cluster {cluster} has {len(speakers)} designated brokers"]
+    found = []
+    speaker = speakers[0]["broker"]
+    for member in members:
+        one = survey[member]
+        if one["view"].designated != speaker or list(one["view"].members) != members:
+            found.append(f"broker {member} does not know its cluster as it is")
+        if not one["settled"]:
+            found.append(f"broker {member} waits for subscriptions to be installed")
+        if one["closed"]:
+            found.append(f"broker {member} waits for a round to open {one['closed']}")
+    return found
+
+
+def _of_neighbours(one: Mapping[str, Any], speakers: Mapping[ClusterId, Mapping[str, Any]]) -> list[str]:
+    found = []
+    broker, cluster, parent = one["broker"], one["cluster"], one["parent"]
+    if not one["root"]:
+        above = None if parent is None else speakers.get(parent.cluster)
+        if above is None or above["broker"] != parent.designated:
+            found.append(f"broker {broker} has no parent that lives")
+        elif not any(c.cluster == cluster and c.designated == broker for c in above["children"]):
+            found.append(f"the parent of broker {broker} does not know it")
+        elif not one["path"]:
+            found.append(f"broker {broker} has no way to the root")
+    for child in one["children"]:
+        below = speakers.get(child.cluster)
+        if below is None or below["parent"] is None or below["parent"].cluster != cluster:
+            found.append(f"broker {broker} has a child, cluster {child.cluster}, that is not one")
+    return found
+
+
+def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:
+    """Return what changes when the network heals again: two equal states, and nothing happened between."""
+    return {
+        broker: (one["view"].epoch, one["view"].designated, one["term"], tuple(one["round"]))
+        for broker, one in survey.items()
+    }
+
+
+def standing(position: Position, survey: Survey) -> Position:
+    """Return the place that a broker has by now."""
+    one = survey[position.broker]
+    view, parent = one["view"], one["parent"]
+    return replace(
+        position,
+        members=view.members,
+        designated=view.designated,
+        parent=None if parent is None else parent.designated,
+        parent_cluster=None if parent is None else parent.cluster,
+        children=tuple(child.designated for child in one["children"]),
+        child_clusters=tuple(child.cluster for child in one["children"]),
+    )

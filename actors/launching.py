@@ -1,0 +1,127 @@
+"""Starting a network on Ray: its name claimed, its hosts started, seated and connected.
+
+Rules
+-----
+* Every broker host is an actor that asks for no CPU: brokers wait more than they compute, and Ray's CPU count is a
+  limit on placement, not on use.
+* Every actor that was started is told to the caller, also on failure, so that he leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import ray
+
+from ..protocol.configs import Position
+from ..protocol.errors import NetworkExists
+from ..protocol.ids import BrokerId
+from .errors import broker_errors
+from .host import BrokerHost
+from .java import prepare_java
+from .rendezvous import Directory, Rendezvous
+from .store import RayStore
+
+NAMESPACE: Final = "rayvous"
+CALLS_AT_ONCE: Final = 10_000
+
+Progress = Callable[[int, int], None]
+"""Called with (brokers ready, brokers in all)."""
+
+
+def networks() -> list[str]:
+    """Return the names of the networks on this Ray cluster."""
+    prefix = rendezvous_name("")
+    found = ray.util.list_named_actors(all_namespaces=True)
+    return [
+        entry["name"].removeprefix(prefix)
+        for entry in found
+        if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix)
+    ]
+
+
+def ensure_ray() -> bool:
+    """Join the Ray cluster that is running, or start one on this machine; return whether one was started or joined."""
+    if ray.is_initialized():
+        return False
+    prepare_java()
+    ray.init(namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error")
+    return True
+
+
+def rendezvous_name(name: str) -> str:
+    """Return the name of the actor that is the rendezvous point of a network."""
+    return f"rendezvous:{name}"
+
+
+def actor(kind: type, name: str, detached: bool, **options: Any) -> Any:
+    """Return an actor class that starts under a name when its `remote` is called."""
+    if detached:
+        options["lifetime"] = "detached"
+    return ray.remote(kind).options(name=name, namespace=NAMESPACE, num_cpus=0, **options)
+
+
+class _LastingRendezvous(Rendezvous):
+    """The rendezvous point of a network that heals: Ray starts it again when it dies, and it goes on where it was."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(RayStore(token))
+
+
+def claim(name: str, detached: bool, token: str | None) -> Any:
+    """Start the rendezvous point, which takes the name; with a token one that outlives its process."""
+    title = rendezvous_name(name)
+    try:
+        if token is not None:
+            lasting = actor(_LastingRendezvous, title, detached, max_restarts=-1, max_task_retries=-1)
+            return lasting.remote(token)
+        return actor(Rendezvous, title, detached).remote()
+    except ValueError:
+        raise NetworkExists(
+            f"there is already a network {name!r}: attach to it, or take another name"
+        ) from None
+
+
+def launch_hosts(
+    positions: list[Position],
+    brokers_per_actor: int,
+    arguments: tuple[Any, ...],
+    name: str,
+    detached: bool,
+    actors: list[Any],
+    progress: Progress | None,
+) -> tuple[dict[BrokerId, Any], list[tuple[Any, list[Position]]]]:
+    """Start the host actors and seat the brokers; every actor that was started is in `actors`, also on failure."""
+    hosts: dict[BrokerId, Any] = {}
+    made: list[tuple[Any, list[Position]]] = []
+    waiting: dict[Any, int] = {}
+    for start in range(0, len(positions), brokers_per_actor):
+        seated = positions[start : start + brokers_per_actor]
+        title = f"{name}:host:{seated[0].broker}"
+        host = actor(BrokerHost, title, detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)
+        actors.append(host)
+        made.append((host, seated))
+        hosts |= {position.broker: host for position in seated}
+        waiting[host.seat.remote(seated)] = len(seated)
+    ready = 0
+    pending = list(waiting)
+    while pending:
+        done, pending = ray.wait(pending, num_returns=1)
+        with broker_errors("launching brokers"):
+            ray.get(done)
+        ready += sum(waiting[call] for call in done)
+        if progress is not None:
+            progress(ready, len(positions))
+    return hosts, made
+
+
+def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendezvous: Any) -> None:
+    """Give each host the actors of its brokers' neighbours, and no others."""
+    calls = []
+    for host, seated in made:
+        needed = {other for position in seated for other in position.neighbours}
+        known = {broker: directory.hosts[broker] for broker in sorted(needed)}
+        calls.append(host.connect.remote(known, None if directory.recovery is None else rendezvous))
+    with broker_errors("connecting brokers"):
+        ray.get(calls)
