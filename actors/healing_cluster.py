@@ -55,26 +55,29 @@ class ClusterSide(TreeSide):
         view, before = self.view, self._seen_view
         self._seen_view = view
         if self.home.broker not in view.members:
-            self._dropped = True
-            return []
+            return self._left_out()
         if not self._dropped and view.designated == before.designated and view.epoch == before.epoch:
             return []
         effects: list[Effect] = []
-        if self._dropped:
-            # What the group was sent meanwhile may not have come: whoever is attached here waits for the next round.
-            self._dropped = False
-            effects += self._close_clients()
+        self._dropped = False
         if view.designated != self.home.broker:
             self._place(attached=True)
             effects += self.router.forget_parent()
             effects.append(Send(view.designated, Wants(self.router.wants())))
         return effects
 
-    def _close_clients(self) -> list[Effect]:
+    def _left_out(self) -> list[Effect]:
+        """Take in that the designated broker has dropped this one, and what is wanted here with it.
+
+        From here on the group is sent only what others want, so whoever is attached here waits for the next round.
+        """
+        if self._dropped:
+            return []
+        self._dropped = True
         for client in self.router.subscribers():
             self.rounds.close(client)
         self._wants_round = True
-        return []
+        return self.router.forget_parent()
 
     def _take_over(self, view: ClusterView) -> list[Effect]:
         self.parent = self.succession.parent
@@ -114,19 +117,21 @@ class ClusterSide(TreeSide):
             effects += self.router.drop(child.designated, child.designated)
         for member in self.router.members_with_filters():
             effects += self.router.drop(GROUP, member)
-        self.join.stop()
+        farewell = self._absorb(self.join.stop())
         self.parent, self.children, self.path, self.root = None, {}, (), False
         self._answer_by = None
         self._copy, self._unanswered = {}, {}
         self._unheard = set()
         self.rounds.forget(GROUP)
         self._seen_view = _NOBODY
-        self._dropped = True
+        self._dropped = False
         self._place(attached=True)
-        return [effect for effect in effects if not isinstance(effect, Send)]
+        effects += self._left_out()
+        return farewell + [effect for effect in effects if not isinstance(effect, Send)]
 
     def _change_members(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Effect]:
-        effects: list[Effect] = []
+        # The beat that leaves a member out goes ahead of the first event that is not sent for it.
+        effects = self._absorb(self.succession.beat_now())
         for member in left:
             effects += self.router.drop(GROUP, member)
             self._heard_from(member)

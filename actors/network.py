@@ -164,7 +164,7 @@ class Network:
         """
         ensure_ray()
         try:
-            rendezvous = ray.getactor(rendezvous_name(name), namespace=NAMESPACE)
+            rendezvous = ray.get_actor(rendezvous_name(name), namespace=NAMESPACE)
         except ValueError:
             known = ", ".join(sorted(networks())) or "none"
             raise NetworkNotFound(f"no network {name!r} on this Ray cluster; there is: {known}") from None

@@ -71,6 +71,9 @@ class HostileNetwork:
         Makes a broker of (position, scheme, recovery, incarnation, seed); for tests with machines of their own.
     rendezvous
         Makes the rendezvous point of (recovery, root view); None for none.
+    last_words
+        Whether what a broker had sent before it died still arrives, as it does where messages wait in the receiver's
+        queue.
 
     Attributes
     ----------
@@ -98,6 +101,7 @@ class HostileNetwork:
         record: Callable[[Step], None] | None = None,
         broker: Callable[..., Any] | None = None,
         rendezvous: Callable[..., Any] | None = RendezvousMachine,
+        last_words: bool = False,
     ) -> None:
         self.now = 0.0
         self.steps = self.lost = 0
@@ -112,6 +116,7 @@ class HostileNetwork:
         self._delay_of = delay_of
         self._record = record
         self._make = broker or _broker
+        self._last_words = last_words
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._cuts = Cuts()
@@ -282,14 +287,11 @@ class HostileNetwork:
 
     def _hand_over(self, entry: Underway) -> None:
         source, target = entry.connection.source, entry.connection.target
-        if (
-            source.life != entry.sender_life
-            or target.life != entry.target_life
-            or not (source.alive and target.alive)
-        ):
-            self.lost += 1
-        else:
+        sent = self._last_words or (source.alive and source.life == entry.sender_life)
+        if sent and target.alive and target.life == entry.target_life:
             self._take_in(target, Received(source.id, entry.message))
+        else:
+            self.lost += 1
 
     def _release(self, connection: Connection) -> None:
         if connection.pair in self._cuts.reasons:

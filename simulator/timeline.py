@@ -6,8 +6,8 @@ Rules
   not known as such is a takeover, an accepted join is a rejoin.
 * Two times are measured for each fault, up to the next one. *Structure*: until the clusters and the tree were sound,
   and stayed so. *Delivery*: until the last notification that was late by more than half a heartbeat had arrived.
-* A fault is *alone* when the network was sound before it and sound again before the next one; only those go into
-  figures by kind of fault.
+* A fault is *alone* when it is the first one and the network was sound again before the next; only those go into
+  figures by kind of fault. The clients of a paused broker wait as long as it is paused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Recovered:
     at_seconds
         When it happened.
     alone
-        Whether the network was sound before it and after it.
+        Whether it was the first, and the network was sound again before the next.
     structure_seconds
         Until the structure was sound.
     delivery_seconds
@@ -134,11 +134,10 @@ class Timeline:
         late = [(when, published) for when, published in heard if when - published > late_seconds]
         moments = [when for when, _ in self.faults] + [end]
         out = []
-        was_sound = True
         for place, (at, kind) in enumerate(self.faults):
             until = moments[place + 1]
             structure = self._structure(at, until)
-            alone = was_sound and structure is not None and until > at
+            alone = place == 0 and structure is not None and until > at
             held_up = [when for when, published in late if at <= published < until]
             first = next((when for when, published in heard if published >= at), None)
             out.append(
@@ -151,7 +150,6 @@ class Timeline:
                     None if first is None else first - at,
                 )
             )
-            was_sound = structure is not None
         return out
 
     def _structure(self, at: float, until: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Networks that heal, on real actors: brokers die while events are under way, and nothing is lost, doubled or disordered.
+"""Networks that heal, on real actors: brokers die under traffic, and nothing is lost, doubled or disordered.
 
 Reference: promises 1, 2, 3 and 6; paper 1, section 4.
 """

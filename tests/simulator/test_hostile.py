@@ -136,6 +136,17 @@ def test_what_is_under_way_dies_with_either_end():
     assert net.broker(4).notes() == [4]
 
 
+def test_last_words_arrive_where_they_wait_at_the_receiver():
+    net = network(last_words=True)
+    send(net, 0, 4, 1)
+    net.crash(0)
+    net.restart(0)
+    send(net, 0, 4, 2)
+    send(net, 4, 0, 3)
+    net.run()
+    assert net.broker(4).notes() == [1, 2] and net.broker(0).notes() == [3]
+
+
 def test_the_last_living_broker_is_spared():
     net = network()
     assert [net.crash(broker) for broker in (4, 2, 0, 1, 3)] == [True, True, True, True, False]
