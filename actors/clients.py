@@ -168,6 +168,8 @@ class _Client:
         arguments = (self.kind, self.name, self.broker, sorted(gone), sorted(away))
         try:
             place = await self._rendezvous.relocate.remote(*arguments)
+        except RayActorError:
+            raise BrokerUnavailable(f"{self}: it is gone, and so is the network") from None
         except ray.exceptions.RayTaskError as error:
             raise BrokerUnavailable(f"{self}: {error.cause}") from None
         host = self._directory.hosts[place]

@@ -93,7 +93,7 @@ class ClusterSide(TreeSide):
             wanted = ((item, 0) for item in self._copy.get(child.cluster, ()))
             effects += self.router.adopt(child.designated, child.designated, wanted, answer=False)
             self.rounds.close(child.designated)
-            self._unanswered[child.designated] = {-1}  # until the child has told what it wants itself
+            self._unanswered[child.designated] = {-1: None}  # until the child has told what it wants itself
         for neighbour in self._neighbours():
             self.probing.watch(neighbour, self.now)
         self._unheard = set(view.members) - {self.home.broker}

@@ -30,6 +30,10 @@ class EventSide(Place):
         child = next((view for view in self.children.values() if view.designated == source), None)
         if child is None and not self._is_fellow(source):
             return []
+        if isinstance(message, Withdraw) and child is not None:
+            waiting = self._unanswered.get(child.designated, {})
+            for token in [token for token, item in waiting.items() if item == message.filter]:
+                del waiting[token]
         effects = self._counted(self.router.handle(Received(source, message)))
         if child is not None:
             wanted = isinstance(message, Announce)
@@ -50,7 +54,7 @@ class EventSide(Place):
             if isinstance(effect, Send) and isinstance(effect.message, Installed):
                 waiting = self._unanswered.get(effect.to)
                 if waiting is not None:
-                    waiting.discard(effect.message.token)
+                    waiting.pop(effect.message.token, None)
         for link, waiting in self._unanswered.items():
             if not waiting:
                 self.rounds.make_ready(link)

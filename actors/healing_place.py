@@ -59,7 +59,8 @@ class Place:
         # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
         self._answer_by: float | None = None
         self._offered: dict[Filter, int] = {}  # what the last request to a parent said
-        self._unanswered: dict[BrokerId, set[int]] = {}  # tokens of a child that are not installed yet
+        # What a child wants that is not installed yet, by token; None stands for what it has not told yet.
+        self._unanswered: dict[BrokerId, dict[int, Filter | None]] = {}
         self._unheard: set[BrokerId] = (
             set()
         )  # members that have not told a new designated broker what they want

@@ -114,7 +114,7 @@ class TreeSide(EventSide):
         self._place(attached=self.router.attached)
         wanted = list(wanted)
         self.rounds.close(view.designated)
-        self._unanswered[view.designated] = {token for _, token in wanted} if answer else {-1}
+        self._unanswered[view.designated] = {token: item for item, token in wanted} if answer else {-1: None}
         effects = self.router.adopt(view.designated, view.designated, wanted, answer=answer)
         if old is not None and old.designated != view.designated:
             effects += self._let_go(old.designated)

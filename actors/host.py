@@ -14,6 +14,7 @@ The class is plain Python; `network.py` makes a Ray actor of it where it is laun
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import time
@@ -40,6 +41,7 @@ from .sessions import Session, Tally, split
 
 TELEMETRY_FLUSH_ROWS = 50_000
 TICKS_A_HEARTBEAT = 4
+TICKS_A_FLUSH = 40
 
 _LOG = logging.getLogger("rayvous.host")
 
@@ -199,7 +201,9 @@ class BrokerHost:
         return self._clock_zero + time.monotonic()
 
     async def _tick(self, seconds: float) -> None:
-        while True:
+        for turn in itertools.count(1):
+            if turn % TICKS_A_FLUSH == 0 and self._collector is not None:
+                self._flush_soon()  # whoever dies takes little of what was seen along
             for seat in self._seats.values():
                 for effect in seat.broker.handle(Ticked(self._now())):
                     self._carry_out(seat, effect, None, None)

@@ -188,6 +188,7 @@ class Network:
             return
         self._closed = True
         if self._owner:
+            self._process.ending = True
             self._end()
         else:
             for client in self._clients:

@@ -62,6 +62,7 @@ class ClientProcess:
         self._polls: dict[Any, asyncio.Task[None]] = {}
         self._movers: list[Mover] = []
         self._moves: set[asyncio.Task[None]] = set()
+        self.ending = False  # whether this process is about to end the network, so that nobody moves
         self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
         self._thread.start()
 
@@ -132,7 +133,7 @@ class ClientProcess:
                 parcels = await host.poll.remote(self.session, acknowledged, POLL_SECONDS)
             except RayError as error:
                 del self._polls[host]
-                if isinstance(error, RayActorError) and self._movers:
+                if isinstance(error, RayActorError) and self._movers and not self.ending:
                     self._move_all(host)
                     return
                 for inbox in self._inboxes.values():

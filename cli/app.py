@@ -58,6 +58,10 @@ def demo(
         "out/demo"
     ),
     spark: Annotated[bool, typer.Option(help="Hand the telemetry to Spark and write the report.")] = True,
+    kill: Annotated[
+        str | None,
+        typer.Option(help="Kill brokers when half is published, and heal: deb, neb, cluster or root."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish real flights to real subscribers over a tree of brokers on Ray, and judge what was delivered.
@@ -70,12 +74,13 @@ def demo(
       rayvous demo
       rayvous demo --limit 100000 --clusters 8 --brokers-per-cluster 2 --brokers-per-actor 4
       rayvous demo --events trades.csv --subscriptions alerts.txt --json
+      rayvous demo --kill deb
     """
     from .demo import DemoOptions, run_demo
 
     options = DemoOptions(
         events, subscriptions, clusters, brokers_per_cluster, degree, subscribers, publishers, limit,
-        brokers_per_actor, scheme, seed, out, spark,
+        brokers_per_actor, scheme, seed, out, spark, kill,
     )  # fmt: skip
     result = run_demo(options, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..routing.selectors import parse_selector
 from ..routing.topologies import ClusterTree
 from . import console
 from .inputs import flight_alerts, flights, read_events, read_selectors, selectors_for
+from .killing import Killing, check_kind, recovery_for
 
 BATCH_EVENTS: Final = 512
 SUBSCRIBE_AT_ONCE: Final = 16
@@ -48,6 +50,7 @@ class DemoOptions:
     seed: int
     out: Path
     spark: bool
+    kill: str | None = None
 
     def validate(self) -> None:
         """Raise InputError if a number is out of range or a name is none."""
@@ -59,6 +62,8 @@ class DemoOptions:
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"--out {self.out}: is a file, and has to be a folder")
         routing_scheme(self.scheme)
+        if self.kill is not None:
+            check_kind(self.kill, self.clusters, self.brokers_per_cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,7 @@ class _Seen:
     latencies: np.ndarray[Any, Any]
     publish_seconds: float
     elapsed_seconds: float
+    killing: Killing | None = None
 
 
 def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
@@ -96,6 +102,7 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
         verdict = _judge(options, given, seen, steps)
         result = _summary(verdict, seen)
         graph = net.describe()
+        network = repr(net)
         if options.spark:
             steps.show("Spark and the report", 0, 1)
             result |= _report(net, graph, options.out, result)
@@ -103,7 +110,7 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
     if as_json:
         console.print_json(result)
     else:
-        _print(result, verdict, options, net)
+        _print(result, verdict, options, network)
     return result
 
 
@@ -134,6 +141,7 @@ def _launch(options: DemoOptions, topology: ClusterTree, steps: console.Steps) -
         scheme=options.scheme,
         brokers_per_actor=options.brokers_per_actor,
         trace_events=True,
+        recovery=None if options.kill is None else recovery_for(options.degree, options.limit),
         progress=lambda done, total: steps.show("brokers ready", done, total),
     )
 
@@ -143,12 +151,15 @@ def _publish_and_read(net: Network, options: DemoOptions, given: _Input, steps: 
     _subscribe(subscribers, given.selectors, steps)
     publishers = net.publishers([f"publisher-{number}" for number in range(1, options.publishers + 1)])
     started = time.perf_counter()
-    _publish(publishers, given.batch, steps)
+    killing = None if options.kill is None else Killing(options.kill, started)
+    _publish(net, publishers, given.batch, steps, killing)
     published = time.perf_counter()
     net.settle(300)
     settled = time.perf_counter()
     notified, latencies = _drain(subscribers)
-    return _Seen(notified, latencies, published - started, settled - started)
+    if killing is not None:
+        killing.say("everything published was delivered")
+    return _Seen(notified, latencies, published - started, settled - started, killing)
 
 
 def _subscribe(subscribers: Sequence[Subscriber], selectors: Mapping[str, str], steps: console.Steps) -> None:
@@ -158,20 +169,35 @@ def _subscribe(subscribers: Sequence[Subscriber], selectors: Mapping[str, str], 
             steps.show("subscriptions installed", done, len(subscribers))
 
 
-def _publish(publishers: Sequence[Publisher], batch: EventBatch, steps: console.Steps) -> None:
-    """Deal the events out to the publishers and let all publish at once, in batches."""
+def _publish(
+    net: Network,
+    publishers: Sequence[Publisher],
+    batch: EventBatch,
+    steps: console.Steps,
+    killing: Killing | None,
+) -> None:
+    """Deal the events out to the publishers and let all publish at once, in batches; kill when half of it is out."""
     shares = [np.arange(first, len(batch), len(publishers)) for first in range(len(publishers))]
     done = [0] * len(publishers)
+    half = Event()
 
     def publish(turn: int) -> None:
         for start in range(0, len(shares[turn]), BATCH_EVENTS):
             rows = shares[turn][start : start + BATCH_EVENTS]
             publishers[turn].publish_batch(batch.take(rows))
             done[turn] += len(rows)
+            if 2 * sum(done) >= len(batch):
+                half.set()
             steps.show("events published", sum(done), len(batch))
 
     with ThreadPoolExecutor(len(publishers)) as pool:
-        list(pool.map(publish, range(len(publishers))))
+        publishing = [pool.submit(publish, turn) for turn in range(len(publishers))]
+        if killing is not None:
+            while not half.wait(0.1) and not all(share.done() for share in publishing):
+                pass  # also ends when publishing has failed
+            killing.run(net)
+        for share in publishing:
+            share.result()
 
 
 def _drain(subscribers: Sequence[Subscriber]) -> tuple[dict[str, list[EventId]], np.ndarray[Any, Any]]:
@@ -205,6 +231,7 @@ def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
     p50, p99 = np.percentile(seen.latencies, (50, 99)) if some else (None, None)
     return {
         **verdict.to_dict(),
+        **({} if seen.killing is None else seen.killing.to_dict()),
         "events_per_second": verdict.events_published / seen.elapsed_seconds,
         "notifications_per_second": verdict.notifications_delivered / seen.elapsed_seconds,
         "publish_seconds": seen.publish_seconds,
@@ -220,7 +247,7 @@ def _report(net: Network, graph: Any, out: Path, result: Mapping[str, Any]) -> d
     return report_run(net.telemetry(), graph, out, dict(result))
 
 
-def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, net: Network) -> None:
+def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, network: str) -> None:
     def seconds(name: str) -> str:
         value = result.get(name)
         if value is None:
@@ -228,7 +255,7 @@ def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, ne
         return f"{value * 1000:,.1f} ms" if value >= 0.001 else f"{value * 1_000_000:,.1f} us"
 
     rows: dict[str, Any] = {
-        "network": f"{net!r}, scheme {options.scheme}",
+        "network": f"{network}, scheme {options.scheme}",
         "events published": result["events_published"],
         "notifications expected": result["notifications_expected"],
         "notifications delivered": result["notifications_delivered"],
@@ -239,12 +266,17 @@ def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, ne
         "notifications per second": f"{result['notifications_per_second']:,.0f}",
         "latency p50 / p99": f"{seconds('latency_p50_seconds')} / {seconds('latency_p99_seconds')}",
     }
+    if "killed" in result:
+        rows["killed"] = ", ".join(f"broker {broker}" for broker in result["killed"])
+        rows["healed after"] = seconds("recovery_seconds")
     if "tct" in result:
         tct = result["tct"]
         rows["TCT (events over links)"] = ", ".join(f"{kind} {count:,}" for kind, count in tct.items())
         rows["AED"] = seconds("aed_seconds")
         rows["report"] = str(result["report"])
     console.print_table("rayvous demo", rows)
+    for moment in result.get("timeline", ()):
+        console.out.print(f"  {moment['seconds']:8.3f} s  {moment['what']}")
     for example in verdict.examples:
         console.out.print(f"  {example}")
     style = "bold green" if verdict.holds else "bold red"

@@ -1,0 +1,158 @@
+"""Killing brokers in the middle of a run of the demo, and watching the network heal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..actors.network import Network
+from ..protocol.errors import BrokerUnavailable, InputError
+from ..protocol.ids import BrokerId, ClusterId
+from ..protocol.recovery import Recovery
+
+KINDS: Final = ("deb", "neb", "cluster", "root")
+HEALED_WITHIN_SECONDS: Final = 120.0
+LOOK_SECONDS: Final = 0.05
+
+
+def recovery_for(degree: int, events: int) -> Recovery:
+    """Return how quickly the network of a demo heals, which keeps all of so many events to send them again."""
+    return Recovery(
+        heartbeat_seconds=0.5,
+        suspect_after_seconds=2.0,
+        answer_seconds=1.0,
+        root_wait_seconds=0.5,
+        degree=degree,
+        retention_events_max=max(events, 1),
+        retention_seconds=600.0,
+    ).validate()
+
+
+def check_kind(kind: str, clusters: int, brokers_per_cluster: int) -> None:
+    """Raise InputError unless a network of this size has whom to kill, and somebody who is left."""
+    if kind not in KINDS:
+        raise InputError(f"--kill {kind}: it is {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    if kind != "neb" and clusters < 2:
+        raise InputError(f"--kill {kind} takes at least 2 clusters, there are {clusters}")
+    if kind == "neb" and brokers_per_cluster < 2:
+        raise InputError(f"--kill neb takes at least 2 brokers in a cluster, there are {brokers_per_cluster}")
+
+
+def victims(survey: Mapping[BrokerId, Mapping[str, Any]], kind: str) -> list[BrokerId]:
+    """Return whom to kill.
+
+    Parameters
+    ----------
+    survey
+        Where every broker stands.
+    kind
+        "deb" is the designated broker of a cluster below the root, "neb" a normal broker, "cluster" all of a cluster
+        below the root, "root" the root broker.
+
+    Raises
+    ------
+    InputError
+        If there is no such broker in the network.
+    """
+    speakers = [one for one in survey.values() if one["designated"] and not one["root"]]
+    normal = [broker for broker, one in survey.items() if not one["designated"]]
+    if kind == "root":
+        return [broker for broker, one in survey.items() if one["root"]]
+    if kind == "neb" and normal:
+        return [min(normal)]
+    if kind in ("deb", "cluster") and speakers:
+        # Whoever has most below: that hurts most.
+        chosen = max(speakers, key=lambda one: (len(one["children"]), -one["broker"]))
+        return [chosen["broker"]] if kind == "deb" else list(chosen["view"].members)
+    raise InputError(f"--kill {kind}: this network has no such broker")
+
+
+@dataclass(slots=True)
+class Killing:
+    """One killing and what came of it.
+
+    Attributes
+    ----------
+    killed
+        The brokers that were killed.
+    recovery_seconds
+        From the killing until the living brokers were one settled tree again.
+    timeline
+        (seconds since the run started, what happened).
+    """
+
+    kind: str
+    started: float
+    killed: list[BrokerId] = field(default_factory=list)
+    recovery_seconds: float | None = None
+    timeline: list[tuple[float, str]] = field(default_factory=list)
+
+    def say(self, what: str) -> None:
+        """Put a line into the timeline."""
+        self.timeline.append((round(time.perf_counter() - self.started, 3), what))
+
+    def run(self, net: Network) -> None:
+        """Kill, and watch until the network has healed.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If it does not heal.
+        """
+        for broker in victims(net.survey(), self.kind):
+            if broker not in self.killed:
+                self.killed += net.kill_broker(broker)
+        at = time.perf_counter()
+        self.say(f"killed {_brokers(self.killed)}")
+        speakers = _speakers(net)
+        while found := net.problems():
+            speakers = self._watch(speakers, _speakers(net))
+            if time.perf_counter() - at > HEALED_WITHIN_SECONDS:
+                raise BrokerUnavailable(f"the network has not healed: {'; '.join(found[:5])}")
+            time.sleep(LOOK_SECONDS)
+        self._watch(speakers, _speakers(net))
+        self.recovery_seconds = time.perf_counter() - at
+        self.say("healed: one tree, every subscription installed, every client at a broker that lives")
+
+    def _watch(
+        self, before: dict[ClusterId, tuple[BrokerId, Any]], now: dict[ClusterId, tuple[BrokerId, Any]]
+    ) -> dict[ClusterId, tuple[BrokerId, Any]]:
+        for cluster, (broker, parent) in now.items():
+            known = before.get(cluster, (None, None))
+            if known[0] != broker:
+                self.say(f"broker {broker} speaks for cluster {cluster}")
+            if known[1] != parent:
+                self.say(f"cluster {cluster} " + _place(parent))
+        return {**before, **now}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures, for people and machines."""
+        return {
+            "killed": self.killed,
+            "recovery_seconds": self.recovery_seconds,
+            "timeline": [{"seconds": at, "what": what} for at, what in self.timeline],
+        }
+
+
+def _speakers(net: Network) -> dict[ClusterId, tuple[BrokerId, Any]]:
+    """Return each cluster's designated broker, and its parent cluster ("root" at the root)."""
+    return {
+        one["cluster"]: (
+            one["broker"],
+            "root" if one["root"] else None if one["parent"] is None else one["parent"].cluster,
+        )
+        for one in net.survey().values()
+        if one["designated"]
+    }
+
+
+def _place(parent: ClusterId | str | None) -> str:
+    if parent == "root":
+        return "is the root"
+    return "looks for a parent" if parent is None else f"hangs below cluster {parent}"
+
+
+def _brokers(killed: list[BrokerId]) -> str:
+    return ("broker " if len(killed) == 1 else "brokers ") + ", ".join(map(str, killed))
