@@ -110,6 +110,35 @@ def run(
 
 
 @app.command()
+def chaos(
+    seed: Annotated[
+        int, typer.Option(help="The first seed: topology, clients and faults are drawn from it.")
+    ] = 0,
+    seeds: Annotated[int, typer.Option(help="How many seeds, from the first on.")] = 1,
+    on: Annotated[
+        str, typer.Option(help="Where: sim (virtual time; the same seed is the same run).")
+    ] = "sim",
+    plan: Annotated[Path | None, typer.Option(help="A fault plan (JSON) instead of a drawn one.")] = None,
+    brokers: Annotated[int, typer.Option(help="Brokers at most.")] = 60,
+    as_json: AsJson = False,
+) -> None:
+    """Break networks by a seed, let them heal, and judge whether they kept their promises.
+
+    Crashes, restarts, pauses, cut links, partitions, dead clusters, a dead root, a dead rendezvous point, several at
+    once. Exit status 0 only when every seed holds; each that does not comes with the command that replays it.
+
+    Examples
+    --------
+      rayvous chaos --seed 7
+      rayvous chaos --seed 0 --seeds 200 --json
+    """
+    from .chaos import run_chaos_seeds
+
+    result = run_chaos_seeds(seed, seeds, on, plan, brokers, as_json=as_json)
+    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+
+
+@app.command()
 def selector(
     text: Annotated[
         str, typer.Argument(help="A selector, for example: \"origin = 'JFK' AND dep_delay > 60\"")

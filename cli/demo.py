@@ -152,8 +152,7 @@ def _publish_and_read(net: Network, options: DemoOptions, given: _Input, steps: 
     publishers = net.publishers([f"publisher-{number}" for number in range(1, options.publishers + 1)])
     started = time.perf_counter()
     killing = None if options.kill is None else Killing(options.kill, started)
-    _publish(net, publishers, given.batch, steps, killing)
-    published = time.perf_counter()
+    published = _publish(net, publishers, given.batch, steps, killing)
     net.settle(300)
     settled = time.perf_counter()
     notified, latencies = _drain(subscribers)
@@ -175,13 +174,16 @@ def _publish(
     batch: EventBatch,
     steps: console.Steps,
     killing: Killing | None,
-) -> None:
-    """Deal the events out to the publishers and let all publish at once, in batches; kill when half of it is out."""
+) -> float:
+    """Deal the events out to the publishers and let all publish at once, in batches; kill when half of it is out.
+
+    Returns when the last was published, and what was killed is healed: the moment when the last was published.
+    """
     shares = [np.arange(first, len(batch), len(publishers)) for first in range(len(publishers))]
     done = [0] * len(publishers)
     half = Event()
 
-    def publish(turn: int) -> None:
+    def publish(turn: int) -> float:
         for start in range(0, len(shares[turn]), BATCH_EVENTS):
             rows = shares[turn][start : start + BATCH_EVENTS]
             publishers[turn].publish_batch(batch.take(rows))
@@ -189,6 +191,7 @@ def _publish(
             if 2 * sum(done) >= len(batch):
                 half.set()
             steps.show("events published", sum(done), len(batch))
+        return time.perf_counter()
 
     with ThreadPoolExecutor(len(publishers)) as pool:
         publishing = [pool.submit(publish, turn) for turn in range(len(publishers))]
@@ -196,8 +199,7 @@ def _publish(
             while not half.wait(0.1) and not all(share.done() for share in publishing):
                 pass  # also ends when publishing has failed
             killing.run(net)
-        for share in publishing:
-            share.result()
+        return max(share.result() for share in publishing)
 
 
 def _drain(subscribers: Sequence[Subscriber]) -> tuple[dict[str, list[EventId]], np.ndarray[Any, Any]]:

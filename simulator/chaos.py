@@ -186,7 +186,6 @@ class _Run:
             network.unconfirmed() and network.now < BUILD_SECONDS_MAX
         ):  # a long chain of slow links takes a while
             network.advance(self.heartbeat)
-        network.account.quiet.append(network.now)
         for client, number in network.unconfirmed():
             self._problem(f"before the first fault: {client} #{number} is not confirmed")
         for problem in structure_problems(network, self.degree):

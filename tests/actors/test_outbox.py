@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.actors.outbox import Outbox, wait_for_room
+from rayvous.actors.outbox import BEATS_ASIDE_MAX, LinkMessage, Outbox, wait_for_room
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.messages import BrokerMessage, Events, Installed
+from rayvous.protocol.messages import Events, Installed
+from rayvous.protocol.recovery import MemberBeat
+
+BEAT = MemberBeat(0, 0, 0)
 
 
 class Wire:
@@ -20,7 +23,7 @@ class Wire:
         self.gate = asyncio.Semaphore(0)
         self.fails = False
 
-    async def fly(self, load: list[BrokerMessage]) -> int:
+    async def fly(self, load: list[LinkMessage]) -> int:
         self.flying += 1
         self.most = max(self.most, self.flying)
         await self.gate.acquire()
@@ -35,9 +38,11 @@ class Wire:
             self.gate.release()
 
 
-def plain(message: BrokerMessage) -> Any:
+def plain(message: LinkMessage) -> Any:
     if isinstance(message, Events):
         return [event["x"] for event in message.batch.events()]
+    if isinstance(message, MemberBeat):
+        return "beat"
     assert isinstance(message, Installed)
     return message.token
 
@@ -139,3 +144,35 @@ def test_what_is_lost_is_counted_and_the_link_goes_on(caplog: pytest.LogCaptureF
 
     asyncio.run(run())
     assert "broker 3 to broker 7: 2 messages lost: gone" in caplog.text
+
+
+def test_a_heartbeat_overtakes_events_and_nothing_else() -> None:
+    async def run() -> None:
+        wire = Wire()
+        box = Outbox("link", wire.fly, 100, 100)
+        box.put(events(0, 1))
+        await pause()
+        box.put(events(1, 2))
+        box.put(BEAT)
+        await pause()
+        assert wire.flying == 2, "beside the call in flight"
+        box.put(Installed(7))
+        box.put(BEAT)
+        await pause()
+        assert wire.flying == 2, "it may not overtake what is no event"
+        wire.open()
+        await box.drained()
+        assert sorted(map(str, wire.loads[:2])) == ["['beat']", "[[0]]"]
+        assert wire.loads[2] == [[1, 2], 7, "beat"]
+        wire.gate = asyncio.Semaphore(0)
+        box.put(BEAT)
+        await pause()
+        assert wire.flying == 1 and box.idle, "a heartbeat keeps nothing from being at rest"
+        for _ in range(100):
+            box.put(BEAT)
+        await pause()
+        assert wire.flying <= 1 + BEATS_ASIDE_MAX
+        wire.open()
+        await pause()
+
+    asyncio.run(run())

@@ -1,11 +1,13 @@
 """The rendezvous point: one directory, names that are used once, clients spread evenly."""
 
+import copy
 from typing import Any
 
 import pytest
 from rayvous.actors.rendezvous import Directory, Rendezvous
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.errors import ClientError, InputError
+from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
+from rayvous.protocol.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
 from rayvous.routing.topologies import ClusterTree
 
 
@@ -58,3 +60,83 @@ def test_a_broker_that_is_not_there_is_refused(rendezvous: Rendezvous) -> None:
     with pytest.raises(InputError, match="no broker 9: there are 4, from 0 to 3"):
         rendezvous.place("publisher", ["p"], 9)
     assert rendezvous.place("publisher", ["p"], None) == [0]
+
+
+# In a network that heals.
+
+
+class Memory:
+    """A store that outlives the rendezvous point under test."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def put(self, name: str, value: Any) -> None:
+        self.values[name] = copy.deepcopy(value)
+
+    def get(self, name: str) -> Any:
+        return copy.deepcopy(self.values.get(name))
+
+    def clear(self) -> None:
+        self.values.clear()
+
+
+class Host:
+    """Stands for the actor of a broker, and remembers what it was told."""
+
+    def __init__(self, told: list[tuple[int, Any]]) -> None:
+        self.receive = self
+        self.told = told
+
+    def __deepcopy__(self, memo: Any) -> "Host":
+        return self
+
+    def remote(self, to: int, source: int, messages: list[Any]) -> None:
+        assert source == RENDEZVOUS
+        self.told += [(to, message) for message in messages]
+
+
+def lasting(memory: Memory) -> tuple[Rendezvous, list[tuple[int, Any]]]:
+    """Return the rendezvous point of three clusters of two brokers, the root at broker 1, and what it says."""
+    positions = tuple(ClusterTree(3, 2).positions())
+    told: list[tuple[int, Any]] = []
+    hosts = {position.broker: Host(told) for position in positions}
+    point = Rendezvous(memory)
+    assert point.directory() is None
+    point.open(Directory("net", "hybrid", Limits.for_tests(), positions, hosts, None, Recovery.for_tests()))
+    return point, told
+
+
+def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:
+    point, _ = lasting(Memory())
+    assert point.place("subscriber", ["s"], 2, "t") == [2]
+    assert point.relocate("subscriber", "s", 2, [2], [2]) == 3
+    assert point.relocate("subscriber", "s", 2, [2], [2]) == 3, "asked again, the same answer"
+    assert point.relocate("subscriber", "s", 3, [3], [3]) == 0, "the cluster is gone: wherever the fewest are"
+    with pytest.raises(BrokerUnavailable, match="broker 3 is gone"):
+        point.place("publisher", ["p"], 3)
+    assert point.place("publisher", ["p", "q"], None) == [1, 4]
+    with pytest.raises(BrokerUnavailable, match="no broker of the network is left"):
+        point.relocate("subscriber", "s", 0, [0, 1, 2, 3, 4, 5], [])
+
+
+def test_it_goes_on_where_it_was() -> None:
+    memory = Memory()
+    point, _ = lasting(memory)
+    point.place("subscriber", ["s"], 2, "ticket")
+    point.place("publisher", ["p"], 5)
+    point.leave("publisher", ["p"], {"p": 17})
+    point.relocate("subscriber", "s", 2, [2], [2])
+    point.receive(4, [RootBeat(ClusterView(2, 3, 4, (4, 5)), 7)])
+    again = Rendezvous(memory)
+    assert again.directory() is not None
+    assert again.sequences(["p", "q"]) == [17, 0]
+    assert again.place("subscriber", ["s"], None, "ticket") == [3], "a call that was under way is made again"
+    with pytest.raises(ClientError, match="already a subscriber 's'"):
+        again.place("subscriber", ["s"], None, "another")
+    with pytest.raises(BrokerUnavailable, match="broker 2 is gone"):
+        again.place("subscriber", ["t"], 2)
+    again.receive(0, [AskRoot(ClusterView(0, 1, 0, (0, 1)))])
+    told = again.host_of(0).told
+    assert told == [(0, Root(ClusterView(2, 3, 4, (4, 5)), 7))]
+    assert again.host_of(99) is None

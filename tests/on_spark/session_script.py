@@ -11,8 +11,8 @@ def report_of_a_run(out_dir: str) -> dict[str, Any]:
     import networkx as nx
     import numpy as np
     import ray
-    from rayvous.pipelines.run import report_run
     from rayvous.actors.arrow import to_arrow
+    from rayvous.pipelines.run import report_run
 
     delivery = {"time_seconds": [5.0], "broker": [0], "notifications": [4], "latency_sum_seconds": [8.0]}
     chunk = {name: np.array(values) for name, values in delivery.items()}

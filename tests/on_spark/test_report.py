@@ -7,8 +7,8 @@ import networkx as nx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from rayvous.pipelines.report import write_report
 from rayvous.actors.arrow import to_arrow
+from rayvous.pipelines.report import write_report
 from rayvous.pipelines.tables import to_spark
 from rayvous.protocol.errors import InputError
 

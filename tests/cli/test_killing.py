@@ -1,0 +1,40 @@
+"""Whom `rayvous demo --kill` kills."""
+
+from typing import Any
+
+import pytest
+from rayvous.actors.broker import Broker
+from rayvous.cli.killing import check_kind, recovery_for, victims
+from rayvous.protocol.errors import InputError
+from rayvous.routing.topologies import ClusterTree
+
+
+def survey(tree: ClusterTree) -> dict[int, dict[str, Any]]:
+    found = {}
+    for position in tree.positions():
+        healing = Broker(position, "hybrid", recovery_for(8, 100)).healing
+        assert healing is not None
+        found[position.broker] = healing.survey()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen"), [("deb", [5]), ("neb", [0]), ("cluster", [3, 4, 5]), ("root", [2])]
+)
+def test_whom_it_hurts_most(kind: str, chosen: list[int]) -> None:
+    """In a tree of four clusters of three, cluster 1 has a child."""
+    assert victims(survey(ClusterTree(4, 3, degree=2)), kind) == chosen
+
+
+@pytest.mark.parametrize(
+    ("kind", "clusters", "each", "said"),
+    [
+        ("link", 4, 3, "--kill link: it is deb, neb, cluster or root"),
+        ("deb", 1, 3, "at least 2 clusters"),
+        ("root", 1, 3, "at least 2 clusters"),
+        ("neb", 4, 1, "at least 2 brokers in a cluster"),
+    ],
+)
+def test_what_a_network_has_not_cannot_be_killed(kind: str, clusters: int, each: int, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        check_kind(kind, clusters, each)
