@@ -14,8 +14,8 @@ $(STAMP): pyproject.toml
 	mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/rayvous
 	touch $@
 
-demo: setup            ## the main job: flights through a network of brokers, the verdict, the report
-	$(BIN)/rayvous demo --out out/demo
+demo: setup            ## the main job: flights through a network that loses a broker meanwhile, the verdict, the report
+	$(BIN)/rayvous demo --kill deb --out out/demo
 
 check: setup           ## under two minutes: lint, types, machine-level and simulator tests; never starts Ray
 	$(BIN)/ruff check .

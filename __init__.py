@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         SubscriptionTimeout,
         TopologyError,
     )
+    from .protocol.recovery import Recovery
     from .protocol.scenario import Scenario
     from .routing.builders import attr
     from .routing.covering import covers, intersects, merge
@@ -58,6 +59,7 @@ _HOMES = {
     "Notification": "actors.clients",
     "Publisher": "actors.clients",
     "RayvousError": "protocol.errors",
+    "Recovery": "protocol.recovery",
     "Scenario": "protocol.scenario",
     "SelectorError": "protocol.errors",
     "Simulation": "simulator.simulation",
@@ -87,6 +89,7 @@ __all__ = [
     "Notification",
     "Publisher",
     "RayvousError",
+    "Recovery",
     "Scenario",
     "SelectorError",
     "Simulation",

@@ -56,6 +56,7 @@ class HealingBroker(ClusterSide):
     def __init__(self, position: Position, recovery: Recovery, incarnation: int = 0, seed: int = 0) -> None:
         super().__init__(position, recovery, incarnation, seed)
         self._beat_at = 0.0
+        self._ticked = False
         self._handlers = self._table()
         if incarnation == 0 and self.designated:
             self._stand_at(position)
@@ -137,6 +138,10 @@ class HealingBroker(ClusterSide):
         return effects
 
     def _on_tick(self, event: Ticked) -> list[Effect]:
+        if not self._ticked:
+            self._ticked = True  # nobody has been silent before the clock began
+            for view in self._neighbours():
+                self.probing.watch(view, event.now)
         self.now = event.now
         self.rounds.expire(self.now)
         effects = self._with_succession(event)

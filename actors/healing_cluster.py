@@ -63,7 +63,8 @@ class ClusterSide(TreeSide):
         if view.designated != self.home.broker:
             self._place(attached=True)
             effects += self.router.forget_parent()
-            effects.append(Send(view.designated, Wants(self.router.wants())))
+            # Over the group, as every announcement, so that it stays in order with those before and after it.
+            effects.append(Multicast(Wants(self.router.wants())))
         return effects
 
     def _left_out(self) -> list[Effect]:

@@ -162,11 +162,13 @@ class EventSide(Place):
         """Begin a round, unless it has begun: tell it on, then send again all that is kept."""
         if number <= self.rounds.current:
             return []
-        if self.router.settled():
-            # All that is wanted here is installed: what was closed on this side is ready.
-            for link in self.rounds.closed_links():
-                if link not in self._unanswered and not (link == GROUP and self._unheard):
-                    self.rounds.make_ready(link)
+        for link in self.rounds.closed_links():
+            if link in self._unanswered or (link == GROUP and self._unheard):
+                continue  # ready when whoever is behind it has told what it wants, and has asked for a round itself
+            if self.router.settled():
+                self.rounds.make_ready(link)
+            else:
+                self._wants_round = True  # something was announced meanwhile: this round is too early
         self.rounds.begin(number)
         self._after = max(self._after, number)
         effects: list[Effect] = []

@@ -194,6 +194,10 @@ class TreeSide(EventSide):
         return []
 
     def _joined(self, parent: ClusterView, path: tuple[ClusterId, ...], term: int) -> list[Effect]:
+        effects: list[Effect] = []
+        former = self.children.pop(parent.cluster, None)
+        if former is not None:  # it left without a word, and now it is above
+            effects += self._let_go(former.designated)
         self.parent = parent
         self.term = max(self.term, term)
         self.path = (*path, self.view.cluster) if path else ()
@@ -203,7 +207,6 @@ class TreeSide(EventSide):
         self.probing.watch(parent, self.now)
         self.rounds.close(parent.designated)
         self._wants_round = True
-        effects: list[Effect] = []
         now_wanted = dict(self.router.wants())
         for item, token in now_wanted.items():
             if self._offered.get(item) != token:

@@ -101,18 +101,19 @@ class Killing:
         BrokerUnavailable
             If it does not heal.
         """
-        for broker in victims(net.survey(), self.kind):
+        survey = net.survey()
+        speakers = _speakers(survey)
+        for broker in victims(survey, self.kind):
             if broker not in self.killed:
                 self.killed += net.kill_broker(broker)
         at = time.perf_counter()
         self.say(f"killed {_brokers(self.killed)}")
-        speakers = _speakers(net)
         while found := net.problems():
-            speakers = self._watch(speakers, _speakers(net))
+            speakers = self._watch(speakers, _speakers(net.survey()))
             if time.perf_counter() - at > HEALED_WITHIN_SECONDS:
                 raise BrokerUnavailable(f"the network has not healed: {'; '.join(found[:5])}")
             time.sleep(LOOK_SECONDS)
-        self._watch(speakers, _speakers(net))
+        self._watch(speakers, _speakers(net.survey()))
         self.recovery_seconds = time.perf_counter() - at
         self.say("healed: one tree, every subscription installed, every client at a broker that lives")
 
@@ -136,14 +137,14 @@ class Killing:
         }
 
 
-def _speakers(net: Network) -> dict[ClusterId, tuple[BrokerId, Any]]:
+def _speakers(survey: Mapping[BrokerId, Mapping[str, Any]]) -> dict[ClusterId, tuple[BrokerId, Any]]:
     """Return each cluster's designated broker, and its parent cluster ("root" at the root)."""
     return {
         one["cluster"]: (
             one["broker"],
             "root" if one["root"] else None if one["parent"] is None else one["parent"].cluster,
         )
-        for one in net.survey().values()
+        for one in survey.values()
         if one["designated"]
     }
 

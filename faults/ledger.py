@@ -62,8 +62,8 @@ class Ledger:
         for code in np.unique(publishers).tolist():
             name = batch.publishers[code]
             mine = publishers == code
-            above = mine & (sequences > marks.get(name, 0))
-            if above.any():
-                keep |= above
-                marks[name] = int(sequences[above].max())
+            # Each has to be above all before it: a batch may hold an event twice, sent again behind itself.
+            highest = np.maximum.accumulate(np.concatenate(([marks.get(name, 0)], sequences[mine])))
+            keep[mine] = highest[1:] > highest[:-1]
+            marks[name] = int(highest[-1])
         return rows if keep.all() else rows[keep]

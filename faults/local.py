@@ -63,6 +63,8 @@ class MadeRoot:
     term: int
 
 
-Local: TypeAlias = TookOver | SteppedDown | MembersChanged | NeighbourMoved | NeighbourLost | Joined | MadeRoot
+Local: TypeAlias = (
+    TookOver | SteppedDown | MembersChanged | NeighbourMoved | NeighbourLost | Joined | MadeRoot
+)
 Out: TypeAlias = Send | Multicast | Local
 """What a recovery machine returns: messages for others, and news for the machines beside it."""

@@ -6,8 +6,9 @@ Rules
   not known as such is a takeover, an accepted join is a rejoin.
 * Two times are measured for each fault, up to the next one. *Structure*: until the clusters and the tree were sound,
   and stayed so. *Delivery*: until the last notification that was late by more than half a heartbeat had arrived.
-* A fault is *alone* when it is the first one and the network was sound again before the next; only those go into
-  figures by kind of fault. The clients of a paused broker wait as long as it is paused.
+* A fault is *alone* when it is the first one, nothing else happens for ten heartbeats, and the network was sound again
+  before the next; only those go into figures by kind of fault. The clients of a paused broker wait as
+  long as it is paused.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from .account import Account
 from .hostile import HostileNetwork
 
 LINES_MAX: Final = 1000
+ALONE_HEARTBEATS: Final = 10
+"""A fault is alone if it is the first and nothing else happens for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Recovered:
     at_seconds
         When it happened.
     alone
-        Whether it was the first, and the network was sound again before the next.
+        Whether it was the first, the next one came late, and the network was sound by then.
     structure_seconds
         Until the structure was sound.
     delivery_seconds
@@ -124,7 +127,17 @@ class Timeline:
     # How long faults were felt.
 
     def recoveries(self, account: Account, late_seconds: float, end: float) -> list[Recovered]:
-        """Return how long each fault was felt, given what clients did and heard."""
+        """Return how long each fault was felt, given what clients did and heard.
+
+        Parameters
+        ----------
+        account
+            What clients did and heard.
+        late_seconds
+            From when on a notification is late: half a heartbeat.
+        end
+            When the run ended.
+        """
         heard = sorted(
             (when, account.events[event][0])
             for got in account.heard.values()
@@ -137,7 +150,7 @@ class Timeline:
         for place, (at, kind) in enumerate(self.faults):
             until = moments[place + 1]
             structure = self._structure(at, until)
-            alone = place == 0 and structure is not None and until > at
+            alone = place == 0 and structure is not None and until - at >= ALONE_HEARTBEATS * 2 * late_seconds
             held_up = [when for when, published in late if at <= published < until]
             first = next((when for when, published in heard if published >= at), None)
             out.append(

@@ -141,7 +141,9 @@ def test_files_and_functions_are_short(path: Path) -> None:
             length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
             # A class that is made when it is first needed is read as a class, not as a part of the function.
             length -= sum(
-                (inner.end_lineno or 0) - inner.lineno for inner in ast.walk(node) if isinstance(inner, ast.ClassDef)
+                (inner.end_lineno or 0) - inner.lineno
+                for inner in ast.walk(node)
+                if isinstance(inner, ast.ClassDef)
             )
             assert length <= FUNCTION_LINES_MAX, f"{path}:{node.lineno}: {node.name} has {length} lines"
 

@@ -25,6 +25,11 @@ def test_what_was_delivered_is_not_delivered_again():
     assert admitted(ledger, "bob", batch("p", 2, 1)) == [("p", 2)]
 
 
+def test_an_event_that_is_twice_in_one_batch_is_delivered_once():
+    twice = concat([batch("p", 1, 3), batch("p", 2, 3), batch("q", 1, 1)])
+    assert admitted(Ledger(), "alice", twice) == [("p", 1), ("p", 2), ("p", 3), ("p", 4), ("q", 1)]
+
+
 def test_publishers_are_counted_apart():
     ledger = Ledger()
     both = concat([batch("p", 5, 1), batch("q", 1, 1)])

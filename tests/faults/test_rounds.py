@@ -26,7 +26,9 @@ def test_a_closed_link_opens_with_the_first_round_after_it_is_ready():
     assert not machine.passes(7, ONE)
     assert machine.begin(TWO)
     assert machine.passes(7, TWO)
-    assert not machine.passes(7, ONE), "an event of an earlier round that is late would be ahead of what it lost"
+    assert not machine.passes(7, ONE), (
+        "an event of an earlier round that is late would be ahead of what it lost"
+    )
     assert machine.closed_links() == []
 
 

@@ -15,7 +15,9 @@ WIDE, NARROW, OTHER = to_filter("x > 0"), to_filter("x > 5"), to_filter("y = 1")
 
 
 def sent(effects, kind):
-    return [effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
+    return [
+        effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)
+    ]
 
 
 def test_a_set_is_taken_in_new_ones_first_and_what_is_gone_after():
