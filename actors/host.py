@@ -186,12 +186,6 @@ class BrokerHost:
         """Start to tick the brokers, once every host is connected."""
         if self._recovery is None or self._ticking is not None:
             return
-        now = self._now()
-        for seat in self._seats.values():
-            healing = seat.broker.healing
-            if healing is not None:
-                for view in healing.probing.neighbours:  # as if just heard: their time begins now
-                    healing.probing.watch(view, now)
         self._ticking = asyncio.get_running_loop().create_task(
             self._tick(self._recovery.heartbeat_seconds / TICKS_A_HEARTBEAT)
         )

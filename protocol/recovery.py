@@ -224,7 +224,7 @@ class JoinAnswer:
 class AskRound:
     """Somebody below has joined and wants what may have been lost; climbs to the root.
 
-    `after` is the last round that is known below: the next one has to be higher, also when the root is new to its office.
+    `after` is the last round known below: the next one has to be higher, also when the root is new to its office.
     """
 
     after: RoundNumber
