@@ -122,8 +122,8 @@ class ClusterSide(TreeSide):
         self.parent, self.children, self.path, self.root = None, {}, (), False
         self._answer_by = None
         self._copy, self._unanswered = {}, {}
+        # The group stays closed if it is: what was published here meanwhile was not sent to it.
         self._unheard = set()
-        self.rounds.forget(GROUP)
         self._seen_view = _NOBODY
         self._dropped = False
         self._place(attached=True)
