@@ -148,7 +148,7 @@ class HealingBroker(ClusterSide):
         if not self.designated:
             return effects + self._ask_round()
         effects += self._absorb(self.probing.handle(event))
-        effects += self._joining(event)
+        effects += self._joining(event) + self._remind_children()
         if self._answer_by is not None and self.now >= self._answer_by:
             effects += self._orphaned()
         if self.now >= self._beat_at:

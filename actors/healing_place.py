@@ -61,6 +61,7 @@ class Place:
         self._offered: dict[Filter, int] = {}  # what the last request to a parent said
         # What a child wants that is not installed yet, by token; None stands for what it has not told yet.
         self._unanswered: dict[BrokerId, dict[int, Filter | None]] = {}
+        self._tell_by: dict[ClusterId, float] = {}  # when a child that was taken over unasked must have told
         self._unheard: set[BrokerId] = (
             set()
         )  # members that have not told a new designated broker what they want

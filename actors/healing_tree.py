@@ -115,10 +115,20 @@ class TreeSide(EventSide):
         wanted = list(wanted)
         self.rounds.close(view.designated)
         self._unanswered[view.designated] = {token: item for item, token in wanted} if answer else {-1: None}
+        self._tell_by.pop(view.cluster, None)
+        if not answer:
+            self._tell_by[view.cluster] = self.now + 2 * self.recovery.answer_seconds
         effects = self.router.adopt(view.designated, view.designated, wanted, answer=answer)
         if old is not None and old.designated != view.designated:
             effects += self._let_go(old.designated)
         return self._counted(effects)
+
+    def _remind_children(self) -> list[Effect]:
+        """Let go the children that were taken over and have not told what they want: they join anew, and tell."""
+        effects: list[Effect] = []
+        for cluster in [cluster for cluster, by in self._tell_by.items() if self.now >= by]:
+            effects += self._neighbour_lost(cluster)
+        return effects
 
     def _let_go(self, link: BrokerId) -> list[Effect]:
         self.rounds.forget(link)
@@ -129,6 +139,7 @@ class TreeSide(EventSide):
         if self.parent is not None and cluster == self.parent.cluster:
             return self._orphaned()
         self.probing.forget(cluster)
+        self._tell_by.pop(cluster, None)
         child = self.children.pop(cluster, None)
         if child is None:
             return []
@@ -196,6 +207,7 @@ class TreeSide(EventSide):
     def _joined(self, parent: ClusterView, path: tuple[ClusterId, ...], term: int) -> list[Effect]:
         effects: list[Effect] = []
         former = self.children.pop(parent.cluster, None)
+        self._tell_by.pop(parent.cluster, None)
         if former is not None:  # it left without a word, and now it is above
             effects += self._let_go(former.designated)
         self.parent = parent
@@ -250,6 +262,10 @@ class TreeSide(EventSide):
         answer = judge(
             request, self.view, self.path, self.term, self.children, self.recovery, designated=self.designated
         )
+        known = self.children.get(request.view.cluster)
+        if answer.accepted and known is not None and known.newer_than(request.view):
+            # It was designated once, and does not know yet that it is not any more.
+            return [Send(source, replace(answer, accepted=False, reason="not designated", path=()))]  # type: ignore[arg-type]
         if answer.reason == "no way to the root" and request.view.cluster in self.children:
             # It stays what it is, and waits with us: whoever hangs below has nothing to gain from another parent.
             answer = replace(answer, accepted=True, reason="")
