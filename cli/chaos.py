@@ -8,6 +8,8 @@ from typing import Any
 
 from ..faults.plans import FaultPlan
 from ..protocol.errors import InputError
+from ..routing.topologies import topology_of
+from ..simulator.cases import draw_case
 from ..simulator.chaos import ChaosReport, run_seeds
 from ..simulator.timeline import by_kind
 from . import console
@@ -31,8 +33,8 @@ def run_chaos_seeds(
         )
     if seeds < 1 or seed < 0 or brokers < 2:
         raise InputError("--seeds must be at least 1, --seed at least 0, --brokers at least 2")
-    given = {} if plan is None else {"plan": FaultPlan.load(plan)}
     numbers = range(seed, seed + seeds)
+    given = {} if plan is None else {"plan": _checked(FaultPlan.load(plan), numbers, brokers)}
     with console.steps() as steps:
         done: list[ChaosReport] = []
 
@@ -50,6 +52,17 @@ def run_chaos_seeds(
     else:
         _print(result, reports)
     return result
+
+
+def _checked(plan: FaultPlan, numbers: Sequence[int], brokers: int) -> FaultPlan:
+    """Return the plan, if every network that the seeds draw has what it breaks."""
+    for number in numbers:
+        case = draw_case(number, brokers_max=brokers)
+        try:
+            plan.check(topology_of(case.topology).positions())
+        except InputError as error:
+            raise InputError(f"seed {number}: {error}") from None
+    return plan
 
 
 def _summary(reports: Sequence[ChaosReport]) -> dict[str, Any]:

@@ -79,6 +79,10 @@ def test_a_selector_is_explained():
         (["run", "wrong.txt", "--on", "moon"], "--on moon"),
         (["selector", "a >"], "line 1, column"),
         (["bench", "matching", "--filters", "0"], "at least 1"),
+        (["demo", "--kill", "moon"], "--kill moon"),
+        (["chaos", "--plan", "plan.json"], "there is no broker 999"),
+        (["chaos", "--plan", "nowhere.json"], "no such file"),
+        (["chaos", "--on", "moon"], "--on moon"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):
@@ -87,6 +91,8 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):
     (tmp_path / "broken.jsonl").write_text('{"a": 1}\n{"a": \n')
     (tmp_path / "broken.parquet").write_text("not parquet")
     (tmp_path / "wrong.txt").write_text("a = 1\nb >> 2\n")
+    crash = {"fault": "crash", "at_seconds": 1, "broker": 999}
+    (tmp_path / "plan.json").write_text(json.dumps({"name": "x", "heal_seconds": 5, "faults": [crash]}))
     done = rayvous(*arguments, cwd=tmp_path)
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert said in done.stderr
