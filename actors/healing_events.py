@@ -17,7 +17,7 @@ import numpy as np
 from ..protocol.effects import Deliver, Effect, Multicast, Received, Send
 from ..protocol.ids import GROUP, Link, RoundNumber
 from ..protocol.messages import Announce, Detach, Events, Installed, Register, Resume, Withdraw
-from ..protocol.recovery import AskRound, Round, TableEntry
+from ..protocol.recovery import AskRound, MemberInstalled, Round, TableEntry
 from .healing_place import Place
 
 
@@ -58,7 +58,18 @@ class EventSide(Place):
         for link, waiting in self._unanswered.items():
             if not waiting:
                 self.rounds.make_ready(link)
-        return effects
+        return [self._over_the_group(effect) for effect in effects]
+
+    def _over_the_group(self, effect: Effect) -> Effect:
+        """Return an answer to a member as a multicast: a round that began before it must not come after it."""
+        if isinstance(effect, Send) and isinstance(effect.message, Installed) and self._is_fellow(effect.to):
+            return Multicast(MemberInstalled(effect.to, effect.message.token))
+        return effect
+
+    def _on_member_installed(self, source: Link, message: MemberInstalled) -> list[Effect]:
+        if message.member != self.home.broker:
+            return []
+        return self._on_installed(source, Installed(message.token))
 
     def _on_register(self, source: Link, message: Register) -> list[Effect]:
         assert isinstance(source, str)

@@ -91,6 +91,14 @@ class Wants:
     filters: tuple[tuple[Filter, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class MemberInstalled:
+    """What `Installed` is to a neighbour, for a member; over the group, so that it stays in order with `Round`."""
+
+    member: BrokerId
+    token: int
+
+
 # Between neighbours (4.1.2).
 
 
@@ -237,7 +245,7 @@ class Round:
     number: RoundNumber
 
 
-ClusterMessage: TypeAlias = ClusterBeat | MemberBeat | TableEntry | TableCopy | Wants
+ClusterMessage: TypeAlias = ClusterBeat | MemberBeat | TableEntry | TableCopy | Wants | MemberInstalled
 NeighbourMessage: TypeAlias = TreeBeat | Probe | ProbeAnswer | Goodbye
 JoinMessage: TypeAlias = (
     AskRoot | Root | BecomeRoot | RootBeat | AskChildren | Children | Ping | Pong | JoinRequest | JoinAnswer
