@@ -23,6 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from ..protocol.configs import Position
 from ..protocol.errors import ScenarioError
+from ..protocol.files import read_json
 from ..protocol.ids import BrokerId, ClusterId
 
 
@@ -259,22 +260,7 @@ class FaultPlan:
             If the file is missing, empty, not JSON, or says something that a plan does not have; the message says
             where.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise ScenarioError(f"{path}: no such file") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise ScenarioError(f"{path}: cannot be read: {error}") from None
-        if not text.strip():
-            raise ScenarioError(f"{path}: the file is empty")
-        try:
-            return cls.from_dict(json.loads(text))
-        except json.JSONDecodeError as error:
-            raise ScenarioError(
-                f"{path}: line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
-            ) from None
-        except ScenarioError as error:
-            raise ScenarioError(f"{path}: {error}") from None
+        return read_json(path, cls.from_dict)
 
     @classmethod
     def from_dict(cls, given: Any) -> FaultPlan:

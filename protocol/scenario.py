@@ -21,6 +21,7 @@ from typing import Any
 
 from .configs import Position
 from .errors import ScenarioError
+from .files import read_json
 from .ids import BrokerId, ClientId
 from .steps import (
     STEPS,
@@ -130,22 +131,7 @@ class Scenario:
             If the file is missing, empty, not JSON, or says something that a scenario does not have; the
             message says where.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise ScenarioError(f"{path}: no such file") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise ScenarioError(f"{path}: cannot be read: {error}") from None
-        if not text.strip():
-            raise ScenarioError(f"{path}: the file is empty")
-        try:
-            return cls.from_dict(json.loads(text, object_pairs_hook=_without_twins))
-        except json.JSONDecodeError as error:
-            raise ScenarioError(
-                f"{path}: line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
-            ) from None
-        except ScenarioError as error:
-            raise ScenarioError(f"{path}: {error}") from None
+        return read_json(path, cls.from_dict, object_pairs_hook=_without_twins)
 
     @classmethod
     def from_dict(cls, given: Any) -> Scenario:

@@ -1,5 +1,6 @@
 """What all tests share: the flag that rewrites golden traces, and a fence around the fast suite."""
 
+import shlex
 import socket
 import time
 from pathlib import Path
@@ -41,3 +42,55 @@ def _refuse(name):
         raise AssertionError(f"a fast test called {name}: it belongs into tests/on_ray or tests/on_spark")
 
     return refuse
+
+
+# Golden stories: blocks of a command, `----` and what came of it.
+
+
+def _blocks(text):
+    """Yield (heading for people, command, input lines, expected output lines)."""
+    for block in text.strip().split("\n\n"):
+        lines = block.splitlines()
+        people = [line for line in lines if line.startswith("#")]
+        rest = [line for line in lines if not line.startswith("#")]
+        if not rest:
+            yield people, None, [], []
+            continue
+        cut = rest.index("----")
+        yield people, rest[0], rest[1:cut], rest[cut + 1 :]
+
+
+def _replay(story, text):
+    out, wrong = [], []
+    for people, command, given, expected in _blocks(text):
+        if command is None:
+            out.append("\n".join(people))
+            continue
+        word, *arguments = shlex.split(command)
+        actual = getattr(story, word)(*arguments, lines=given)
+        if actual != expected:
+            wrong.append((command, expected, actual))
+        out.append("\n".join([*people, command, *given, "----", *actual]))
+    return "\n\n".join(out) + "\n", wrong
+
+
+@pytest.fixture
+def replay():
+    """``replay(story, text)``: the text as it is told now, and (command, expected, actual) where that differs."""
+    return _replay
+
+
+@pytest.fixture
+def golden(request):
+    """``golden(story, path)``: assert that the file is what is told now, or write it anew with ``--rewrite``."""
+
+    def check(story, path):
+        text, wrong = _replay(story, path.read_text(encoding="utf-8"))
+        if request.config.getoption("--rewrite"):
+            path.write_text(text, encoding="utf-8")
+            return
+        for command, expected, actual in wrong:
+            assert actual == expected, command
+        assert text == path.read_text(encoding="utf-8"), "the layout differs: run pytest --rewrite"
+
+    return check

@@ -6,7 +6,6 @@ people.
 """
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -90,49 +89,16 @@ def _place(position, tracer):
     return f"{line} under {tracer.label(position.parent)}"
 
 
-def _blocks(text):
-    """Yield (heading for people, command, input lines, expected output lines)."""
-    for block in text.strip().split("\n\n"):
-        lines = block.splitlines()
-        people = [line for line in lines if line.startswith("#")]
-        rest = [line for line in lines if not line.startswith("#")]
-        if not rest:
-            yield people, None, [], []
-            continue
-        cut = rest.index("----")
-        yield people, rest[0], rest[1:cut], rest[cut + 1 :]
-
-
-def _replay(text):
-    story, out, wrong = Story(), [], []
-    for people, command, given, expected in _blocks(text):
-        if command is None:
-            out.append("\n".join(people))
-            continue
-        word, *arguments = shlex.split(command)
-        actual = getattr(story, word)(*arguments, lines=given)
-        if actual != expected:
-            wrong.append((command, expected, actual))
-        out.append("\n".join([*people, command, *given, "----", *actual]))
-    return "\n\n".join(out) + "\n", wrong
-
-
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
-def test_the_story_is_as_written(path, request):
-    text, wrong = _replay(path.read_text(encoding="utf-8"))
-    if request.config.getoption("--rewrite"):
-        path.write_text(text, encoding="utf-8")
-        return
-    for command, expected, actual in wrong:
-        assert actual == expected, command
-    assert text == path.read_text(encoding="utf-8"), "the layout differs: run pytest --rewrite"
+def test_the_story_is_as_written(path, golden):
+    golden(Story(), path)
 
 
 def test_there_are_stories():
     assert len(list(FOLDER.glob("*.txt"))) >= 5
 
 
-def test_a_wrong_story_is_noticed():
+def test_a_wrong_story_is_noticed(replay):
     text = (FOLDER / "figure_1.txt").read_text(encoding="utf-8")
-    assert _replay(text)[1] == []
-    assert _replay(text.replace("notify s1: p1#1", "notify s1: p1#2", 1))[1] != []
+    assert replay(Story(), text)[1] == []
+    assert replay(Story(), text.replace("notify s1: p1#1", "notify s1: p1#2", 1))[1] != []
