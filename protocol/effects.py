@@ -5,12 +5,14 @@ The contract of a host (the simulator, the Ray actor) is short:
 * It hands the broker one event at a time and carries out the effects it gets back **in their order**.
 * Two effects to the same link leave in the order in which they were returned, also over several events.
 * It never changes a message: batches are shared.
+* What comes after a `Persist`, also in later steps of the same broker, leaves only when its changes are stable. When
+  they cannot be made so, nothing after it leaves, ever: the broker stands still until it is started again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
@@ -69,4 +71,23 @@ class Confirm:
     subscription: int
 
 
-Effect: TypeAlias = Send | Multicast | Deliver | Confirm
+Key: TypeAlias = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One change in stable storage: row `key` of `table` gets this value; None removes it."""
+
+    table: str
+    key: Key
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Make these changes stable, all of them or none (paper 4, algorithms 1 to 3: the atomic backup)."""
+
+    writes: tuple[Write, ...]
+
+
+Effect: TypeAlias = Send | Multicast | Deliver | Confirm | Persist

@@ -70,3 +70,7 @@ class SparkUnavailable(RayvousError):
 
 class SimulationStepLimit(RayvousError):
     """A simulation did not come to rest within the steps that its caller allowed."""
+
+
+class StorageFailed(RayvousError):
+    """Stable storage could not be read or written; nothing that depends on it was acknowledged."""
