@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ..actors.broker import Broker
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Send, Ticked
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Persist, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, Link
 from ..protocol.messages import Announce, Cancel, Events, Filter, Message, Register, Withdraw
 from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
@@ -99,6 +99,8 @@ class Tracer:
             return [f"=> group: {self._message(effect.message)}"]
         if isinstance(effect, Confirm):
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
+        if isinstance(effect, Persist):
+            return [f"persist {write.table}{list(write.key)}" for write in effect.writes]
         return list(_deliveries(effect))
 
     def _message(self, message: Message | RecoveryMessage) -> str:
