@@ -54,9 +54,12 @@ class ClusterSide(TreeSide):
         """At a normal broker: notice another designated broker, and having been dropped from the members."""
         view, before = self.view, self._seen_view
         self._seen_view = view
+        moved = view.ballot != before.ballot
+        if moved:
+            self._close_all()
         if self.home.broker not in view.members:
             return self._left_out()
-        if not self._dropped and view.designated == before.designated and view.epoch == before.epoch:
+        if not self._dropped and not moved:
             return []
         effects: list[Effect] = []
         self._dropped = False
@@ -75,10 +78,18 @@ class ClusterSide(TreeSide):
         if self._dropped:
             return []
         self._dropped = True
+        self._close_all()
+        return self.router.forget_parent()
+
+    def _close_all(self) -> None:
+        """Wait for the next round, with all that is published or subscribed here.
+
+        What a fellow sends under another ballot is refused, here as there, so there may be gaps until then.
+        """
+        self.rounds.close(GROUP)
         for client in self.router.subscribers():
             self.rounds.close(client)
         self._wants_round = True
-        return self.router.forget_parent()
 
     def _take_over(self, view: ClusterView) -> list[Effect]:
         self.parent = self.succession.parent
@@ -99,16 +110,15 @@ class ClusterSide(TreeSide):
         for neighbour in self._neighbours():
             self.probing.watch(neighbour, self.now)
         self._unheard = set(view.members) - {self.home.broker}
-        self.rounds.close(GROUP)
+        self._close_all()
         effects.append(Multicast(self._table_copy()))
-        self._wants_round = True
         if self.root:
             effects.append(Send(RENDEZVOUS, RootBeat(view, self.term)))
         elif self.parent is not None:
             effects += self._reconnect()
         else:
             effects += self._seek_parent(root_died=False)
-        return effects + self._changed()
+        return self._counted(effects) + self._changed()
 
     def _step_down(self) -> list[Effect]:
         effects: list[Effect] = []
@@ -123,7 +133,6 @@ class ClusterSide(TreeSide):
         self.parent, self.children, self.path, self.root = None, {}, (), False
         self._answer_by = None
         self._copy, self._unanswered, self._tell_by = {}, {}, {}
-        # The group stays closed if it is: what was published here meanwhile was not sent to it.
         self._unheard = set()
         self._seen_view = _NOBODY
         self._dropped = False
@@ -150,10 +159,10 @@ class ClusterSide(TreeSide):
         return TableCopy(tuple(wanted))
 
     def _on_wants(self, source: Link, message: Wants) -> list[Effect]:
-        if not self.designated or not self._is_fellow(source):
+        if not self.designated or source not in self.view.members:
             return []
         effects = self.router.adopt(GROUP, source, message.filters)  # type: ignore[arg-type]
-        self._heard_from(source)  # type: ignore[arg-type]
+        self._heard_from(source)
         return self._counted(effects)
 
     def _heard_from(self, member: BrokerId) -> None:

@@ -2,7 +2,8 @@
 
 Rules
 -----
-* Events from somebody who is no neighbour are ignored: he will send them again, over the tree as it is then.
+* Events from somebody who is no neighbour are ignored: he will send them again, over the tree as it is then. So are
+  those of a fellow that follows another designated broker: what he sends to the group, he sends by another table.
 * What a publisher here publishes is stamped with the current round and kept; a new round sends all that is kept again.
 * Over a closed link no event goes; a subscriber gets nothing that it has had (see `faults.rounds`, `faults.ledger`).
 """
@@ -28,8 +29,8 @@ class EventSide(Place):
         if not self.designated:
             return []
         child = next((view for view in self.children.values() if view.designated == source), None)
-        if child is None and not self._is_fellow(source):
-            return []
+        if child is None and source not in self.view.members:
+            return []  # a fellow that follows another; when it follows this one, it tells all that it wants
         if isinstance(message, Withdraw) and child is not None:
             waiting = self._unanswered.get(child.designated, {})
             for token in [token for token, item in waiting.items() if item == message.filter]:
@@ -46,10 +47,14 @@ class EventSide(Place):
         )
         if source != above:
             return []
+        self._after = max(self._after, message.round)
         return self._counted(self.router.handle(Received(source, message)))
 
     def _counted(self, effects: list[Effect]) -> list[Effect]:
-        """Note which links are ready: a child's, when all that it wants is installed up to the root."""
+        """Note which links are ready: a child's, when all that it wants is installed up to the root.
+
+        Answers go on with the highest round that is known here.
+        """
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Installed):
                 waiting = self._unanswered.get(effect.to)
@@ -57,19 +62,21 @@ class EventSide(Place):
                     waiting.pop(effect.message.token, None)
         for link, waiting in self._unanswered.items():
             if not waiting:
-                self.rounds.make_ready(link)
-        return [self._over_the_group(effect) for effect in effects]
+                self.rounds.make_ready(link, self._after)
+        return [self._answer(effect) for effect in effects]
 
-    def _over_the_group(self, effect: Effect) -> Effect:
-        """Return an answer to a member as a multicast: a round that began before it must not come after it."""
-        if isinstance(effect, Send) and isinstance(effect.message, Installed) and self._is_fellow(effect.to):
-            return Multicast(MemberInstalled(effect.to, effect.message.token))
-        return effect
+    def _answer(self, effect: Effect) -> Effect:
+        if not (isinstance(effect, Send) and isinstance(effect.message, Installed)):
+            return effect
+        if self._is_fellow(effect.to):
+            # As a multicast: a round that began before it must not come after it.
+            return Multicast(MemberInstalled(effect.to, effect.message.token, self._after))
+        return Send(effect.to, Installed(effect.message.token, self._after))
 
     def _on_member_installed(self, source: Link, message: MemberInstalled) -> list[Effect]:
         if message.member != self.home.broker:
             return []
-        return self._on_installed(source, Installed(message.token))
+        return self._on_installed(source, Installed(message.token, message.round))
 
     def _on_register(self, source: Link, message: Register) -> list[Effect]:
         assert isinstance(source, str)
@@ -97,7 +104,10 @@ class EventSide(Place):
             self.rounds.keep(self.now, source, message.batch)
             message = replace(message, round=self.rounds.current)
             return self._gated(self.router.handle(Received(source, message)), message)
-        if not (self._is_fellow(source) or (self.designated and self._is_neighbour(source))):
+        if self._is_fellow(source):
+            if message.ballot != self.view.ballot:
+                return []
+        elif not (self.designated and self._is_neighbour(source)):
             return []
         effects = self._begin(message.round)
         return effects + self._gated(self.router.handle(Received(source, message)), message)
@@ -111,9 +121,9 @@ class EventSide(Place):
                 case Send(to, Events()):
                     if passes(to, number):
                         out.append(effect)
-                case Multicast(Events()):
+                case Multicast(Events() as message):
                     if passes(GROUP, number):
-                        out.append(effect)
+                        out.append(Multicast(replace(message, ballot=self.view.ballot)))
                 case Deliver():
                     delivery = self._admitted(effect, events)
                     if delivery is not None:
@@ -176,10 +186,12 @@ class EventSide(Place):
         for link in self.rounds.closed_links():
             if link in self._unanswered or (link == GROUP and self._unheard):
                 continue  # ready when whoever is behind it has told what it wants, and has asked for a round itself
-            if self.router.settled():
-                self.rounds.make_ready(link)
+            if self.router.settled() and number > self._after:
+                self.rounds.make_ready(link, self._after)
             else:
-                self._wants_round = True  # something was announced meanwhile: this round is too early
+                self._wants_round = (
+                    True  # something was announced meanwhile, or it began before: it is too early
+                )
         self.rounds.begin(number)
         self._after = max(self._after, number)
         effects: list[Effect] = []

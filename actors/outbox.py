@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ..protocol.batch import EventBatch, concat
-from ..protocol.ids import RoundNumber
+from ..protocol.ids import Ballot, RoundNumber
 from ..protocol.messages import BrokerMessage, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
 
+_Kind: TypeAlias = tuple[RoundNumber, bool, Ballot | None]
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage
 Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
@@ -166,17 +167,15 @@ class Outbox:
         """Take what goes with the next call, neighbouring events as one batch."""
         load = _Load([])
         batches: list[EventBatch] = []
-        kind: tuple[RoundNumber, bool] | None = (
-            None  # only events of one round, all sent before or none, make a batch
-        )
+        kind: _Kind | None = None  # only events that are of one kind make a batch
         while self._waiting:
             message = self._waiting[0]
             if isinstance(message, Events):
                 if load.events and load.events + len(message.batch) > self._call_events_max:
                     break
-                if kind != (message.round, message.again):
+                if kind != (message.round, message.again, message.ballot):
                     _join(load.messages, batches, kind)
-                    kind = (message.round, message.again)
+                    kind = (message.round, message.again, message.ballot)
                 load.events += len(message.batch)
                 batches.append(message.batch)
             else:
@@ -188,7 +187,7 @@ class Outbox:
         return load
 
 
-def _join(load: list[LinkMessage], batches: list[EventBatch], kind: tuple[RoundNumber, bool] | None) -> None:
+def _join(load: list[LinkMessage], batches: list[EventBatch], kind: _Kind | None) -> None:
     if batches and kind is not None:
         load.append(Events(concat(batches), *kind))
         batches.clear()

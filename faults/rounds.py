@@ -3,7 +3,8 @@
 Rules
 -----
 * A link that is new, or whose other end is, is closed. It opens with the next round that begins after it is *ready*:
-  after all that is wanted over it is installed up to the root. Events of earlier rounds never pass it.
+  after all that is wanted over it is installed up to the root. Events of earlier rounds never pass it. A round that is
+  only now heard of may have begun before; so with *ready* goes the highest round that was known then up to the root.
 * So over a repaired link each publisher's events arrive from the first one that its broker keeps, in order, and
   whoever has had some of them drops those (see `ledger`).
 * What is kept is bounded by count and by age; a batch that goes beyond is forgotten, the oldest first.
@@ -24,7 +25,7 @@ from ..protocol.ids import FIRST_ROUND, ClientId, Link, RoundNumber
 class _Closed:
     """A link that is closed, or opened in some round."""
 
-    ready: bool = False
+    ready_after: RoundNumber | None = None
     open_from: RoundNumber | None = None
 
 
@@ -68,11 +69,11 @@ class Rounds:
         """Let nothing pass over a link until a round begins after it is ready."""
         self._links[link] = _Closed()
 
-    def make_ready(self, link: Link) -> None:
-        """Note that all that is wanted over the link is installed up to the root."""
+    def make_ready(self, link: Link, after: RoundNumber) -> None:
+        """Note that all that is wanted over the link is installed up to the root, where `after` may have begun."""
         entry = self._links.get(link)
         if entry is not None:
-            entry.ready = True
+            entry.ready_after = after
 
     def forget(self, link: Link) -> None:
         """Forget a link that is not there any more."""
@@ -93,7 +94,7 @@ class Rounds:
             return False
         self.current = number
         for entry in self._links.values():
-            if entry.ready and entry.open_from is None:
+            if entry.open_from is None and entry.ready_after is not None and number > entry.ready_after:
                 entry.open_from = number
         return True
 

@@ -22,6 +22,9 @@ Link: TypeAlias = int | str
 GROUP: Final[int] = -1
 """The link to the multicast group of the broker's own cluster (paper 1, section 3: the address of the MC)."""
 
+Ballot: TypeAlias = tuple[int, BrokerId]
+"""Who speaks for a cluster, and since when: the epoch and the designated broker. Of two, the higher one counts."""
+
 
 class RoundNumber(NamedTuple):
     """A round of sending again: the term of the root that began it, and its number in that term; they only grow."""

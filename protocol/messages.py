@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from .batch import EventBatch
-from .ids import FIRST_ROUND, RoundNumber
+from .ids import FIRST_ROUND, Ballot, RoundNumber
 
 
 class Filter(Protocol):
@@ -36,6 +36,7 @@ class Events:
     batch: EventBatch
     round: RoundNumber = FIRST_ROUND
     again: bool = False  # sent before, in an earlier round
+    ballot: Ballot | None = None  # over a group that heals: under which designated broker it was sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,13 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The answer to an `Announce`: the filter is in the tables of every broker up to the root."""
+    """The answer to an `Announce`: the filter is in the tables of every broker up to the root.
+
+    In a network that heals, `round` is the highest that was known on the way: a later one began after this.
+    """
 
     token: int
+    round: RoundNumber = FIRST_ROUND
 
 
 @dataclass(frozen=True, slots=True)

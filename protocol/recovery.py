@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Final, TypeAlias
 
 from .errors import InputError
-from .ids import BrokerId, ClusterId, RoundNumber
+from .ids import Ballot, BrokerId, ClusterId, RoundNumber
 from .messages import Filter
 
 RENDEZVOUS: Final[BrokerId] = -2
@@ -25,9 +25,14 @@ class ClusterView:
     designated: BrokerId
     members: tuple[BrokerId, ...]
 
+    @property
+    def ballot(self) -> Ballot:
+        """Since when, and by whom, the cluster is spoken for; views succeed each other by this."""
+        return (self.epoch, self.designated)
+
     def newer_than(self, other: ClusterView) -> bool:
         """Return whether this view succeeds the other: a higher epoch, or the same and a higher id."""
-        return (self.epoch, self.designated) > (other.epoch, other.designated)
+        return self.ballot > other.ballot
 
 
 # Inside a cluster (4.1.1).
@@ -97,6 +102,7 @@ class MemberInstalled:
 
     member: BrokerId
     token: int
+    round: RoundNumber
 
 
 # Between neighbours (4.1.2).

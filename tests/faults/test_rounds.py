@@ -22,7 +22,7 @@ def test_a_closed_link_opens_with_the_first_round_after_it_is_ready():
     assert not machine.passes(7, FIRST_ROUND)
     assert machine.begin(ONE)
     assert not machine.passes(7, ONE), "what is wanted over it was not installed when the round began"
-    machine.make_ready(7)
+    machine.make_ready(7, FIRST_ROUND)
     assert not machine.passes(7, ONE)
     assert machine.begin(TWO)
     assert machine.passes(7, TWO)
@@ -30,6 +30,16 @@ def test_a_closed_link_opens_with_the_first_round_after_it_is_ready():
         "an event of an earlier round that is late would be ahead of what it lost"
     )
     assert machine.closed_links() == []
+
+
+def test_a_round_that_may_have_begun_before_the_link_was_ready_does_not_open_it():
+    machine = rounds()
+    machine.close("alice")
+    machine.make_ready("alice", TWO)
+    assert machine.begin(TWO), "heard of only now"
+    assert not machine.passes("alice", TWO)
+    assert machine.begin(NEXT_TERM)
+    assert machine.passes("alice", NEXT_TERM)
 
 
 def test_rounds_only_grow_and_a_new_term_is_higher_than_any_number():
@@ -43,7 +53,7 @@ def test_rounds_only_grow_and_a_new_term_is_higher_than_any_number():
 def test_closing_again_forgets_the_round_in_which_it_was_open():
     machine = rounds()
     machine.close(7)
-    machine.make_ready(7)
+    machine.make_ready(7, FIRST_ROUND)
     machine.begin(ONE)
     machine.close(7)
     assert not machine.passes(7, TWO)

@@ -17,7 +17,7 @@ def test_networks_that_are_broken_heal_and_lose_nothing(first):
         assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-@pytest.mark.parametrize("seed", [3, 31, 36, 38, 152, 394, 1099, 1152, 1214])
+@pytest.mark.parametrize("seed", [3, 31, 36, 38, 152, 394, 418, 530, 877, 1099, 1152, 1214, 1953])
 def test_what_once_failed_holds(seed):
     report = run_chaos(seed)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
