@@ -5,6 +5,7 @@ Rules
 * Events from somebody who is no neighbour are ignored: he will send them again, over the tree as it is then. So are
   those of a fellow that follows another designated broker: what he sends to the group, he sends by another table.
 * What a publisher here publishes is stamped with the current round and kept; a new round sends all that is kept again.
+* The root begins at most one round a heartbeat: it sends again all that is kept, in the whole network.
 * Over a closed link no event goes; a subscriber gets nothing that it has had (see `faults.rounds`, `faults.ledger`).
 """
 
@@ -154,10 +155,13 @@ class EventSide(Place):
             return []
         if self.designated and not self.root and (not self.router.attached or not self.path):
             return []
+        if self.root and self.designated and self.now < self._round_at:
+            return []
         self._wants_round = False
         if not self.designated:
             return [Send(self.view.designated, AskRound(self._after))]
         if self.root:
+            self._round_at = self.now + self.recovery.heartbeat_seconds
             return self._begin(self._next_round())
         assert self.parent is not None
         return [Send(self.parent.designated, AskRound(self._after))]

@@ -55,6 +55,7 @@ class Place:
         self.term = 1
         self.root = False
         self._wants_round = False
+        self._round_at = 0.0  # when the root may begin the next one
         self._after = FIRST_ROUND  # the highest round that is known here or was below
         # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
         self._answer_by: float | None = None
