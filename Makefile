@@ -21,7 +21,7 @@ check: setup           ## under two minutes: lint, types, machine-level and simu
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(VENV)/types $(BIN)/mypy -p rayvous
-	$(BIN)/pytest -q --ignore=tests/on_ray --ignore=tests/on_spark
+	$(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
 
 test: check            ## everything: check, then the tests on Ray, on Spark and of the command line
 	$(BIN)/pytest -q tests/on_ray tests/on_spark

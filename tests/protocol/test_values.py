@@ -99,7 +99,7 @@ def test_what_is_missing_is_none(given: Any) -> None:
         (1j, "type complex"),
         ([1], "type list"),
         (np.array([1]), "type ndarray"),
-        (object(), "type object"),
+        pytest.param(object(), "type object", id="object"),
     ],
     ids=repr,
 )
