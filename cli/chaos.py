@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..chaos.cases import draw_case
+from ..chaos.report import ChaosReport
+from ..chaos.story import by_kind
 from ..faults.plans import FaultPlan
 from ..protocol.errors import InputError
 from ..routing.topologies import topology_of
-from ..simulator.cases import draw_case
-from ..simulator.chaos import ChaosReport, run_seeds
-from ..simulator.timeline import by_kind
+from ..simulator.chaos import run_seeds
 from . import console
 
 FAILURES_SHOWN = 3
