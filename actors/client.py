@@ -62,6 +62,7 @@ class Client:
         self._recovery = directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
+        self.moves = 0
 
     @property
     def broker(self) -> BrokerId:
@@ -208,6 +209,7 @@ class Client:
                 self._leave(host, place)
             return False
         (old, old_host), self._place = self._place, (place, host)
+        self.moves += 1
         if old not in gone and old_host != host:
             self._leave(old_host, old)
         self._process.poll(host)

@@ -37,6 +37,11 @@ class Lives:
     _dead: set[Any]
 
     @property
+    def rendezvous(self) -> Any:
+        """The actor that is the rendezvous point."""
+        return self._rendezvous
+
+    @property
     def _recovery(self) -> Recovery | None:
         return self._directory.recovery
 
@@ -82,7 +87,7 @@ class Lives:
 
     def kill_broker(self, broker: BrokerId) -> list[BrokerId]:
         """Kill the actor of a broker, and return all brokers that died with it."""
-        host = self._host_of(broker)
+        host = self.host_of(broker)
         ray.kill(host, no_restart=True)
         return self._buried(host)
 
@@ -95,7 +100,7 @@ class Lives:
             If the process is on another machine.
         """
         os.kill(self.pid_of(broker), signal.SIGKILL)
-        return self._buried(self._host_of(broker))
+        return self._buried(self.host_of(broker))
 
     def pid_of(self, broker: BrokerId) -> int:
         """Return the id of the process of a broker.
@@ -105,7 +110,7 @@ class Lives:
         InputError
             If the process is on another machine.
         """
-        host = self._host_of(broker)
+        host = self.host_of(broker)
         with broker_errors(f"asking broker {broker} for its process"):
             node, pid = ray.get(host.pid.remote(), timeout=60)
         if node != ray.get_runtime_context().get_node_id():
@@ -122,7 +127,7 @@ class Lives:
         InputError
             If the network does not heal, or the broker is alive.
         """
-        host = self._host_of(broker)
+        host = self.host_of(broker)
         if self._recovery is None:
             raise InputError(
                 f"broker {broker} cannot be started again: launch the network with recovery=Recovery()"
@@ -146,7 +151,8 @@ class Lives:
             return True
         return True
 
-    def _host_of(self, broker: BrokerId) -> Any:
+    def host_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker, as far as it is known here."""
         if broker not in self._directory.hosts:
             raise InputError(f"no broker {broker}")
         return self._directory.hosts[broker]
