@@ -43,6 +43,8 @@ class Breaker:
         The network, which heals; this process launched it.
     clock
         Returns the seconds of the run.
+    turn
+        Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); then they take turns.
 
     Raises
     ------
@@ -50,7 +52,7 @@ class Breaker:
         If brokers share an actor, or a process is on another machine.
     """
 
-    def __init__(self, net: Network, clock: Callable[[], float]) -> None:
+    def __init__(self, net: Network, clock: Callable[[], float], turn: int = 0) -> None:
         self._net = net
         self._clock = clock
         self.positions: Mapping[BrokerId, Position] = {place.broker: place for place in net.positions}
@@ -68,7 +70,7 @@ class Breaker:
         self._factors: dict[BrokerId, float] = {}
         self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
-        self._kills = itertools.count()
+        self._kills = itertools.count(turn)
 
     @property
     def now(self) -> float:

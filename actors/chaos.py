@@ -117,7 +117,7 @@ class _Run:
         try:
             with Network.launch(topology, recovery=self.recovery) as net:
                 self.net = net
-                self.breaker = Breaker(net, self.clock)
+                self.breaker = Breaker(net, self.clock, self.case.seed // len(AIMS))
                 self.players = Players(net, self.clock, self.zero + self.started, self._problem)
                 try:
                     self._phases()

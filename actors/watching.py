@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..chaos.story import Story
+from ..faults.plans import Crash, Fault
 from ..protocol.ids import BrokerId, ClusterId, RoundNumber
 from .convergence import structure_problems
 
@@ -28,12 +29,21 @@ class Watch(Story):
         self._degree = degree
         self._speakers: dict[ClusterId, tuple[int, BrokerId]] = {}
         self._parents: dict[ClusterId, ClusterId | None] = {}
+        self._members: dict[ClusterId, set[BrokerId]] = {}
+        self._roles: dict[BrokerId, str] = {}
         self._root: tuple[BrokerId, int] | None = None
         self._round: RoundNumber | None = None
 
+    def kind_of(self, fault: Fault) -> str:
+        """Return the kind of fault; a crash is told apart by what the broker was when it was seen last."""
+        word = super().kind_of(fault)
+        return f"{word}_{self._roles.get(fault.broker, 'unseen')}" if isinstance(fault, Crash) else word
+
     def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:
         """Take in where the brokers stand, tell what is new, and return whether the structure is sound."""
-        for one in survey.values():
+        for broker, one in survey.items():
+            role = "root" if one["root"] else "designated" if one["designated"] else "normal"
+            self._roles[broker] = role
             if one["designated"]:
                 self._cluster(now, one)
         rounds = [one["round"] for one in survey.values()]
@@ -52,6 +62,13 @@ class Watch(Story):
             self._speakers[cluster] = epoch, broker
             if known is not None:
                 self.say(now, f"takeover: broker {broker} speaks for cluster {cluster}, epoch {epoch}")
+        members = set(one["view"].members)
+        before = self._members.get(cluster, members)
+        for gone in sorted(before - members):
+            self.say(now, f"suspicion: broker {gone} is no member of cluster {cluster} any more")
+        for new in sorted(members - before):
+            self.say(now, f"join: broker {new} is a member of cluster {cluster}")
+        self._members[cluster] = members
         if one["root"]:
             root = broker, one["term"]
             if self._root is not None and root != self._root:

@@ -142,7 +142,7 @@ def draw_case(
             if heals
             else FaultPlan("nothing", heal_seconds=seconds)
         )
-        opening, actions, closing = _doings(dice, positions, plan.heal_seconds)
+    opening, actions, closing = _doings(dice, positions, plan.heal_seconds)
     if aim is not None and given is None:
         homes = sorted({action.broker for action in opening})
         plan = aimed(dice, plan, aim, positions, homes)

@@ -79,8 +79,12 @@ class Story:
 
     def harmed(self, now: float, fault: Fault | None, what: str) -> None:
         """Note a fault, or with None the healing, and what came of it."""
-        self.faults.append((now, "heal" if fault is None else WORDS[type(fault)]))
+        self.faults.append((now, "heal" if fault is None else self.kind_of(fault)))
         self.say(now, f"fault: {what}" if fault is not None else what)
+
+    def kind_of(self, fault: Fault) -> str:
+        """Return the kind of fault under which its recovery is counted."""
+        return WORDS[type(fault)]
 
     def tell(self, report: ChaosReport, account: Account, late_seconds: float, end: float) -> None:
         """Write the timeline and the recoveries into the report; for the parameters see `recoveries`."""
