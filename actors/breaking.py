@@ -123,6 +123,7 @@ class Breaker:
         """Start a dead broker afresh; return False when it lives, as the rendezvous point always does."""
         if broker not in self._dead:
             return False
+        self._net.kill_broker(broker)  # it is dead; this waits until Ray knows
         self._net.restart_broker(broker)
         self._pids[broker] = self._net.pid_of(broker)
         self._dead.discard(broker)
@@ -188,4 +189,4 @@ class Breaker:
     def _tell(self) -> None:
         forecast = self._forecast()
         told = [self._net.host_of(broker).weather.remote(forecast) for broker in self.living()]
-        ray.wait(told, num_returns=len(told) - len(self._paused), timeout=TELL_SECONDS)
+        ray.wait(told, num_returns=max(1, len(told) - len(self._paused)), timeout=TELL_SECONDS)

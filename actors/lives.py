@@ -139,7 +139,8 @@ class Lives:
             new = start_again(self._directory, self._rendezvous, broker, life)
             self._directory.hosts[broker] = new
             told = [other.relink.remote(broker, new, life) for other in self.hosts() if other != new]
-            ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
+            if told:
+                ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
 
     def _lives(self, host: Any) -> bool:
         try:
