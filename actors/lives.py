@@ -24,6 +24,7 @@ from ..protocol.recovery import Recovery
 from .errors import broker_errors
 from .launching import start_again
 from .rendezvous import Directory
+from .weather import Forecast
 
 TELL_SECONDS: Final = 2.0
 """How long the peers of a broker that is started again have to hear of it; who is late learns it from the broker."""
@@ -151,6 +152,10 @@ class Lives:
         except GetTimeoutError:  # it stands still
             return True
         return True
+
+    def tell_weather(self, forecast: Forecast) -> None:
+        """Let links be cut, slow or bad, and brokers slow, until it is told anew; for tests of what goes wrong."""
+        self._ask("weather", forecast, timeout_seconds=60)
 
     def host_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker, as far as it is known here."""

@@ -60,7 +60,7 @@ def demo(
     spark: Annotated[bool, typer.Option(help="Hand the telemetry to Spark and write the report.")] = True,
     kill: Annotated[
         str | None,
-        typer.Option(help="Kill brokers when half is published, and heal: deb, neb, cluster or root."),
+        typer.Option(help="Kill or cut when half is published, and heal: deb, neb, cluster, root or link."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
