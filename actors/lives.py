@@ -59,14 +59,20 @@ class Lives:
     ) -> list[Any]:
         """Return what the living hosts answer; those of the brokers `without` are not asked."""
         with broker_errors(f"{method} in network {self._directory.name!r}"):
-            if self._dead:
-                self._find_reborn()
-            left_out = [self._directory.hosts[broker] for broker in without]
-            hosts = [host for host in self.hosts() if host not in left_out]
-            calls = [getattr(host, method).remote(*args) for host in hosts]
             if self._recovery is None:
+                calls = [getattr(host, method).remote(*args) for host in self.hosts()]
                 return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
-            return self._answers(dict(zip(hosts, calls, strict=True)), timeout_seconds)
+            answers: list[Any] = []
+            asked = {self._directory.hosts[broker] for broker in without}
+            while True:
+                if self._dead:
+                    self._find_reborn()
+                hosts = [host for host in self.hosts() if host not in asked]
+                if not hosts:
+                    return answers
+                asked.update(hosts)
+                calls = [getattr(host, method).remote(*args) for host in hosts]
+                answers += self._answers(dict(zip(hosts, calls, strict=True)), timeout_seconds)
 
     def _answers(self, calls: Mapping[Any, Any], timeout_seconds: float | None) -> list[Any]:
         """Return what the living hosts answer, and note which are dead."""
