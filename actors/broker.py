@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Received, Ticked
 from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
 from ..routing.schemes import Router, scheme
 from .healing import HealingBroker
@@ -65,6 +66,11 @@ class Broker:
         self.healing = HealingBroker(position, recovery, incarnation, seed)
         self.router = self.healing.router
         self.handle = self.healing.handle
+
+    def learn_dead(self, other: BrokerId) -> None:
+        """Take in what the transport knows for certain: the process of another broker is dead."""
+        if self.healing is not None:
+            self.healing.probing.learn_dead(other)
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what the broker keeps."""

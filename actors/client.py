@@ -1,10 +1,15 @@
-"""What publishers and subscribers have in common: a broker to call, and another one to go to when it dies.
+"""What publishers and subscribers have in common: a broker to call, and another one to go to when it is of no use.
 
 Rules
 -----
-* In a network that heals, a call to a broker that died is made again at the next one, within the time for the call.
-* A move is made once, whoever noticed the death first: the poll of the process, or one of its calls.
-* Where a client goes is for the rendezvous point to say: to another member of the cluster, the highest id first.
+* In a network that heals, a call to a broker that died, or does not answer, is made again at the next one, within the
+  time for the call.
+* A broker is left when it is dead, or when the poll of the process has had no sign of life of it for
+  `client_patience_seconds`; a call alone tells nothing, since it waits while the network is busy. Who is left without
+  being dead is told so, and forgets the client when it is back.
+* A move is made once, whoever noticed first: the poll of the process, or one of its calls.
+* Where a client goes is for the rendezvous point to say: to another member of the cluster, the highest id first. When
+  none of all that live takes it, it begins anew, until `call_seconds` are over.
 """
 
 from __future__ import annotations
@@ -13,11 +18,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
+import ray
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
-from ..protocol.errors import BrokerUnavailable, ClientError, RayvousError
+from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
 from ..protocol.ids import BrokerId, ClientId
 from .errors import broker_errors
 from .process import ClientProcess
@@ -25,7 +31,14 @@ from .process import ClientProcess
 if TYPE_CHECKING:
     from .rendezvous import Directory
 
+LOOK_SECONDS: Final = 0.25
+"""How often a call that waits looks whether its broker has been left meanwhile."""
+
 T = TypeVar("T")
+
+
+class _Moved(Exception):
+    """The client has left the broker that it was waiting for."""
 
 
 class Client:
@@ -42,18 +55,24 @@ class Client:
         rendezvous: Any = None,
     ) -> None:
         self.name = name
-        self.broker = broker
+        self._place: tuple[BrokerId, Any] = (broker, directory.hosts[broker])
         self._directory = directory
         self._process = process
         self._rendezvous = rendezvous
         self._recovery = directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
+        self.moves = 0
+
+    @property
+    def broker(self) -> BrokerId:
+        """The broker that it is attached to."""
+        return self._place[0]
 
     @property
     def host(self) -> Any:
         """The actor of its broker."""
-        return self._directory.hosts[self.broker]
+        return self._place[1]
 
     @property
     def closed(self) -> bool:
@@ -63,10 +82,10 @@ class Client:
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r} at broker {self.broker}"
 
-    # Calls, and moving to another broker when this one dies.
+    # Calls, and moving to another broker when this one dies or does not answer.
 
     def _ask(self, call: Callable[[Any, BrokerId, bool, float], T], seconds: float) -> T:
-        """Call the client's broker; in a network that heals call the next one when it dies meanwhile.
+        """Call the client's broker; in a network that heals call the next one when this one is left meanwhile.
 
         Parameters
         ----------
@@ -78,57 +97,141 @@ class Client:
         deadline = time.monotonic() + seconds
         again = False
         while True:
-            broker, left = self.broker, deadline - time.monotonic()
+            (broker, host), left = self._place, deadline - time.monotonic()
             with broker_errors(str(self)):
                 try:
-                    return call(self._directory.hosts[broker], broker, again, max(left, 0.0))
-                except RayActorError:
+                    return call(host, broker, again, max(left, 0.0))
+                except _Moved:
+                    self._process.submit(self._forsake(host, broker)).result()
+                except RayActorError as error:
                     if self._recovery is None or left <= 0:
                         raise
-            self._process.submit(self.move(broker)).result()
+                    self._process.submit(self.move(host, isinstance(error, ActorDiedError))).result()
             again = True
 
-    async def move(self, dead: BrokerId) -> None:
-        """Go to another broker, if it is still at this one; on the process's background loop.
+    def _answer(self, call: Any, host: Any, seconds: float) -> Any:
+        """Return the answer to a call; stop waiting for it when the client has left that host meanwhile.
+
+        Raises
+        ------
+        GetTimeoutError
+            If there is none in time.
+        """
+        if self._recovery is None:
+            return ray.get(call, timeout=seconds)
+        deadline = time.monotonic() + seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return ray.get(call, timeout=max(0.0, min(left, LOOK_SECONDS)))
+            except GetTimeoutError:
+                if self.host != host:
+                    raise _Moved from None
+                if left <= LOOK_SECONDS:
+                    raise
+
+    async def move(self, left: Any, dead: bool) -> None:
+        """Go to another broker, if it is still at this actor; on the process's background loop.
 
         Raises
         ------
         BrokerUnavailable
             If none is left, or none takes it within `call_seconds`.
         """
-        gone: set[BrokerId] = {dead}
-        away: set[BrokerId] = {dead}
         async with self._moving:
-            try:
-                async with asyncio.timeout(self._directory.limits.call_seconds):
-                    while self.broker in gone and not self._closed:
-                        await self._try_next(gone, away)
-            except TimeoutError:
-                self._fail(BrokerUnavailable(f"{self}: it is gone, and no other broker took it in time"))
-            except RayvousError as error:
-                self._fail(error)
+            if self.host == left and not self._closed:
+                gone = {self.broker: left} if dead else {}
+                await self._move(gone, {self.broker})
 
-    async def _try_next(self, gone: set[BrokerId], away: set[BrokerId]) -> None:
-        arguments = (self.kind, self.name, self.broker, sorted(gone), sorted(away))
+    def move_to(self, broker: BrokerId) -> BrokerId:
+        """Go to another broker of one's own will, in a network that heals; return where it is then.
+
+        That is another one when the one asked for is dead, or does not answer.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal, or has no such broker.
+        """
+        self._open()
+        if self._recovery is None:
+            raise InputError(f"{self} cannot move: launch the network with recovery=Recovery()")
+        if broker not in self._directory.hosts:
+            raise InputError(f"no broker {broker}")
+
+        async def go() -> None:
+            async with self._moving:
+                if self.broker != broker and not self._closed:
+                    await self._move({}, {self.broker}, broker)
+
+        self._process.submit(go()).result()
+        return self.broker
+
+    async def _move(
+        self, gone: dict[BrokerId, Any], away: set[BrokerId], wanted: BrokerId | None = None
+    ) -> None:
         try:
-            place = await self._rendezvous.relocate.remote(*arguments)
+            async with asyncio.timeout(self._directory.limits.call_seconds):
+                while not await self._try_next(gone, away, wanted):
+                    pass
+        except TimeoutError:
+            self._fail(BrokerUnavailable(f"{self}: it is gone, and no other broker took it in time"))
+        except RayvousError as error:
+            self._fail(error)
+
+    async def _try_next(
+        self, gone: dict[BrokerId, Any], away: set[BrokerId], wanted: BrokerId | None
+    ) -> bool:
+        """Try the broker that the rendezvous point names; return whether the client is there now."""
+        assert self._recovery is not None
+        arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted)
+        try:
+            answer = await self._rendezvous.relocate.remote(*arguments)
         except RayActorError:
             raise BrokerUnavailable(f"{self}: it is gone, and so is the network") from None
         except RayTaskError as error:
             raise BrokerUnavailable(f"{self}: {error.cause}") from None
-        host = self._directory.hosts[place]
+        if answer is None:
+            away.clear()  # one of them may be back
+            await asyncio.sleep(self._recovery.heartbeat_seconds)
+            return False
+        place, host = answer
+        before = self._process.given_up[host]
         try:
-            await self._go_on_at(host, place)
-        except RayActorError as error:
+            await self._go_on_at(host, place, self._recovery.client_patience_seconds)
+            if self._process.given_up[host] != before:
+                raise TimeoutError  # it was silent meanwhile, and has been told that nobody is here
+        except (RayActorError, TimeoutError) as error:
             away.add(place)
             if isinstance(error, ActorDiedError):
-                gone.add(place)
-            return
-        self.broker = place
+                gone[place] = host
+            elif host != self.host:
+                self._leave(host, place)
+            return False
+        (old, old_host), self._place = self._place, (place, host)
+        self.moves += 1
+        if old not in gone and old_host != host:
+            self._leave(old_host, old)
         self._process.poll(host)
+        return True
 
-    async def _go_on_at(self, host: Any, broker: BrokerId) -> None:
-        """Tell a new broker all that it has to know."""
+    async def _forsake(self, host: Any, broker: BrokerId) -> None:
+        """Leave a broker once more, since a call may have reached it after the client had left."""
+        async with self._moving:
+            if self.host != host:
+                self._leave(host, broker)
+
+    def _leave(self, host: Any, broker: BrokerId) -> None:
+        """Tell a broker that may be alive that the client is not there any more; nobody waits for the answer."""
+
+    async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
+        """Tell a new broker all that it has to know.
+
+        Raises
+        ------
+        TimeoutError
+            If it does not answer within its patience.
+        """
         raise NotImplementedError
 
     def _fail(self, error: RayvousError) -> None:

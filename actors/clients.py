@@ -20,10 +20,11 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import ray
+from ray.exceptions import GetTimeoutError
 
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import (
@@ -45,6 +46,10 @@ from .process import ClientProcess
 
 if TYPE_CHECKING:
     from .rendezvous import Directory
+
+
+BUSY_PATIENCES: Final = 5
+"""How many times as long as a sign of life what is published again may take: the broker may have to wait for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +178,17 @@ class Publisher(Client):
         def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has brought it along
-            ray.get(host.publish.remote(broker, self.name, batch, again), timeout=seconds)
+            self._answer(host.publish.remote(broker, self.name, batch, again), host, seconds)
 
         self._ask(call, self._directory.limits.call_seconds)
 
-    async def _go_on_at(self, host: Any, broker: BrokerId) -> None:
+    async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         assert self._kept is not None
+        async with asyncio.timeout(patience_seconds):
+            await host.pid.remote()
         for batch in self._kept.kept(time.time()):
-            await host.publish.remote(broker, self.name, batch, True)
+            async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
+                await host.publish.remote(broker, self.name, batch, True)
             self._taken = (broker, int(batch.sequence[-1]))
 
     def close(self) -> None:
@@ -261,14 +269,15 @@ class Subscriber(Client):
         if self._marks is not None:
             self._marks.since = min(self._marks.since, time.time())
 
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> BrokerId | None:
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered)
-            done, _ = ray.wait([waiting], timeout=left)
-            if done:
-                ray.get(waiting)
-            else:
-                ray.get(host.unsubscribe.remote(broker, self.name, numbers), timeout=limits.call_seconds)
-            return broker if done else None
+            try:
+                self._answer(waiting, host, left)
+            except GetTimeoutError:
+                cancel = host.unsubscribe.remote(broker, self.name, numbers)
+                self._answer(cancel, host, limits.call_seconds)
+                return None
+            return host
 
         deadline = time.monotonic() + seconds
         while True:
@@ -280,18 +289,22 @@ class Subscriber(Client):
             if self._process.submit(self._record(installed_at, numbered)).result():
                 return numbers
 
-    async def _record(self, broker: BrokerId, numbered: list[tuple[int, Filter]]) -> bool:
-        """Note subscriptions that a broker has installed; return False when this is not its broker any more."""
+    async def _record(self, host: Any, numbered: list[tuple[int, Filter]]) -> bool:
+        """Note subscriptions that a host has installed; return False when it has been left since."""
         async with self._moving:
-            if self.broker == broker:
+            if self.host == host:
                 self.subscriptions.update(numbered)
-            return self.broker == broker
+            return bool(self.host == host)
 
-    async def _go_on_at(self, host: Any, broker: BrokerId) -> None:
+    async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         assert self._marks is not None
-        self._inbox.host = host
+        self._inbox.host = host  # from here on nothing of the old one is taken in
         items = list(self.subscriptions.items())
-        await host.resume.remote(broker, self._process.session, self.name, self._marks.move(), items)
+        async with asyncio.timeout(patience_seconds):
+            await host.resume.remote(broker, self._process.session, self.name, self._marks.move(), items)
+
+    def _leave(self, host: Any, broker: BrokerId) -> None:
+        host.detach.remote(broker, self.name)
 
     def _fail(self, error: RayvousError) -> None:
         self._inbox.fail(error)
@@ -315,7 +328,7 @@ class Subscriber(Client):
             raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {known}")
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            ray.get(host.unsubscribe.remote(broker, self.name, [number]), timeout=left)
+            self._answer(host.unsubscribe.remote(broker, self.name, [number]), host, left)
 
         self._ask(call, self._directory.limits.call_seconds)
         del self.subscriptions[number]

@@ -18,6 +18,17 @@ Survey = Mapping[BrokerId, Mapping[str, Any]]
 
 def problems(survey: Survey) -> list[str]:
     """Return what keeps the network from being one settled tree; nothing when it is one."""
+    found = structure_problems(survey)
+    for broker, one in sorted(survey.items()):
+        if not one["settled"]:
+            found.append(f"broker {broker} waits for subscriptions to be installed")
+        if one["closed"]:
+            found.append(f"broker {broker} waits for a round to open {one['closed']}")
+    return found
+
+
+def structure_problems(survey: Survey, degree: int | None = None) -> list[str]:
+    """Return what keeps the network from being one tree, whatever its subscriptions are; at most `degree` children."""
     living: dict[ClusterId, list[BrokerId]] = {}
     designated: dict[ClusterId, list[Mapping[str, Any]]] = {}
     for broker, one in sorted(survey.items()):
@@ -33,6 +44,10 @@ def problems(survey: Survey) -> list[str]:
         found.append(f"{len(roots)} roots: {roots}")
     for one in speakers.values():
         found += _of_neighbours(one, speakers)
+        if degree is not None and len(one["children"]) > degree:
+            found.append(
+                f"broker {one['broker']} has {len(one['children'])} children, the degree is {degree}"
+            )
     return found
 
 
@@ -47,10 +62,6 @@ def _of_cluster(
         one = survey[member]
         if one["view"].designated != speaker or list(one["view"].members) != members:
             found.append(f"broker {member} does not know its cluster as it is")
-        if not one["settled"]:
-            found.append(f"broker {member} waits for subscriptions to be installed")
-        if one["closed"]:
-            found.append(f"broker {member} waits for a round to open {one['closed']}")
     return found
 
 

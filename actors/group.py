@@ -37,7 +37,7 @@ class Peer:
     """Another broker and how to hand it messages: ``receive(to, source, messages)``."""
 
     broker: BrokerId
-    receive: Callable[[BrokerId, BrokerId, Any], Awaitable[object]]
+    receive: Callable[..., Awaitable[object]]
     local: bool
 
 
@@ -60,7 +60,8 @@ class MulticastGroup:
         self.broker = broker
         self._fellows = tuple(fellows)
         self._patience_seconds = patience_seconds
-        self._out: Counter[BrokerId] = Counter()
+        self._out: Counter[tuple[BrokerId, int]] = Counter()
+        self._lives: Counter[BrokerId] = Counter()
         self._dead: set[BrokerId] = set()
         self._tasks: set[asyncio.Task[bool]] = set()
 
@@ -76,6 +77,11 @@ class MulticastGroup:
         done, _ = await asyncio.wait(calls, timeout=self._patience_seconds)
         return sum(not call.result() for call in done)
 
+    def begin_anew(self, broker: BrokerId) -> None:
+        """Forget what is known of a member that has been started again; what was out to it is gone."""
+        self._dead.discard(broker)
+        self._lives[broker] += 1
+
     def _start(self, fellow: Peer, load: Any) -> asyncio.Task[bool]:
         task = asyncio.get_running_loop().create_task(self._reach(fellow, load))
         self._tasks.add(task)
@@ -84,17 +90,22 @@ class MulticastGroup:
 
     async def _reach(self, fellow: Peer, load: Any) -> bool:
         """Hand a load to one member and return whether it has it."""
-        if self._out[fellow.broker] >= CALLS_OUT_MAX:
+        life = fellow.broker, self._lives[fellow.broker]
+        if self._out[life] >= CALLS_OUT_MAX:
             return False
-        self._out[fellow.broker] += 1
+        self._out[life] += 1
         try:
             await fellow.receive(fellow.broker, self.broker, load)
             return True
         except Exception as error:
-            if isinstance(error, ActorDiedError) and self._patience_seconds is not None:
+            if (
+                isinstance(error, ActorDiedError)
+                and self._patience_seconds is not None
+                and life[1] == self._lives[fellow.broker]
+            ):
                 self._dead.add(fellow.broker)
             said = first_line(error)
             _LOG.warning("broker %d to its group: lost for broker %d: %s", self.broker, fellow.broker, said)
             return False
         finally:
-            self._out[fellow.broker] -= 1
+            self._out[life] -= 1

@@ -31,13 +31,14 @@ from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Cancel, Detach, Events, Message, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
-from ..protocol.recovery import RENDEZVOUS, Recovery, RecoveryMessage
+from ..protocol.recovery import RENDEZVOUS, Children, Pong, Recovery, RecoveryMessage
 from ..routing.filters import Filter
 from .broker import Broker
-from .group import MulticastGroup, Peer
 from .metrics import BrokerMetrics
-from .outbox import Flight, LinkMessage, Outbox, is_beat, wait_for_room
+from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
 from .sessions import Session, Tally, split
+from .ways import LINK, Ways
+from .weather import Forecast
 
 TELEMETRY_FLUSH_ROWS = 50_000
 TICKS_A_HEARTBEAT = 4
@@ -99,8 +100,7 @@ class BrokerHost:
         self._seats: dict[BrokerId, _Seat] = {}
         self._sessions: dict[str, Session] = {}
         self._recovery = recovery
-        self._rendezvous: Any = None
-        self._peers: dict[BrokerId, Peer] = {}
+        self._ways = Ways(limits, recovery, self._seats, self.receive, self._died, self._drop_links)
         self._clock_zero = time.time() - time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
         self._handled = 0
@@ -108,13 +108,14 @@ class BrokerHost:
 
     # Set-up.
 
-    async def seat(self, positions: Sequence[Position]) -> None:
-        """Make the brokers of these positions."""
+    async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
+        """Make the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
+            self._ways.born(position.broker, life)
             telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
             metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
             self._seats[position.broker] = _Seat(
-                Broker(position, self._scheme_name, self._recovery), telemetry, metrics
+                Broker(position, self._scheme_name, self._recovery, life), telemetry, metrics
             )
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
@@ -122,63 +123,33 @@ class BrokerHost:
 
         In a network that heals, `rendezvous` knows all the others.
         """
-        self._rendezvous = rendezvous
+        self._ways.rendezvous = rendezvous
         for seat in self._seats.values():
             position = seat.broker.position
-            fellows = [self._peer(other, hosts) for other in position.members if other != position.broker]
-            if fellows:
-                patience = None if self._recovery is None else self._recovery.heartbeat_seconds
-                group = MulticastGroup(position.broker, fellows, patience)
-                seat.group = self._outbox(f"broker {position.broker} to its group", group.fly)
+            seat.group = self._ways.group(position, hosts)
             for other in position.neighbours:
-                self._peer(other, hosts)
-                seat.links[other] = self._link(position.broker, other)
+                self._ways.peer(other, hosts)
+                seat.links[other] = self._ways.link(position.broker, other)
 
-    def _peer(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> Peer:
-        peer = self._peers.get(broker)
-        if peer is None:
-            local = broker in self._seats
-            receive = self.receive if local else hosts[broker].receive.remote
-            peer = self._peers[broker] = Peer(broker, receive, local)
-        return peer
+    async def relink(self, broker: BrokerId, host: Any, life: int) -> None:
+        """Take note that a broker has been started again, and lives in this actor now."""
+        self._ways.relink(broker, host, life)
 
-    async def _find(self, broker: BrokerId) -> Peer:
-        """Return the way to any broker; one that is new here is asked for at the rendezvous point."""
-        if broker not in self._peers and broker not in self._seats:
-            host = await self._rendezvous.host_of.remote(broker)
-            if host is None:
-                raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
-            return self._peer(broker, {broker: host})
-        return self._peer(broker, {})
+    def _drop_links(self, broker: BrokerId) -> None:
+        for seat in self._seats.values():
+            if broker in seat.links:
+                seat.links[broker].drop()
 
-    def _link(self, source: BrokerId, to: BrokerId) -> Outbox:
-        async def carry(load: list[LinkMessage]) -> int:
-            peer = await self._find(to)
-            await peer.receive(to, source, load)
-            return 0
+    def _died(self, source: BrokerId, other: BrokerId) -> None:
+        self._seats[source].broker.learn_dead(other)
 
-        async def report(load: list[LinkMessage]) -> int:
-            await self._rendezvous.receive.remote(source, load)
-            return 0
+    async def weather(self, forecast: Forecast) -> None:
+        """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
+        self._ways.forecast(forecast)
 
-        if to == RENDEZVOUS:
-            return self._outbox(f"broker {source} to the rendezvous point", self._timed(report))
-        return self._outbox(f"broker {source} to broker {to}", self._timed(carry))
-
-    def _timed(self, fly: Flight) -> Flight:
-        """Return the flight with a limit to its time, in a network that heals: there no call hangs a link for ever."""
-        if self._recovery is None:
-            return fly
-        seconds = self._limits.call_seconds
-
-        async def fly_in_time(load: list[LinkMessage]) -> int:
-            async with asyncio.timeout(seconds):
-                return await fly(load)
-
-        return fly_in_time
-
-    def _outbox(self, name: str, fly: Flight) -> Outbox:
-        return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max)
+    async def _service(self, broker: BrokerId, messages: int = 1) -> None:
+        if self._ways.weather is not None:
+            await self._ways.weather.service(broker, messages)
 
     # Time, in a network that heals.
 
@@ -198,10 +169,14 @@ class BrokerHost:
         for turn in itertools.count(1):
             if turn % TICKS_A_FLUSH == 0 and self._collector is not None:
                 self._flush_soon()  # whoever dies takes little of what was seen along
-            for seat in self._seats.values():
-                for effect in seat.broker.handle(Ticked(self._now())):
-                    self._carry_out(seat, effect, None, None)
+            for broker, seat in self._seats.items():
+                await self._service(broker)
+                self._tell_time(seat)
             await asyncio.sleep(seconds)
+
+    def _tell_time(self, seat: _Seat) -> None:
+        for effect in seat.broker.handle(Ticked(self._now())):
+            self._carry_out(seat, effect, None, None)
 
     async def survey(self) -> dict[BrokerId, dict[str, Any]]:
         """Return where each broker here stands, in a network that heals."""
@@ -219,14 +194,28 @@ class BrokerHost:
 
     # What comes in.
 
-    async def receive(self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage]) -> None:
-        """Take messages from another broker, or the rendezvous point, in order."""
+    async def receive(
+        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0
+    ) -> None:
+        """Take messages from another broker in its `life`, or from the rendezvous point, in order."""
+        if not await self._heard(to, source, len(messages), life):
+            return
         seat = self._seats[to]
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
         for message in messages:
             self._handle(seat, source, message, filled, full)
         await self._room(filled, full)
+
+    async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
+        """Wait until the messages may be handed in; return False when their sender has been started again since."""
+        if life != self._ways.life_of(source) and not await self._ways.current(source, life):
+            return False
+        if self._ways.weather is not None:
+            if source == RENDEZVOUS:
+                await self._ways.weather.passage(source, to, LINK)
+            await self._ways.weather.service(to, messages)
+        return True
 
     async def publish(
         self, at: BrokerId, publisher: ClientId, batch: EventBatch, again: bool = False
@@ -235,6 +224,7 @@ class BrokerHost:
 
         `again` says that a broker that died may have had them.
         """
+        await self._service(at)
         seat = self._seat_of(at)
         if not again:
             seat.telemetry.published(time.time(), batch)
@@ -247,6 +237,7 @@ class BrokerHost:
         self, at: BrokerId, session: str, client: ClientId, items: Sequence[tuple[int, Filter]]
     ) -> None:
         """Register subscriptions; return when all are installed up to the root."""
+        await self._service(at)
         seat = self._seat_of(at)
         owner = self._session(session)
         if seat.owners.setdefault(client, owner) is not owner:
@@ -271,6 +262,7 @@ class BrokerHost:
         items: Sequence[tuple[int, Filter]],
     ) -> None:
         """Take over a subscriber whose broker died: what it has had, and all that it subscribes to."""
+        await self._service(at)
         seat = self._seat_of(at)
         seat.owners[client] = self._session(session)
         self._handle(seat, client, Resume(marks))
@@ -279,6 +271,7 @@ class BrokerHost:
 
     async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
         """Cancel subscriptions; no event that this broker handles from now on is delivered for them."""
+        await self._service(at)
         seat = self._seat_of(at)
         for number in numbers:
             self._handle(seat, client, Cancel(number))
@@ -286,6 +279,7 @@ class BrokerHost:
 
     async def detach(self, at: BrokerId, client: ClientId) -> None:
         """Let a subscriber go, with all its subscriptions."""
+        await self._service(at)
         seat = self._seat_of(at)
         self._handle(seat, client, Detach())
         for key in [key for key in seat.confirming if key[0] == client]:
@@ -342,6 +336,8 @@ class BrokerHost:
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(message.batch))
+        if isinstance(message, Children | Pong):
+            self._tell_time(seat)  # it measures a round trip by the time that it was told last
         for effect in seat.broker.handle(Received(source, message)):
             self._carry_out(seat, effect, filled, full)
         if self._collector is not None and seat.telemetry.rows >= TELEMETRY_FLUSH_ROWS:
@@ -360,7 +356,7 @@ class BrokerHost:
             case Send(to, message):
                 box = seat.links.get(to)
                 if box is None:
-                    box = seat.links[to] = self._link(seat.broker.position.broker, to)
+                    box = seat.links[to] = self._ways.link(seat.broker.position.broker, to)
                 self._put(seat, box, message, filled)
             case Multicast(message):
                 if seat.group is not None:

@@ -125,3 +125,24 @@ def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendez
         calls.append(host.connect.remote(known, None if directory.recovery is None else rendezvous))
     with broker_errors("connecting brokers"):
         ray.get(calls)
+
+
+def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: int) -> Any:
+    """Start a dead broker in an actor of its own, known to the rendezvous point before it says a word."""
+    position = next(position for position in directory.positions if position.broker == broker)
+    arguments = (
+        directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
+        directory.recovery,
+    )  # fmt: skip
+    title = f"{directory.name}:host:{broker}:{life}"
+    host = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)
+    try:
+        ray.get(host.seat.remote([position], life))
+        ray.get(rendezvous.reborn.remote(broker, host))
+        known = {other: directory.hosts[other] for other in position.neighbours}
+        ray.get(host.connect.remote(known, rendezvous))
+        ray.get(host.begin.remote())
+    except BaseException:
+        ray.kill(host)
+        raise
+    return host

@@ -4,16 +4,14 @@ Rules
 -----
 * Launching either gives a network that works or leaves nothing behind.
 * A network has a name; a detached one outlives the process that launched it.
-* A network that heals is asked without those hosts that are dead. Who died stays dead; its clients move.
+* How its brokers die and come back is in `lives`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from html import escape
 from types import TracebackType
@@ -22,7 +20,6 @@ from uuid import uuid4
 
 import networkx as nx
 import ray
-from ray.exceptions import RayActorError
 
 from ..protocol.configs import Limits, Position
 from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
@@ -46,6 +43,7 @@ from .launching import (
     networks,
     rendezvous_name,
 )
+from .lives import Lives
 from .process import ClientProcess
 from .rendezvous import Directory
 from .store import RayStore
@@ -56,7 +54,7 @@ POLL_SECONDS: Final = 0.05
 """Between two questions whether the network has converged."""
 
 
-class Network:
+class Network(Lives):
     """A running network and this process's part in it.
 
     Made by :meth:`launch` or :meth:`attach`; closed by :meth:`close` or at the end of a ``with`` block.
@@ -69,7 +67,9 @@ class Network:
         self._rendezvous = rendezvous
         self._owner = owner
         self._started_ray = started_ray
-        self._process = ClientProcess(directory.name)
+        recovery = directory.recovery
+        patience = None if recovery is None else recovery.client_patience_seconds
+        self._process = ClientProcess(directory.name, patience)
         self._clients: list[Publisher | Subscriber] = []
         self._dead: set[Any] = set()
         self._closed = False
@@ -140,7 +140,18 @@ class Network:
             hosts, made = launch_hosts(
                 positions, brokers_per_actor, arguments, name, detached, actors, progress
             )
-            directory = Directory(name, scheme, limits, tuple(positions), hosts, collector, recovery, token)
+            directory = Directory(
+                name,
+                scheme,
+                limits,
+                tuple(positions),
+                hosts,
+                collector,
+                recovery,
+                token,
+                trace_events,
+                detached,
+            )
             connect(directory, made, rendezvous)
             ray.get(rendezvous.open.remote(directory))
             if recovery is not None:
@@ -286,33 +297,6 @@ class Network:
         """Every broker's place."""
         return self._directory.positions
 
-    @property
-    def _recovery(self) -> Recovery | None:
-        return self._directory.recovery
-
-    def hosts(self) -> list[Any]:
-        """Return the host actors, each once, in the order of their first broker; without those known to be dead."""
-        return [host for host in dict.fromkeys(self._directory.hosts.values()) if host not in self._dead]
-
-    def _ask(self, method: str, *args: Any, timeout_seconds: float | None = None) -> list[Any]:
-        with broker_errors(f"{method} in network {self.name!r}"):
-            calls = [getattr(host, method).remote(*args) for host in self.hosts()]
-            if self._recovery is None:
-                return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
-            return self._answers(dict(zip(self.hosts(), calls, strict=True)), timeout_seconds)
-
-    def _answers(self, calls: Mapping[Any, Any], timeout_seconds: float | None) -> list[Any]:
-        """Return what the living hosts answer, and note which are dead."""
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        answers = []
-        for host, call in calls.items():
-            try:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                answers.append(ray.get(call, timeout=left))
-            except RayActorError:
-                self._dead.add(host)
-        return answers
-
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
         """Wait until everything published so far has arrived where it has to.
 
@@ -350,8 +334,13 @@ class Network:
 
     # Failures, in a network that heals.
 
-    def survey(self) -> dict[BrokerId, dict[str, Any]]:
+    def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, dict[str, Any]]:
         """Return where every living broker stands: its cluster, parent, children, round.
+
+        Parameters
+        ----------
+        without
+            Brokers that are not asked, since they could not answer.
 
         Raises
         ------
@@ -361,14 +350,15 @@ class Network:
         if self._recovery is None:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
         survey: dict[BrokerId, dict[str, Any]] = {}
-        for answer in self._ask("survey", timeout_seconds=60):
+        for answer in self._ask("survey", timeout_seconds=60, without=without):
             survey |= answer
         return survey
 
     def problems(self) -> list[str]:
         """Return what keeps the living brokers from being one settled tree, and whose clients have yet to move."""
         survey = self.survey()
-        lost = [str(client) for client in self._clients if not client.closed and client.broker not in survey]
+        living = set(self.hosts())
+        lost = [str(client) for client in self._clients if not client.closed and client.host not in living]
         return [*problems(survey), *(f"{client} has not moved yet" for client in lost)]
 
     def converged(self) -> bool:
@@ -392,39 +382,6 @@ class Network:
                 )
             self._process.submit(asyncio.sleep(POLL_SECONDS)).result()
         return time.monotonic() - started
-
-    def kill_broker(self, broker: BrokerId) -> list[BrokerId]:
-        """Kill the actor of a broker, for good, and return all brokers that died with it."""
-        host = self._host_of(broker)
-        ray.kill(host, no_restart=True)
-        return self._buried(host)
-
-    def crash(self, broker: BrokerId) -> list[BrokerId]:
-        """Kill the process of a broker with SIGKILL, as if it had crashed, and return all brokers that died with it.
-
-        Raises
-        ------
-        InputError
-            If the process is on another machine.
-        """
-        host = self._host_of(broker)
-        with broker_errors(f"crashing broker {broker}"):
-            node, pid = ray.get(host.pid.remote(), timeout=60)
-        if node != ray.get_runtime_context().get_node_id():
-            raise InputError(f"broker {broker} is on another machine: kill it with kill_broker")
-        os.kill(pid, signal.SIGKILL)
-        return self._buried(host)
-
-    def _host_of(self, broker: BrokerId) -> Any:
-        if broker not in self._directory.hosts:
-            raise InputError(f"no broker {broker}")
-        return self._directory.hosts[broker]
-
-    def _buried(self, host: Any) -> list[BrokerId]:
-        """Wait until Ray knows that a host is dead."""
-        while host not in self._dead:
-            self._answers({host: host.pid.remote()}, 60)
-        return [broker for broker, other in self._directory.hosts.items() if other == host]
 
     def describe(self) -> nx.Graph:
         """Return the network as a graph.

@@ -120,6 +120,16 @@ class Outbox:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
+    def drop(self) -> None:
+        """Let go of what waits: the broker it was for has been started again."""
+        for message in self._waiting:
+            self.events -= _size(message)
+            self._counted -= not is_beat(message)
+            self._ordered -= not is_beat(message) and not isinstance(message, Events)
+            self.lost_events += len(message.batch) if isinstance(message, Events) else 0
+        self._waiting.clear()
+        self._moved.set()
+
     async def room(self) -> None:
         """Wait until the outbox is not full."""
         while self.full:

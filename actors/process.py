@@ -4,8 +4,9 @@ A driver cannot be called, so it fetches. One loop in a thread of its own polls 
 this process; what comes goes into the subscribers' inboxes. When an inbox is full the poll waits, the broker's queue
 fills, and so the publishers slow down (promise 9).
 
-A poll also notices the death of its host. In a network that heals every client is therefore watched here, publishers
-too, and is told to move.
+A poll also notices the death of its host, and in a network that heals its silence: there polls are short, and a host
+that does not answer one within `client_patience_seconds` is left. So every client is watched here, publishers too, and
+is told to move. A host that was left is told so: it ends the session of this process as soon as it is back.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import logging
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, Final, Protocol, TypeVar
 
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from ..protocol.ids import BrokerId, ClientId
+from ..protocol.ids import ClientId
 from .inbox import Inbox
 
 POLL_SECONDS: Final = 20.0
@@ -32,17 +34,15 @@ T = TypeVar("T")
 
 
 class Mover(Protocol):
-    """A client that goes to another broker when its own dies."""
-
-    broker: BrokerId
+    """A client that goes to another broker when its own is of no use any more."""
 
     @property
     def host(self) -> Any:
         """The actor of its broker."""
         ...
 
-    async def move(self, dead: BrokerId) -> None:
-        """Go to another broker, if it is still at this one."""
+    async def move(self, left: Any, dead: bool) -> None:
+        """Go to another broker, if it is still at this actor, which is dead or does not answer."""
         ...
 
 
@@ -53,15 +53,19 @@ class ClientProcess:
     ----------
     network
         The network's name, for the thread's name.
+    patience_seconds
+        How long a host may be silent; None in a network that does not heal.
     """
 
-    def __init__(self, network: str) -> None:
+    def __init__(self, network: str, patience_seconds: float | None = None) -> None:
         self.session = uuid.uuid4().hex
+        self._patience_seconds = patience_seconds
         self._loop = asyncio.new_event_loop()
         self._inboxes: dict[ClientId, Inbox] = {}
         self._polls: dict[Any, asyncio.Task[None]] = {}
         self._movers: list[Mover] = []
         self._moves: set[asyncio.Task[None]] = set()
+        self.given_up: Counter[Any] = Counter()  # how often each host was left for being silent
         self.ending = False  # whether this process is about to end the network, so that nobody moves
         self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
         self._thread.start()
@@ -106,10 +110,10 @@ class ClientProcess:
 
         self.submit(drop()).result()
 
-    def _move_all(self, host: Any) -> None:
+    def _move_all(self, host: Any, dead: bool) -> None:
         for mover in self._movers:
             if mover.host == host:
-                task = asyncio.get_running_loop().create_task(mover.move(mover.broker))
+                task = asyncio.get_running_loop().create_task(mover.move(host, dead))
                 self._moves.add(task)
                 task.add_done_callback(self._moved)
 
@@ -128,26 +132,48 @@ class ClientProcess:
 
     async def _poll(self, host: Any) -> None:
         acknowledged = 0
-        while True:
+        while self._anybody_at(host):
             try:
-                parcels = await host.poll.remote(self.session, acknowledged, POLL_SECONDS)
-            except RayError as error:
-                del self._polls[host]
-                if isinstance(error, RayActorError) and self._movers and not self.ending:
-                    self._move_all(host)
-                    return
-                for inbox in self._inboxes.values():
-                    if inbox.host == host:
-                        inbox.fail(error)
+                parcels = await self._fetch(host, acknowledged)
+            except (RayError, TimeoutError) as error:
+                self._give_up(host, error)
                 return
             now = time.time()
             for parcel in parcels:
                 for i, client in enumerate(parcel.clients):
                     target = self._inboxes.get(client)
-                    if target is not None:
+                    if target is not None and target.host == host:
                         rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
                         await target.put(parcel.batch, rows, now)
                 acknowledged = parcel.number
+        del self._polls[host]
+        host.end_session.remote(self.session)
+
+    def _anybody_at(self, host: Any) -> bool:
+        return any(mover.host == host for mover in self._movers) or any(
+            inbox.host == host for inbox in self._inboxes.values()
+        )
+
+    async def _fetch(self, host: Any, acknowledged: int) -> list[Any]:
+        patience = self._patience_seconds
+        if patience is None:
+            return await host.poll.remote(self.session, acknowledged, POLL_SECONDS)  # type: ignore[no-any-return]
+        async with asyncio.timeout(patience * 1.5):
+            return await host.poll.remote(self.session, acknowledged, patience / 2)  # type: ignore[no-any-return]
+
+    def _give_up(self, host: Any, error: Exception) -> None:
+        """Leave a host that is dead or silent, or tell the readers when there is no other to go to."""
+        del self._polls[host]
+        left = isinstance(error, RayActorError | TimeoutError)
+        if left and self._movers and not self.ending:
+            if not isinstance(error, ActorDiedError):
+                self.given_up[host] += 1
+                host.end_session.remote(self.session)  # ahead of whatever this process says to it later
+            self._move_all(host, isinstance(error, ActorDiedError))
+            return
+        for inbox in self._inboxes.values():
+            if inbox.host == host:
+                inbox.fail(error)
 
     def close(self) -> None:
         """Stop polling and end the thread."""

@@ -39,23 +39,27 @@ class Directory:
     positions
         Every broker's place at the start, in rising order.
     hosts
-        The actor that hosts each broker.
+        The actor that hosts each broker; the one thing that changes, when a broker is started again.
     collector
         The actor that takes telemetry.
     recovery
         How quickly it notices and mends failures; None for a network that does not heal.
     token
         Names this network's part of the store, so that nothing of an earlier one of the same name is found there.
+    trace_events, detached
+        As it was launched.
     """
 
     name: str
     scheme: str
     limits: Limits
     positions: tuple[Position, ...]
-    hosts: Mapping[BrokerId, Any]
+    hosts: dict[BrokerId, Any]
     collector: Any
     recovery: Recovery | None = None
     token: str = ""
+    trace_events: bool = False
+    detached: bool = False
 
     @property
     def root(self) -> BrokerId:
@@ -86,6 +90,7 @@ class Rendezvous:
         ] = {}  # where, and whose call it was
         self._sequences: dict[ClientId, int] = {}
         self._gone: set[BrokerId] = set()
+        self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again
         self._load: dict[BrokerId, int] = {}
         if store is not None:
             self._restore(store)
@@ -98,6 +103,7 @@ class Rendezvous:
         self._clients, self._sequences, self._gone = store.get("clients") or ({}, {}, set())
         for broker, _ in self._clients.values():
             self._load[broker] += 1
+        self._lives = store.get("lives") or {}
         state = store.get("root")
         if state is not None and self._machine is not None:
             self._machine.restore(state)
@@ -197,9 +203,15 @@ class Rendezvous:
         return [self._sequences.get(name, 0) for name in names]
 
     def relocate(
-        self, kind: str, name: ClientId, broker: BrokerId, dead: Sequence[BrokerId], away: Sequence[BrokerId]
-    ) -> BrokerId:
-        """Give a client whose broker died another: of the same cluster, the highest id first, else of any.
+        self,
+        kind: str,
+        name: ClientId,
+        broker: BrokerId,
+        dead: Mapping[BrokerId, Any],
+        away: Sequence[BrokerId],
+        wanted: BrokerId | None = None,
+    ) -> tuple[BrokerId, Any] | None:
+        """Give a client that leaves its broker another: of the same cluster, the highest id first, else of any.
 
         Parameters
         ----------
@@ -208,32 +220,67 @@ class Rendezvous:
         broker
             Where it was.
         dead
-            Brokers that are dead for good, as the client saw.
+            Brokers that are dead, as the client saw, and which actor that was; nobody is sent to them until they are
+            started again.
         away
             Brokers that it could not reach.
+        wanted
+            Where it wants to go.
+
+        Returns
+        -------
+        tuple of BrokerId and actor, or None
+            None when no living broker is left but those that it could not reach.
 
         Raises
         ------
         BrokerUnavailable
-            If there is none.
+            If all brokers are dead.
         """
         assert self._directory is not None, "a client came from somewhere"
-        self._gone.update(dead)
+        hosts = self._directory.hosts
+        self._gone.update(other for other, host in dead.items() if hosts[other] == host)
         lost = {*away, *self._gone}
+        if len(self._gone) == len(self._load):
+            raise BrokerUnavailable("no broker of the network is left")
+        if len(lost) == len(self._load):
+            return None
         fellows = [member for member in self._directory.cluster_of(broker) if member not in lost]
         chosen = max(fellows) if fellows else self._fewest(set(away))
+        if wanted is not None and wanted not in lost:
+            chosen = wanted
         place = self._clients.pop((kind, name), None)
         if place is not None:
             self._load[place[0]] -= 1
             self._put(kind, name, chosen, place[1])
         self._keep_clients()
-        return chosen
+        return chosen, hosts[chosen]
 
     # Brokers, in a network that heals.
 
     def host_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker, or None when there is no such broker."""
         return None if self._directory is None else self._directory.hosts.get(broker)
+
+    def hosts(self) -> dict[BrokerId, Any]:
+        """Return the actor of every broker as it is now."""
+        return {} if self._directory is None else dict(self._directory.hosts)
+
+    def next_life(self, broker: BrokerId) -> int:
+        """Return the number of the life that a broker begins now; one that is used by nobody is no harm."""
+        self._lives[broker] = self._lives.get(broker, 0) + 1
+        if self._store is not None:
+            self._store.put("lives", self._lives)
+        return self._lives[broker]
+
+    def reborn(self, broker: BrokerId, host: Any) -> None:
+        """Take note that a broker has been started again, in this actor."""
+        assert self._directory is not None, "it was there before"
+        self._directory.hosts[broker] = host
+        self._gone.discard(broker)
+        if self._store is not None:
+            self._store.put("directory", self._directory)
+        self._keep_clients()
 
     def receive(self, source: BrokerId, messages: Sequence[RecoveryMessage]) -> None:
         """Take messages from a broker and answer it."""

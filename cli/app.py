@@ -60,7 +60,7 @@ def demo(
     spark: Annotated[bool, typer.Option(help="Hand the telemetry to Spark and write the report.")] = True,
     kill: Annotated[
         str | None,
-        typer.Option(help="Kill brokers when half is published, and heal: deb, neb, cluster or root."),
+        typer.Option(help="Kill or cut when half is published, and heal: deb, neb, cluster, root or link."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -116,10 +116,15 @@ def chaos(
     ] = 0,
     seeds: Annotated[int, typer.Option(help="How many seeds, from the first on.")] = 1,
     on: Annotated[
-        str, typer.Option(help="Where: sim (virtual time; the same seed is the same run).")
+        str,
+        typer.Option(
+            help="Where: sim (virtual time; the same seed is the same run) or ray (real processes)."
+        ),
     ] = "sim",
     plan: Annotated[Path | None, typer.Option(help="A fault plan (JSON) instead of a drawn one.")] = None,
-    brokers: Annotated[int, typer.Option(help="Brokers at most.")] = 60,
+    brokers: Annotated[
+        int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Break networks by a seed, let them heal, and judge whether they kept their promises.
@@ -127,10 +132,16 @@ def chaos(
     Crashes, restarts, pauses, cut links, partitions, dead clusters, a dead root, a dead rendezvous point, several at
     once. Exit status 0 only when every seed holds; each that does not comes with the command that replays it.
 
+    On ray each broker is a process that is killed or stopped, on this machine. There the first fault of a drawn plan
+    goes by the seed, modulo 6: it kills a designated broker, a normal one, the root, a whole cluster, the rendezvous
+    point, a broker with clients. So six seeds in a row have all of these. A seed takes about half a minute.
+
     Examples
     --------
       rayvous chaos --seed 7
       rayvous chaos --seed 0 --seeds 200 --json
+      rayvous chaos --on ray --seed 0 --seeds 6
+      rayvous chaos --on ray --seed 3 --plan plan.json
     """
     from .chaos import run_chaos_seeds
 

@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..chaos.cases import Case, draw_case
+from ..chaos.report import ChaosReport
+from ..chaos.story import by_kind
 from ..faults.plans import FaultPlan
 from ..protocol.errors import InputError
 from ..routing.topologies import topology_of
-from ..simulator.cases import draw_case
-from ..simulator.chaos import ChaosReport, run_seeds
-from ..simulator.timeline import by_kind
 from . import console
 
 FAILURES_SHOWN = 3
+COUNTS = (
+    "events_published", "notifications_expected", "notifications_delivered",
+    "missing", "duplicates", "spurious", "disordered",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Where:
+    """A host of chaos: the least and the usual number of brokers, how cases are drawn and run there."""
+
+    least: int
+    usual: int
+    draw: Callable[..., Case]
+    run: Callable[..., list[ChaosReport]]
+
+
+def _where(on: str) -> _Where:
+    """Return what is needed to run there; Ray is not even imported for the simulator.
+
+    Raises
+    ------
+    InputError
+        If there is no such host.
+    """
+    if on == "sim":
+        from ..simulator.chaos import run_seeds
+
+        def run_in_processes(seeds: Sequence[int], **options: Any) -> list[ChaosReport]:
+            return run_seeds(seeds, processes=1 if len(seeds) == 1 else None, **options)
+
+        return _Where(2, 60, draw_case, run_in_processes)
+    if on == "ray":
+        from ..actors.chaos import BROKERS_MAX, draw_ray_case, run_ray_seeds
+
+        return _Where(4, BROKERS_MAX, draw_ray_case, run_ray_seeds)
+    raise InputError(f"--on {on}: it is sim or ray")
 
 
 def run_chaos_seeds(
-    seed: int, seeds: int, on: str, plan: Path | None, brokers: int, *, as_json: bool
+    seed: int, seeds: int, on: str, plan: Path | None, brokers: int | None, *, as_json: bool
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
 
@@ -27,14 +64,19 @@ def run_chaos_seeds(
     InputError
         If an option or the plan cannot be used.
     """
-    if on != "sim":
+    where = _where(on)
+    most = where.usual if brokers is None else brokers
+    if seeds < 1 or seed < 0 or most < where.least:
         raise InputError(
-            f"--on {on}: chaos runs on sim; on real actors it is one kill at a time: rayvous demo --kill"
+            f"--seeds must be at least 1, --seed at least 0, --brokers at least {where.least} on {on}"
         )
-    if seeds < 1 or seed < 0 or brokers < 2:
-        raise InputError("--seeds must be at least 1, --seed at least 0, --brokers at least 2")
     numbers = range(seed, seed + seeds)
-    given = {} if plan is None else {"plan": _checked(FaultPlan.load(plan), numbers, brokers)}
+    given: dict[str, Any] = {"brokers_max": most}
+    if plan is not None:
+        given["plan"] = FaultPlan.load(plan)
+        _check(given["plan"], [where.draw(number, **given) for number in numbers])
+    if seeds == 1 and not as_json:
+        _print_drawn(where.draw(seed, **given).describe())
     with console.steps() as steps:
         done: list[ChaosReport] = []
 
@@ -43,10 +85,12 @@ def run_chaos_seeds(
             steps.show("seeds", len(done), seeds)
 
         steps.show("seeds", 0, seeds)
-        reports = run_seeds(
-            numbers, processes=1 if seeds == 1 else None, progress=show, brokers_max=brokers, **given
+        reports = where.run(numbers, progress=show, **given)
+    for report in reports:
+        report.options = "".join(
+            [f" --brokers {brokers}" if brokers is not None else "", f" --plan {plan}" if plan else ""]
         )
-    result = _summary(reports)
+    result = _summary(on, reports)
     if as_json:
         console.print_json(result)
     else:
@@ -54,46 +98,39 @@ def run_chaos_seeds(
     return result
 
 
-def _checked(plan: FaultPlan, numbers: Sequence[int], brokers: int) -> FaultPlan:
-    """Return the plan, if every network that the seeds draw has what it breaks."""
-    for number in numbers:
-        case = draw_case(number, brokers_max=brokers)
+def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
+    """Check that every network that the seeds draw has what the plan breaks."""
+    for case in cases:
         try:
             plan.check(topology_of(case.topology).positions())
         except InputError as error:
-            raise InputError(f"seed {number}: {error}") from None
-    return plan
+            raise InputError(f"seed {case.seed}: {error}") from None
 
 
-def _summary(reports: Sequence[ChaosReport]) -> dict[str, Any]:
+def _summary(on: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
     failed = [report for report in reports if not report.holds]
-    total = {
-        name: sum(getattr(report.verdict, name) for report in reports)
-        for name in (
-            "events_published", "notifications_expected", "notifications_delivered",
-            "missing", "duplicates", "spurious", "disordered",
-        )
-    }  # fmt: skip
     return {
-        "on": "sim",
+        "on": on,
         "seeds": len(reports),
         "held": len(reports) - len(failed),
         "failed": [report.seed for report in failed],
         "replay": [report.replay for report in failed],
-        **total,
+        **{name: sum(getattr(report.verdict, name) for report in reports) for name in COUNTS},
         "lost_by_retention": sum(report.lost_by_retention for report in reports),
         "recovery": by_kind(each for report in reports for each in report.recoveries),
         "verdict": "violated" if failed else "holds",
         **({"report": reports[0].to_dict()} if len(reports) == 1 else {}),
+        **({"failures": [report.to_dict() for report in failed]} if len(reports) > 1 and failed else {}),
     }
 
 
 def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
-    shown = (
-        reports if len(reports) == 1 else [report for report in reports if not report.holds][:FAILURES_SHOWN]
-    )
-    for report in shown:
-        _print_one(report)
+    if len(reports) == 1:
+        _print_story(reports[0])
+    else:
+        for report in [report for report in reports if not report.holds][:FAILURES_SHOWN]:
+            _print_drawn(report.case)
+            _print_story(report)
     rows = {
         name.replace("_", " "): result[name]
         for name in ("seeds", "held", "events_published", "notifications_expected", "notifications_delivered")
@@ -101,10 +138,11 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
     rows["missing / duplicates / spurious / disordered"] = " / ".join(
         str(result[name]) for name in ("missing", "duplicates", "spurious", "disordered")
     )
+    seconds = "virtual s" if result["on"] == "sim" else "s"
     for kind, times in result["recovery"].items():
         rows[f"recovery from {kind}"] = (
-            f"tree {times['structure_median_seconds']} s, last late notification "
-            f"{times['delivery_median_seconds']} s (medians of {times['count']}, virtual)"
+            f"tree {times['structure_median_seconds']} {seconds}, last late notification "
+            f"{times['delivery_median_seconds']} {seconds} (medians of {times['count']})"
         )
     console.print_table("rayvous chaos", rows)
     for command in result["replay"]:
@@ -113,14 +151,16 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
     console.out.print(f"verdict: [{style}]{result['verdict']}[/]")
 
 
-def _print_one(report: ChaosReport) -> None:
-    case = report.case
+def _print_drawn(case: dict[str, Any]) -> None:
     drawn = {
         "topology": str(case["topology"]),
         "clients": f"{case['clients']}, {case['actions']}",
         "plan": "; ".join(str(fault) for fault in case["plan"]["faults"]),
     }
-    console.print_table(f"seed {report.seed}: drawn", drawn)
+    console.print_table(f"seed {case['seed']}: drawn", drawn)
+
+
+def _print_story(report: ChaosReport) -> None:
     for when, what in report.timeline:
         console.out.print(f"  {when:8.3f} s  {what}", markup=False)
     for sentence in [*report.problems, *report.verdict.examples]:

@@ -63,7 +63,7 @@ class DemoOptions:
             raise InputError(f"--out {self.out}: is a file, and has to be a folder")
         routing_scheme(self.scheme)
         if self.kill is not None:
-            check_kind(self.kill, self.clusters, self.brokers_per_cluster)
+            check_kind(self.kill, self.clusters, self.brokers_per_cluster, self.degree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,8 @@ def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, ne
         "latency p50 / p99": f"{seconds('latency_p50_seconds')} / {seconds('latency_p99_seconds')}",
     }
     if "killed" in result:
-        rows["killed"] = ", ".join(f"broker {broker}" for broker in result["killed"])
+        what = ", ".join(f"broker {broker}" for broker in result["killed"])
+        rows["killed"] = what or "the link between clusters {} and {}".format(*result["cut"])
         rows["healed after"] = seconds("recovery_seconds")
     if "tct" in result:
         tct = result["tct"]

@@ -1,18 +1,21 @@
-"""Killing brokers in the middle of a run of the demo, and watching the network heal."""
+"""Killing brokers, or cutting a link, in the middle of a run of the demo, and watching the network heal."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final
 
 from ..actors.network import Network
+from ..actors.weather import Forecast
+from ..chaos.weather import pair_of
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import Recovery
 
-KINDS: Final = ("deb", "neb", "cluster", "root")
+KINDS: Final = ("deb", "neb", "cluster", "root", "link")
 HEALED_WITHIN_SECONDS: Final = 120.0
 LOOK_SECONDS: Final = 0.05
 
@@ -30,12 +33,17 @@ def recovery_for(degree: int, events: int) -> Recovery:
     ).validate()
 
 
-def check_kind(kind: str, clusters: int, brokers_per_cluster: int) -> None:
-    """Raise InputError unless a network of this size has whom to kill, and somebody who is left."""
+def check_kind(kind: str, clusters: int, brokers_per_cluster: int, degree: int) -> None:
+    """Raise InputError unless a network of this size has what to kill or cut, and somebody who is left."""
     if kind not in KINDS:
         raise InputError(f"--kill {kind}: it is {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     if kind != "neb" and clusters < 2:
         raise InputError(f"--kill {kind} takes at least 2 clusters, there are {clusters}")
+    if kind == "link" and (clusters < 3 or degree < 2):
+        raise InputError(
+            f"--kill link takes at least 3 clusters and degree 2, so that the cut-off one finds another parent; "
+            f"there are {clusters}, and degree {degree}"
+        )
     if kind == "neb" and brokers_per_cluster < 2:
         raise InputError(f"--kill neb takes at least 2 brokers in a cluster, there are {brokers_per_cluster}")
 
@@ -69,6 +77,19 @@ def victims(survey: Mapping[BrokerId, Mapping[str, Any]], kind: str) -> list[Bro
     raise InputError(f"--kill {kind}: this network has no such broker")
 
 
+def link_to_cut(survey: Mapping[BrokerId, Mapping[str, Any]]) -> tuple[ClusterId, ClusterId]:
+    """Return a cluster with nobody below, which can go elsewhere, and its parent."""
+    leaves = [
+        one
+        for one in survey.values()
+        if one["designated"] and one["parent"] is not None and not one["children"]
+    ]
+    if not leaves:
+        raise InputError("--kill link: no cluster has a parent now")
+    chosen = max(leaves, key=lambda one: one["broker"])
+    return chosen["cluster"], chosen["parent"].cluster
+
+
 @dataclass(slots=True)
 class Killing:
     """One killing and what came of it.
@@ -77,6 +98,8 @@ class Killing:
     ----------
     killed
         The brokers that were killed.
+    cut
+        The two clusters between which nothing went any more, until the network had healed.
     recovery_seconds
         From the killing until the living brokers were one settled tree again.
     timeline
@@ -86,6 +109,7 @@ class Killing:
     kind: str
     started: float
     killed: list[BrokerId] = field(default_factory=list)
+    cut: tuple[ClusterId, ClusterId] | None = None
     recovery_seconds: float | None = None
     timeline: list[tuple[float, str]] = field(default_factory=list)
 
@@ -94,7 +118,7 @@ class Killing:
         self.timeline.append((round(time.perf_counter() - self.started, 3), what))
 
     def run(self, net: Network) -> None:
-        """Kill, and watch until the network has healed.
+        """Kill, or cut, and watch until the network has healed.
 
         Raises
         ------
@@ -103,19 +127,36 @@ class Killing:
         """
         survey = net.survey()
         speakers = _speakers(survey)
-        for broker in victims(survey, self.kind):
-            if broker not in self.killed:
-                self.killed += net.kill_broker(broker)
+        if self.kind == "link":
+            self._cut(net, survey)
+        else:
+            for broker in victims(survey, self.kind):
+                if broker not in self.killed:
+                    self.killed += net.kill_broker(broker)
+            self.say(f"killed {_brokers(self.killed)}")
         at = time.perf_counter()
-        self.say(f"killed {_brokers(self.killed)}")
-        while found := net.problems():
+        felt = self.kind != "link"  # a cut is noticed only after a while
+        while (found := net.problems()) or not felt:
+            felt = felt or bool(found)
             speakers = self._watch(speakers, _speakers(net.survey()))
             if time.perf_counter() - at > HEALED_WITHIN_SECONDS:
-                raise BrokerUnavailable(f"the network has not healed: {'; '.join(found[:5])}")
+                raise BrokerUnavailable(
+                    f"the network has not healed: {'; '.join(found[:5]) or 'nothing was felt'}"
+                )
             time.sleep(LOOK_SECONDS)
         self._watch(speakers, _speakers(net.survey()))
         self.recovery_seconds = time.perf_counter() - at
         self.say("healed: one tree, every subscription installed, every client at a broker that lives")
+
+        if self.cut is not None:
+            net.tell_weather(Forecast())
+            self.say("the link is mended")
+
+    def _cut(self, net: Network, survey: Mapping[BrokerId, Mapping[str, Any]]) -> None:
+        self.cut = link_to_cut(survey)
+        ends = [[broker for broker, one in survey.items() if one["cluster"] == end] for end in self.cut]
+        net.tell_weather(Forecast(frozenset(pair_of(*pair) for pair in product(*ends))))
+        self.say(f"cut the link between clusters {self.cut[0]} and {self.cut[1]}")
 
     def _watch(
         self, before: dict[ClusterId, tuple[BrokerId, Any]], now: dict[ClusterId, tuple[BrokerId, Any]]
@@ -132,6 +173,7 @@ class Killing:
         """Return the figures, for people and machines."""
         return {
             "killed": self.killed,
+            **({} if self.cut is None else {"cut": list(self.cut)}),
             "recovery_seconds": self.recovery_seconds,
             "timeline": [{"seconds": at, "what": what} for at, what in self.timeline],
         }

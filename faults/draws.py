@@ -6,12 +6,15 @@ Rules
   hits whoever is root; hosts spare the last living broker.)
 * Faults come in bursts: several often start in the same half second. Most are undone after a while, before or after
   the others; the rest when the plan heals.
+* A plan can be aimed: its first fault then kills whom it is said to (one of `AIMS`), so that a few seeds are certain to
+  have every kind.
 * About one plan in three has a single fault, so that recovery times can be told apart by kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.configs import Position
@@ -55,6 +58,9 @@ KINDS: Final = {
 }
 """What is drawn, and how often beside the others; `crash_designated` and `cut_tree` aim at who was one at the start."""
 
+AIMS: Final = ("designated", "normal", "root", "cluster", "rendezvous", "home")
+"""Whom a plan can be made to kill first: `home` is a broker that has clients, `cluster` one below the root."""
+
 SLOW_FACTORS: Final = (5.0, 20.0, 100.0)
 
 
@@ -96,6 +102,62 @@ def draw(
         else:
             at = min(at + dice.choice((0.0, 0.0, dice.random() / 2)), 0.9 * seconds)
     return drawer.plan(name)
+
+
+def aimed(
+    dice: Random, plan: FaultPlan, aim: str, positions: Sequence[Position], homes: Sequence[BrokerId]
+) -> FaultPlan:
+    """Return the plan with one fault ahead of all others that kills whom `aim` says, or with this one only.
+
+    Parameters
+    ----------
+    dice
+        The chance.
+    plan
+        A plan for a network that stands as `positions` say.
+    aim
+        One of :data:`AIMS`.
+    positions
+        The brokers; a cluster below the root and a normal broker are among them.
+    homes
+        The brokers that clients are attached to.
+    """
+    at = round(dice.uniform(0.02, 0.1) * plan.heal_seconds, 3)
+    later = tuple(replace(fault, at_seconds=max(at, fault.at_seconds)) for fault in plan.faults)
+    if dice.random() < 0.5:
+        later = ()
+    back = at + dice.uniform(0.3, 0.9) * (plan.heal_seconds - at)
+    fault, brokers = _aim(dice, aim, at, positions, homes)
+    undone: tuple[Fault, ...] = ()
+    stay_dead = set(plan.stay_dead) if later else set()
+    fate = dice.random()
+    if fate < 0.4:
+        undone = tuple(Restart(round(back, 3), broker) for broker in brokers)
+    elif fate < 0.7:
+        stay_dead.update(brokers)
+    faults = sorted((*later, *undone), key=lambda each: each.at_seconds)
+    return FaultPlan(plan.name, (fault, *faults), plan.heal_seconds, tuple(sorted(stay_dead)))
+
+
+def _aim(
+    dice: Random, aim: str, at: float, positions: Sequence[Position], homes: Sequence[BrokerId]
+) -> tuple[Fault, tuple[BrokerId, ...]]:
+    """Return the fault, and the brokers that it kills as far as that is known beforehand."""
+    if aim == "root":
+        return CrashRoot(at, dice.random() < 0.5), ()
+    if aim == "rendezvous":
+        return CrashRendezvous(at), ()
+    if aim == "cluster":
+        below = [place for place in positions if place.role == "DEB"]
+        chosen = dice.choice(below)
+        return CrashCluster(at, chosen.cluster), chosen.members
+    among = {
+        "designated": [place.broker for place in positions if place.role == "DEB"],
+        "normal": [place.broker for place in positions if place.role == "NEB"],
+        "home": list(homes),
+    }[aim]
+    broker = dice.choice(among)
+    return Crash(at, broker), (broker,)
 
 
 class _Drawer:

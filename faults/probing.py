@@ -9,6 +9,7 @@ Rules
 * A member that answers with a newer view ends it: the neighbour has moved, and is watched anew. One that still names
   the silent one uses up a try: either the election has not happened yet, and a later try will tell; or the silent one
   is alive and the link to it is cut.
+* A member of which the host says that its process is dead (`learn_dead`) is not waited for.
 * When all were asked and none knew better, the neighbour is lost. That takes at most members x `probe_tries` x
   `probe_seconds`, and as many messages as tries.
 * Whenever the silent one is heard again, by beat or by answer, the probing is off.
@@ -94,6 +95,18 @@ class Probing:
         self._views.pop(cluster, None)
         self._inquiries.pop(cluster, None)
         self._detector.forget(cluster)
+
+    def learn_dead(self, broker: BrokerId) -> None:
+        """Take in what the transport knows for certain: a member is dead; it is not asked any more.
+
+        The next tick asks the one after it. Whoever only does not answer is asked as often as ever.
+        """
+        for inquiry in self._inquiries.values():
+            if broker in inquiry.members:
+                if inquiry.members[0] == broker:
+                    inquiry.tries = 0
+                    inquiry.deadline = self._now
+                inquiry.members.remove(broker)
 
     @staticmethod
     def answer(probe: Probe, source: BrokerId, my_view: ClusterView) -> Send:

@@ -284,6 +284,8 @@ class Recovery:
         The most children that a cluster takes.
     retention_events_max, retention_seconds
         What a publisher's broker keeps to send again.
+    client_patience_seconds
+        How long a client waits for a sign of life of its broker before it goes to another one.
     """
 
     heartbeat_seconds: float = 1.0
@@ -297,6 +299,7 @@ class Recovery:
     degree: int = 8
     retention_events_max: int = 100_000
     retention_seconds: float = 60.0
+    client_patience_seconds: float = 6.0
 
     def validate(self) -> Recovery:
         """Return the settings themselves.
@@ -334,5 +337,6 @@ class Recovery:
             probe_seconds=0.3,
             answer_seconds=1.0,
             root_wait_seconds=0.3,
+            client_patience_seconds=2.0,
         )
         return replace(quick, **changes).validate()  # type: ignore[arg-type]

@@ -18,20 +18,20 @@ import multiprocessing
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ..faults.plans import WORDS, Fault, FaultPlan
-from ..faults.reliability import EventId, Verdict
+from ..chaos.cases import BUILD_SECONDS, Action, Case, draw_case
+from ..chaos.harm import Harm
+from ..chaos.report import ChaosReport
+from ..faults.plans import Fault, FaultPlan
+from ..faults.reliability import EventId
 from ..protocol.errors import ClientError
 from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
-from .cases import BUILD_SECONDS, Action, Case, draw_case
 from .clients import HostileSimulation
-from .harm import Harm
-from .survey import structure_problems, subscription_problems
-from .timeline import Recovered, Timeline
+from .survey import root_of, structure_problems, subscription_problems
+from .timeline import Timeline
 
 CONVERGE_HEARTBEATS: Final = 40
 STEADY_LOOKS: Final = 4
@@ -42,87 +42,6 @@ BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
 
 
-@dataclass(slots=True)
-class ChaosReport:
-    """What came of one run.
-
-    Attributes
-    ----------
-    case
-        What it was made from, as plain data.
-    verdict
-        Promises 1-3.
-    problems
-        What kept it from converging, what was wrong before the first fault, and errors of brokers.
-    lost_by_retention
-        Notifications that were not delivered since nobody keeps the events that long.
-    brokers, events, notifications, moves
-        Counts.
-    messages
-        Messages between brokers by type.
-    converged_seconds
-        From the healing to the first look of the steady end; None when it never came.
-    timeline
-        (seconds, what).
-    recoveries
-        How long each fault was felt.
-    steps, virtual_seconds
-        How much work it was.
-    """
-
-    case: dict[str, Any]
-    verdict: Verdict = field(default_factory=Verdict)
-    problems: list[str] = field(default_factory=list)
-    lost_by_retention: int = 0
-    brokers: int = 0
-    events: int = 0
-    notifications: int = 0
-    moves: int = 0
-    messages: dict[str, int] = field(default_factory=dict)
-    converged_seconds: float | None = None
-    timeline: list[tuple[float, str]] = field(default_factory=list)
-    recoveries: list[Recovered] = field(default_factory=list)
-    steps: int = 0
-    virtual_seconds: float = 0.0
-
-    @property
-    def seed(self) -> int:
-        """The seed of the run."""
-        seed: int = self.case["seed"]
-        return seed
-
-    @property
-    def holds(self) -> bool:
-        """Whether every promise was kept."""
-        return self.verdict.holds and not self.problems and self.converged_seconds is not None
-
-    @property
-    def replay(self) -> str:
-        """The command that runs it again."""
-        return f"rayvous chaos --on sim --seed {self.seed}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, what was drawn first."""
-        return {
-            "case": self.case,
-            "holds": self.holds,
-            "replay": self.replay,
-            "verdict": self.verdict.to_dict(),
-            "problems": self.problems,
-            "lost_by_retention": self.lost_by_retention,
-            "brokers": self.brokers,
-            "events": self.events,
-            "notifications": self.notifications,
-            "moves": self.moves,
-            "messages": self.messages,
-            "converged_seconds": self.converged_seconds,
-            "timeline": [{"seconds": round(when, 3), "what": what} for when, what in self.timeline],
-            "recoveries": [asdict(each) for each in self.recoveries],
-            "steps": self.steps,
-            "virtual_seconds": self.virtual_seconds,
-        }
-
-
 def run_chaos(seed: int, **options: Any) -> ChaosReport:
     """Draw a case from a seed, run it and judge it.
 
@@ -131,7 +50,7 @@ def run_chaos(seed: int, **options: Any) -> ChaosReport:
     seed
         The seed.
     options
-        As :func:`rayvous.simulator.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
+        As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
         `kinds`, `faults_max`.
     """
     return run_case(draw_case(seed, **options))
@@ -162,7 +81,7 @@ class _Run:
             **options,
         )
         self.timeline = Timeline(self.network)
-        self.report = ChaosReport(case.describe(), brokers=len(self.network.hosts))
+        self.report = ChaosReport("sim", case.describe(), brokers=len(self.network.hosts))
         self.heartbeat = 1.0 if case.recovery is None else case.recovery.heartbeat_seconds
         self.degree = None if case.recovery is None else case.recovery.degree
         self.healed_at = self.converged_at = 0.0
@@ -195,7 +114,7 @@ class _Run:
         network = self.network
         start = network.now
         self._do_all(self.case.actions, start)
-        self.healed_at = Harm(network, self.case.plan, self._say).begin()
+        self.healed_at = Harm(network, self.case.plan, self._say, lambda: root_of(network)).begin()
         while network.now < self.healed_at:
             network.advance_to(min(network.now + self.heartbeat / 2, self.healed_at))
             self._look()
@@ -240,14 +159,7 @@ class _Run:
         report.moves = network.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
-        report.recoveries = self.timeline.recoveries(network.account, self.heartbeat / 2, network.now)
-        for each in report.recoveries:
-            if each.first_delivery_seconds is not None:
-                when = each.at_seconds + each.first_delivery_seconds
-                self.timeline.lines.append(
-                    (when, f"first delivery after {each.kind} at {each.at_seconds:.3f} s")
-                )
-        report.timeline = sorted(self.timeline.lines, key=lambda line: line[0])
+        self.timeline.tell(report, network.account, self.heartbeat / 2, network.now)
 
     def _beyond_retention(self) -> set[EventId]:
         """Return the events that nobody kept any more when the network had healed."""
@@ -297,9 +209,7 @@ class _Run:
         return sound
 
     def _say(self, fault: Fault | None, what: str) -> None:
-        now = self.network.now
-        self.timeline.faults.append((now, "heal" if fault is None else WORDS[type(fault)]))
-        self.timeline.say(now, f"fault: {what}" if fault is not None else what)
+        self.timeline.harmed(self.network.now, fault, what)
 
     def _problem(self, sentence: str) -> None:
         if len(self.report.problems) < PROBLEMS_MAX:

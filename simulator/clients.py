@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..chaos.account import Account
 from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.configs import Position
 from ..protocol.effects import Confirm, Deliver, Received, Ticked
@@ -25,7 +26,6 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach
 from ..protocol.recovery import Recovery
 from ..routing.language import to_filter
-from .account import Account
 from .hostile import HostileNetwork
 from .hosts import Host
 

@@ -25,6 +25,8 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 from ..actors.broker import Broker
+from ..chaos.weather import Cuts, Weather
+from ..faults.plans import Shake
 from ..faults.rendezvous import RendezvousMachine
 from ..protocol.configs import Position
 from ..protocol.effects import Confirm, Deliver, Multicast, Received, Send, Ticked
@@ -34,7 +36,7 @@ from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery
 from ..protocol.scenario import LinkModel
 from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
-from .connections import Connection, Cuts, Underway, Weather
+from .connections import Connection, Underway
 from .hosts import Host, Machine
 from .network import Step
 
@@ -368,6 +370,19 @@ class HostileNetwork:
         host = self.hosts[broker]
         host.factor = factor if host.alive else 1.0
 
+    def shake(self, fault: Shake) -> None:
+        """Let the weather be bad for a while."""
+        self.weather.shakes.append((self.now + fault.seconds, fault))
+
+    def calm(self) -> None:
+        """End every cut, bad spell, pause and slowness."""
+        self.mend()
+        self.weather.shakes.clear()
+        for broker, host in self.hosts.items():
+            self.resume(broker)
+            if host.factor != 1.0:
+                self.slow(broker, 1.0)
+
     def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
         """Cut the links between pairs of brokers, both ways."""
         for one, other in pairs:
@@ -386,6 +401,10 @@ class HostileNetwork:
     def living(self) -> list[BrokerId]:
         """Return the brokers whose process runs, in rising order."""
         return [broker for broker, host in self.hosts.items() if host.alive]
+
+    def dead(self) -> list[BrokerId]:
+        """Return the brokers whose process does not run, in rising order."""
+        return [broker for broker, host in self.hosts.items() if not host.alive]
 
     def broker(self, broker: BrokerId) -> Broker:
         """Return one broker, to look at."""

@@ -96,6 +96,13 @@ def _standing(network: HostileNetwork, broker: BrokerId) -> Report:
     )
 
 
+def root_of(network: HostileNetwork) -> BrokerId | None:
+    """Return the living broker that says it is the root, the one of the latest term when several do."""
+    reports = [survey(network, broker) for broker in network.living()]
+    roots = [report for report in reports if report.root]
+    return max(roots, key=lambda report: report.term).broker if roots else None
+
+
 def structure_problems(network: HostileNetwork, degree: int | None = None) -> list[str]:
     """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree."""
     awake = [broker for broker in network.living() if not network.hosts[broker].paused]

@@ -1,83 +1,28 @@
-"""What happened when in a run of chaos, as seen on the links; and how long each fault was felt.
+"""What happened when in a run of chaos in virtual time, as seen on the links.
 
-Rules
------
-* Only messages are looked at, and what clients heard: a probe is a suspicion, a beat of a designated broker that was
-  not known as such is a takeover, an accepted join is a rejoin.
-* Two times are measured for each fault, up to the next one. *Structure*: until the clusters and the tree were sound,
-  and stayed so. *Delivery*: until the last notification that was late by more than half a heartbeat had arrived.
-* A fault is *alone* when it is the first one, nothing else happens for ten heartbeats, and the network was sound again
-  before the next; only those go into figures by kind of fault. The clients of a paused broker wait as
-  long as it is paused.
+Rule: only messages are looked at: a probe is a suspicion, a beat of a designated broker that was not known as such is a
+takeover, an accepted join is a rejoin. The clients of a paused broker wait as long as it is paused.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
-
+from ..chaos.story import Story
 from ..protocol.ids import BrokerId, ClusterId, RoundNumber
 from ..protocol.recovery import RENDEZVOUS, BecomeRoot, ClusterBeat, JoinAnswer, Probe, Round
-from .account import Account
 from .hostile import HostileNetwork
 
-LINES_MAX: Final = 1000
-ALONE_HEARTBEATS: Final = 10
-"""A fault is alone if it is the first and nothing else happens for so long."""
 
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """How long a fault was felt; seconds, None when it never ended before the next fault.
-
-    Attributes
-    ----------
-    kind
-        The fault's word, or "heal".
-    at_seconds
-        When it happened.
-    alone
-        Whether it was the first, the next one came late, and the network was sound by then.
-    structure_seconds
-        Until the structure was sound.
-    delivery_seconds
-        Until the last late notification of an event that was published meanwhile; 0 when none was late.
-    first_delivery_seconds
-        Until the first notification of an event that was published after it.
-    """
-
-    kind: str
-    at_seconds: float
-    alone: bool
-    structure_seconds: float | None
-    delivery_seconds: float | None
-    first_delivery_seconds: float | None
-
-
-class Timeline:
-    """Collects the story of a run.
+class Timeline(Story):
+    """The story of a run in virtual time.
 
     Parameters
     ----------
     network
         Its messages are watched.
-
-    Attributes
-    ----------
-    lines
-        (time, what) in the order of time.
-    faults
-        (time, word) of each fault that was carried out.
-    sound
-        (time, whether the structure was sound) at each look.
     """
 
     def __init__(self, network: HostileNetwork) -> None:
-        self.lines: list[tuple[float, str]] = []
-        self.faults: list[tuple[float, str]] = []
-        self.sound: list[tuple[float, bool]] = []
+        super().__init__()
         self._speakers: set[tuple[ClusterId, int, BrokerId]] = set()
         self._latest: dict[ClusterId, tuple[int, BrokerId]] = {}
         self._probed: dict[tuple[BrokerId, ClusterId], float] = {}
@@ -89,11 +34,6 @@ class Timeline:
             BecomeRoot: self._become_root,
             Round: self._begin,
         }
-
-    def say(self, now: float, what: str) -> None:
-        """Add a line."""
-        if len(self.lines) < LINES_MAX:
-            self.lines.append((now, what))
 
     def _beat(self, now: float, source: BrokerId, to: BrokerId | None, message: ClusterBeat) -> None:
         view = message.view
@@ -123,71 +63,3 @@ class Timeline:
         if message.number > self._round:
             self._round = message.number
             self.say(now, f"round {message.number.term}.{message.number.number} begins at broker {source}")
-
-    # How long faults were felt.
-
-    def recoveries(self, account: Account, late_seconds: float, end: float) -> list[Recovered]:
-        """Return how long each fault was felt, given what clients did and heard.
-
-        Parameters
-        ----------
-        account
-            What clients did and heard.
-        late_seconds
-            From when on a notification is late: half a heartbeat.
-        end
-            When the run ended.
-        """
-        heard = sorted(
-            (when, account.events[event][0])
-            for got in account.heard.values()
-            for when, event in got
-            if event in account.events
-        )
-        late = [(when, published) for when, published in heard if when - published > late_seconds]
-        moments = [when for when, _ in self.faults] + [end]
-        out = []
-        for place, (at, kind) in enumerate(self.faults):
-            until = moments[place + 1]
-            structure = self._structure(at, until)
-            alone = place == 0 and structure is not None and until - at >= ALONE_HEARTBEATS * 2 * late_seconds
-            held_up = [when for when, published in late if at <= published < until]
-            first = next((when for when, published in heard if published >= at), None)
-            out.append(
-                Recovered(
-                    kind,
-                    at,
-                    alone,
-                    structure,
-                    max(held_up, default=at) - at if structure is not None else None,
-                    None if first is None else first - at,
-                )
-            )
-        return out
-
-    def _structure(self, at: float, until: float) -> float | None:
-        begin = bisect_left(self.sound, (at, False))
-        looks = [entry for entry in self.sound[begin:] if entry[0] < until]
-        if not looks or not looks[-1][1]:
-            return None
-        bad = [place for place, (_, sound) in enumerate(looks) if not sound]
-        return looks[bad[-1] + 1][0] - at if bad else 0.0
-
-
-def by_kind(recoveries: Iterable[Recovered]) -> dict[str, dict[str, Any]]:
-    """Return count, median and greatest of the recovery times of faults that were alone, by kind."""
-    times: dict[str, list[tuple[float, float]]] = {}
-    for each in recoveries:
-        if each.alone and each.structure_seconds is not None and each.delivery_seconds is not None:
-            times.setdefault(each.kind, []).append((each.structure_seconds, each.delivery_seconds))
-    out: dict[str, dict[str, Any]] = {}
-    for kind, pairs in sorted(times.items()):
-        structure, delivery = (sorted(column) for column in zip(*pairs, strict=True))
-        out[kind] = {
-            "count": len(pairs),
-            "structure_median_seconds": round(structure[len(pairs) // 2], 3),
-            "structure_max_seconds": round(structure[-1], 3),
-            "delivery_median_seconds": round(delivery[len(pairs) // 2], 3),
-            "delivery_max_seconds": round(delivery[-1], 3),
-        }
-    return out

@@ -14,13 +14,15 @@ MAY_IMPORT = {
     "routing": {"protocol"},
     "admission": {"protocol", "routing"},
     "faults": {"protocol", "routing"},
-    "actors": {"protocol", "routing", "admission", "faults"},
-    "simulator": {"protocol", "routing", "admission", "faults", "actors.broker"},
+    "chaos": {"protocol", "routing", "faults"},
+    "actors": {"protocol", "routing", "admission", "faults", "chaos"},
+    "simulator": {"protocol", "routing", "admission", "faults", "chaos", "actors.broker"},
     "pipelines": {"protocol", "routing", "admission", "faults", "actors", "simulator"},
     "experiments": {"protocol", "routing", "admission", "faults", "actors", "simulator", "pipelines"},
     "benchmarks": {"protocol", "routing", "admission", "faults", "actors", "simulator", "pipelines"},
     "cli": {
-        "protocol", "routing", "admission", "faults", "actors", "simulator", "pipelines", "experiments", "benchmarks",
+        "protocol", "routing", "admission", "faults", "chaos", "actors", "simulator", "pipelines", "experiments",
+        "benchmarks",
     },
 }  # fmt: skip
 
@@ -29,7 +31,7 @@ LANGUAGE_FILES = {
 }  # fmt: skip
 """What admission and faults may use of routing: the language of filters, not the schemes."""
 
-PURE = ("protocol", "routing", "admission", "faults", "actors/broker.py")
+PURE = ("protocol", "routing", "admission", "faults", "chaos", "actors/broker.py")
 """Value machines: no I/O, no clock, no chance, no logging."""
 
 BANNED_IN_PURE = {
@@ -46,6 +48,7 @@ BANNED_IN_PURE = {
     "pandas": "tables are read at the edge: actors/columns.py",
 }
 MAY_USE_RANDOM = {
+    "chaos/cases.py",
     "routing/topologies.py",
     "routing/transit_stub.py",
     "protocol/scenario.py",

@@ -66,3 +66,24 @@ def test_a_group_in_which_all_are_dead() -> None:
         assert await group.fly([Installed(1)]) == 0
 
     asyncio.run(run())
+
+
+def test_a_member_that_is_started_again_gets_what_is_sent_from_then_on() -> None:
+    async def run() -> None:
+        fellows = Fellows()
+        group = MulticastGroup(0, fellows.peers(), patience_seconds=0.001)
+        fellows.dead = True
+        fellows.answering.clear()
+        for _ in range(CALLS_OUT_MAX + 2):
+            await group.fly([Installed(1)])
+        assert fellows.calls[3] == 1 and fellows.calls[2] == CALLS_OUT_MAX
+        fellows.dead = False
+        group.begin_anew(3)
+        group.begin_anew(2)
+        assert await group.fly([Installed(1)]) == 0
+        assert fellows.calls[3] == 2 and fellows.calls[2] == CALLS_OUT_MAX + 1
+        fellows.answering.set()
+        await asyncio.sleep(0.01)
+        assert await group.fly([Installed(1)]) == 0
+
+    asyncio.run(run())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rayvous.actors.host import BrokerHost
+from rayvous.actors.weather import Forecast
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError
@@ -30,7 +31,7 @@ class Handle:
         self.net, self.host = net, host
         self.receive = self
 
-    async def remote(self, to: int, source: int, messages: Sequence[BrokerMessage]) -> None:
+    async def remote(self, to: int, source: int, messages: Sequence[BrokerMessage], life: int = 0) -> None:
         net, link = self.net, (source, to)
         net.loads[link] += 1
         net.flying[link] += 1
@@ -42,7 +43,7 @@ class Handle:
         if to in net.dead:
             net.flying[link] -= 1
             raise ConnectionError(f"broker {to} is dead")
-        await self.host.receive(to, source, pickle.loads(pickle.dumps(messages)))
+        await self.host.receive(to, source, pickle.loads(pickle.dumps(messages)), life)
         net.flying[link] -= 1
 
 
@@ -322,5 +323,69 @@ def test_what_a_host_refuses() -> None:
             await net.hosts[first].subscribe(first, "other", "c", [(1, to_filter("x > 0"))])
         await net.publish(first, "p", [1])
         assert await net.fetch() == {"c": [("p", 1)]}
+
+    go(test)
+
+
+def test_a_cut_link_holds_events_and_gives_them_in_order_when_it_is_mended() -> None:
+    async def test() -> None:
+        net = await Net(CHAIN, limits=Limits.for_tests()).start()
+        root, leaf = CHAIN[0].broker, CHAIN[-1].broker
+        for broker in (root, CHAIN[3].broker):
+            await net.subscribe(broker, f"c{broker}", "x >= 0")
+        ends = sorted((CHAIN[0].broker, CHAIN[1].broker))
+        cut = Forecast(frozenset({(ends[0], ends[1])}))
+        for host, _ in net.seated:
+            await host.weather(cut)
+        for i in range(5):
+            await net.publish(leaf, "p", [i], i + 1)
+        await pause(200)
+        got = await net.fetch()
+        assert len(got[f"c{CHAIN[3].broker}"]) == 5 and f"c{root}" not in got
+        for host, _ in net.seated:
+            await host.weather(Forecast())
+        await net.publish(leaf, "p", [5], 6)
+        await net.rest()
+        assert (await net.fetch())[f"c{root}"] == [("p", number) for number in range(1, 7)]
+
+    go(test)
+
+
+class Point:
+    """Stands for the rendezvous point: it knows one actor, and counts how often it is asked."""
+
+    def __init__(self, handle: Any) -> None:
+        self.host_of = self
+        self.handle = handle
+        self.asked: list[int] = []
+
+    async def remote(self, broker: int) -> Any:
+        self.asked.append(broker)
+        return self.handle
+
+
+def test_a_broker_that_is_started_again_is_heard_under_its_new_life_only() -> None:
+    async def test() -> None:
+        net = await Net(PAIR).start()
+        root, leaf = PAIR[0].broker, PAIR[1].broker
+        here = net.hosts[root]
+        await net.subscribe(root, "c", "x >= 0")
+        await net.rest()
+        new = BrokerHost("hybrid", TINY)
+        await new.seat([PAIR[1]], 1)
+        point = Point(Handle(net, new))
+        await here.connect({leaf: Handle(net, net.hosts[leaf])}, point)
+        net.hosts[leaf] = new
+        events = [Events(batch_of([{"x": 1}], publisher="p", first_sequence=1))]
+        for life in (1, 1, 0):
+            await here.receive(root, leaf, events, life)
+        assert point.asked == [leaf], "asked for once, when the new life was heard of first"
+        assert (await net.fetch())["c"] == [("p", 1), ("p", 1)], "what the old one said last is not heard"
+        await new.connect({root: Handle(net, here)}, point)
+        await net.publish(leaf, "q", [1, 2])
+        await new.quiet(deliveries=False)
+        await net.rest()
+        await here.relink(leaf, None, 1)  # known already
+        assert (await net.fetch())["c"][-2:] == [("q", 1), ("q", 2)]
 
     go(test)

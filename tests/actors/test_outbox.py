@@ -176,3 +176,21 @@ def test_a_heartbeat_overtakes_events_and_nothing_else() -> None:
         await pause()
 
     asyncio.run(run())
+
+
+def test_what_waits_is_let_go_when_the_other_side_has_begun_anew() -> None:
+    async def run() -> None:
+        wire = Wire()
+        box = Outbox("a to b", wire.fly, 10, 100)
+        box.put(Installed(1))
+        await pause()
+        for message in (events(0, 3), Installed(2), BEAT):
+            box.put(message)
+        box.drop()
+        assert box.lost_events == 3 and box.events == 1 and not box.idle
+        box.put(Installed(3))
+        wire.open()
+        await box.drained()
+        assert wire.loads == [[1], [3]] and box.idle and box.events == 0
+
+    asyncio.run(run())

@@ -110,14 +110,45 @@ def lasting(memory: Memory) -> tuple[Rendezvous, list[tuple[int, Any]]]:
 def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:
     point, _ = lasting(Memory())
     assert point.place("subscriber", ["s"], 2, "t") == [2]
-    assert point.relocate("subscriber", "s", 2, [2], [2]) == 3
-    assert point.relocate("subscriber", "s", 2, [2], [2]) == 3, "asked again, the same answer"
-    assert point.relocate("subscriber", "s", 3, [3], [3]) == 0, "the cluster is gone: wherever the fewest are"
+
+    def seen(dead: list[int]) -> dict[int, Any]:
+        return {broker: point.host_of(broker) for broker in dead}
+
+    def place(was: int, dead: list[int], away: list[int], wanted: int | None = None) -> int:
+        answer = point.relocate("subscriber", "s", was, seen(dead), away, wanted)
+        assert answer is not None and answer[1] is point.host_of(answer[0])
+        return answer[0]
+
+    assert place(2, [2], [2]) == 3
+    assert place(2, [2], [2]) == 3, "asked again, the same answer"
+    assert place(3, [3], [3]) == 0, "the cluster is gone: wherever the fewest are"
+    assert place(0, [], [0]) == 1, "one that does not answer is not gone"
+    assert place(1, [], [1], wanted=5) == 5 and place(5, [], [5], wanted=2) == 4, "2 is dead: a fellow, then"
+    assert point.relocate("subscriber", "s", 4, {}, [0, 1, 4, 5]) is None, (
+        "nobody is left that it has not tried"
+    )
+    assert place(4, [], [4], wanted=0) == 0
     with pytest.raises(BrokerUnavailable, match="broker 3 is gone"):
         point.place("publisher", ["p"], 3)
     assert point.place("publisher", ["p", "q"], None) == [1, 4]
     with pytest.raises(BrokerUnavailable, match="no broker of the network is left"):
-        point.relocate("subscriber", "s", 0, [0, 1, 2, 3, 4, 5], [])
+        point.relocate("subscriber", "s", 0, seen([0, 1, 2, 3, 4, 5]), [])
+
+
+def test_a_broker_that_is_started_again_is_there_again() -> None:
+    memory = Memory()
+    point, _ = lasting(memory)
+    point.place("subscriber", ["s"], 2)
+    old = point.host_of(2)
+    point.relocate("subscriber", "s", 2, {2: old}, [2])
+    assert point.next_life(2) == 1 and point.next_life(2) == 2 and point.next_life(3) == 1
+    new = Host([])
+    point.reborn(2, new)
+    point.relocate("subscriber", "s", 3, {2: old}, [3])  # who saw only the old one die is late
+    for each in (point, Rendezvous(memory)):
+        assert each.host_of(2) is new and each.hosts()[2] is new
+        assert each.next_life(2) == 3
+        assert each.place("publisher", [f"p{id(each)}"], 2) == [2]
 
 
 def test_it_goes_on_where_it_was() -> None:
@@ -126,7 +157,7 @@ def test_it_goes_on_where_it_was() -> None:
     point.place("subscriber", ["s"], 2, "ticket")
     point.place("publisher", ["p"], 5)
     point.leave("publisher", ["p"], {"p": 17})
-    point.relocate("subscriber", "s", 2, [2], [2])
+    point.relocate("subscriber", "s", 2, {2: point.host_of(2)}, [2])
     point.receive(4, [RootBeat(ClusterView(2, 3, 4, (4, 5)), 7)])
     again = Rendezvous(memory)
     assert again.directory() is not None

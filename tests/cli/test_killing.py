@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker import Broker
-from rayvous.cli.killing import check_kind, recovery_for, victims
+from rayvous.cli.killing import check_kind, link_to_cut, recovery_for, victims
 from rayvous.protocol.errors import InputError
 from rayvous.routing.topologies import ClusterTree
 
@@ -26,10 +26,16 @@ def test_whom_it_hurts_most(kind: str, chosen: list[int]) -> None:
     assert victims(survey(ClusterTree(4, 3, degree=2)), kind) == chosen
 
 
+def test_the_link_that_is_cut_leaves_the_cluster_somewhere_to_go() -> None:
+    """Cluster 3 hangs below cluster 1 and has nobody below."""
+    assert link_to_cut(survey(ClusterTree(4, 3, degree=2))) == (3, 1)
+
+
 @pytest.mark.parametrize(
     ("kind", "clusters", "each", "said"),
     [
-        ("link", 4, 3, "--kill link: it is deb, neb, cluster or root"),
+        ("tree", 4, 3, "--kill tree: it is deb, neb, cluster, root or link"),
+        ("link", 2, 3, "--kill link takes at least 3 clusters and degree 2"),
         ("deb", 1, 3, "at least 2 clusters"),
         ("root", 1, 3, "at least 2 clusters"),
         ("neb", 4, 1, "at least 2 brokers in a cluster"),
@@ -37,4 +43,4 @@ def test_whom_it_hurts_most(kind: str, chosen: list[int]) -> None:
 )
 def test_what_a_network_has_not_cannot_be_killed(kind: str, clusters: int, each: int, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        check_kind(kind, clusters, each)
+        check_kind(kind, clusters, each, 2)

@@ -214,3 +214,21 @@ def test_a_neighbour_with_a_single_broker_is_asked_itself() -> None:
     alone = ClusterView(cluster=1, epoch=1, designated=20, members=(20,))
     found = ticks(watching(alone), 3.1, 4.1)
     assert [out for _, out in found] == [Send(20, Probe(1)), Send(20, Probe(1)), NeighbourLost(1)]
+
+
+def test_who_is_known_to_be_dead_is_not_waited_for() -> None:
+    """What the transport knows for certain spares the tries; the last one that is left is still asked as often."""
+    probing = watching(D1)
+    assert asked(ticks(probing, 0.0, 3.1)) == [30]
+    probing.learn_dead(30)
+    assert asked(ticks(probing, 3.2, 3.2)) == [10]
+    probing.learn_dead(20)
+    assert asked(ticks(probing, 3.3, 4.1)) == [10]
+    assert ticks(probing, 4.2, 4.2) == [(4.2, NeighbourLost(1))]
+    probing = watching(D1, OTHER)
+    for broker in (10, 20, 30):
+        probing.learn_dead(broker)  # nobody is being probed for: it is no news
+    assert asked(ticks(probing, 3.1, 3.1)[:1]) == [30]
+    for broker in (10, 20, 30):
+        probing.learn_dead(broker)
+    assert NeighbourLost(1) in [out for _, out in ticks(probing, 3.2, 3.2)]

@@ -83,6 +83,8 @@ def test_a_selector_is_explained():
         (["chaos", "--plan", "plan.json"], "there is no broker 999"),
         (["chaos", "--plan", "nowhere.json"], "no such file"),
         (["chaos", "--on", "moon"], "--on moon"),
+        (["chaos", "--on", "ray", "--brokers", "3"], "--brokers at least 4 on ray"),
+        (["chaos", "--on", "ray", "--plan", "plan.json"], "there is no broker 999"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):

@@ -5,17 +5,18 @@ from dataclasses import replace
 
 import pytest
 from rayvous.actors.broker import Broker
+from rayvous.chaos.account import Account
+from rayvous.chaos.cases import draw_case
+from rayvous.chaos.story import Recovered, by_kind
 from rayvous.faults.plans import Crash, FaultPlan, Restart
 from rayvous.protocol.effects import Confirm, Deliver, Multicast, Received, Send
 from rayvous.protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
 from rayvous.protocol.recovery import ClusterView, Recovery
 from rayvous.routing.topologies import topology_of
-from rayvous.simulator.account import Account
-from rayvous.simulator.cases import draw_case
 from rayvous.simulator.chaos import run_case, run_chaos, run_seeds
 from rayvous.simulator.clients import HostileSimulation
 from rayvous.simulator.survey import structure_problems, subscription_problems, survey
-from rayvous.simulator.timeline import Recovered, Timeline, by_kind
+from rayvous.simulator.timeline import Timeline
 
 QUIET = FaultPlan("nothing", heal_seconds=5.0)
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 import pytest
+from rayvous.chaos.harm import Harm
+from rayvous.chaos.weather import RETRY_SECONDS
 from rayvous.faults import plans
 from rayvous.faults.plans import FaultPlan
 from rayvous.protocol.effects import Multicast, Received, Send, Ticked
@@ -12,8 +14,6 @@ from rayvous.protocol.recovery import RENDEZVOUS, Recovery
 from rayvous.protocol.scenario import LinkModel
 from rayvous.routing.topologies import fixed
 from rayvous.simulator.clients import HostileSimulation
-from rayvous.simulator.connections import RETRY_SECONDS
-from rayvous.simulator.harm import Harm
 from rayvous.simulator.hostile import SERVICE_SECONDS, TICKS_PER_HEARTBEAT, HostileNetwork
 
 TREE = fixed({"A": None, "B": "A"}, {"A": ["a"], "B": ["b1", "b2"]})  # a 0, A 1, b1 2, b2 3, B 4
@@ -241,7 +241,8 @@ def test_the_rendezvous_point_keeps_what_it_wrote_down():
 
 def play(net, faults, heal=10.0, stay_dead=()):
     said = []
-    Harm(net, FaultPlan("x", tuple(faults), heal, stay_dead), lambda fault, what: said.append(what)).begin()
+    plan = FaultPlan("x", tuple(faults), heal, stay_dead)
+    Harm(net, plan, lambda fault, what: said.append(what), lambda: 4).begin()
     return said
 
 

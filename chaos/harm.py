@@ -1,13 +1,13 @@
-"""Carries a fault plan out on a hostile network.
+"""Carries a fault plan out on a network, in virtual time or on real actors.
 
 Rule: every fault says what it did, as a sentence, or that it made no sense when its time came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 from ..faults.plans import (
     Continue,
@@ -30,10 +30,81 @@ from ..faults.plans import (
     Slow,
     describe,
 )
-from ..protocol.ids import BrokerId
+from ..protocol.configs import Position
+from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS
-from .hostile import HostileNetwork
-from .survey import survey
+
+
+class Breakable(Protocol):
+    """A network that can be harmed; brokers are named by id, the rendezvous point by RENDEZVOUS."""
+
+    @property
+    def now(self) -> float:
+        """Seconds on the clock of the run."""
+        ...
+
+    @property
+    def positions(self) -> Mapping[BrokerId, Position]:
+        """Every broker's place at the start."""
+        ...
+
+    @property
+    def members(self) -> Mapping[ClusterId, tuple[BrokerId, ...]]:
+        """The brokers of each cluster, dead or alive."""
+        ...
+
+    @property
+    def rendezvous(self) -> Any:
+        """The rendezvous point, or None when there is none."""
+        ...
+
+    def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
+        """Do something at a time to come."""
+        ...
+
+    def living(self) -> list[BrokerId]:
+        """Return the brokers whose process runs."""
+        ...
+
+    def dead(self) -> list[BrokerId]:
+        """Return the others."""
+        ...
+
+    def crash(self, broker: BrokerId) -> bool:
+        """Kill a process; return False, and spare it, when it is dead or the last broker alive."""
+        ...
+
+    def restart(self, broker: BrokerId) -> bool:
+        """Start a dead process afresh; return False when it lives."""
+        ...
+
+    def pause(self, broker: BrokerId) -> bool:
+        """Let a broker stand still; return False when it is dead or does already."""
+        ...
+
+    def resume(self, broker: BrokerId) -> bool:
+        """Let a paused broker go on; return False when it was not paused."""
+        ...
+
+    def slow(self, broker: BrokerId, factor: float) -> None:
+        """Let a broker take `factor` times as long; 1 makes it quick again."""
+        ...
+
+    def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
+        """Cut links both ways."""
+        ...
+
+    def mend(self, reason: object = None) -> bool:
+        """Take a reason for cuts away, or all; return whether a link was mended."""
+        ...
+
+    def shake(self, fault: Shake) -> None:
+        """Let links be bad for a while."""
+        ...
+
+    def calm(self) -> None:
+        """End every cut, bad spell, pause and slowness."""
+        ...
 
 
 class Harm:
@@ -47,6 +118,8 @@ class Harm:
         The plan.
     say
         Called with (fault, what came of it) for each fault, and with None for the healing.
+    root
+        Returns who is the root broker, as far as can be seen; None when there is none just now.
 
     Raises
     ------
@@ -55,12 +128,17 @@ class Harm:
     """
 
     def __init__(
-        self, network: HostileNetwork, plan: FaultPlan, say: Callable[[Fault | None, str], None]
+        self,
+        network: Breakable,
+        plan: FaultPlan,
+        say: Callable[[Fault | None, str], None],
+        root: Callable[[], BrokerId | None],
     ) -> None:
         plan.check(list(network.positions.values()))
         self._network = network
         self._plan = plan
         self._say = say
+        self._root = root
         self._stay_dead = set(plan.stay_dead)
         self._table: dict[type, Callable[[Any], str]] = {
             Crash: lambda fault: self._crash([fault.broker]),
@@ -95,19 +173,14 @@ class Harm:
 
     def _heal(self) -> None:
         network = self._network
-        network.mend()
-        network.weather.shakes.clear()
-        for broker, host in network.hosts.items():
-            network.resume(broker)
-            if host.factor != 1.0:
-                network.slow(broker, 1.0)
+        network.calm()
         if network.rendezvous is not None:
             network.restart(RENDEZVOUS)
-        back = [broker for broker in network.hosts if broker not in self._stay_dead]
+        back = [broker for broker in network.positions if broker not in self._stay_dead]
         if not network.living() and not back:
-            back = list(network.hosts)
+            back = list(network.positions)
         started = [broker for broker in back if network.restart(broker)]
-        dead = [broker for broker, host in network.hosts.items() if not host.alive]
+        dead = network.dead()
         words = [f"started {_names(started)}" if started else "", f"left dead {_names(dead)}" if dead else ""]
         self._say(None, ", ".join(["everything healed", *filter(None, words)]))
 
@@ -120,11 +193,9 @@ class Harm:
         return f"alive already {_names(alive)}" if alive else ""
 
     def _crash_root(self, fault: CrashRoot) -> str:
-        reports = [survey(self._network, broker) for broker in self._network.living()]
-        roots = [report for report in reports if report.root]
-        if not roots:
+        victim = self._root()
+        if victim is None:
             return "there is none just now"
-        victim = max(roots, key=lambda report: report.term).broker
         if not self._network.crash(victim):
             return f"spared {victim}"
         if not fault.comes_back:
@@ -138,7 +209,7 @@ class Harm:
 
     def _slow(self, fault: Slow) -> str:
         self._network.slow(fault.broker, fault.factor)
-        return "" if self._network.hosts[fault.broker].alive else "dead"
+        return "dead" if fault.broker in self._network.dead() else ""
 
     def _cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> str:
         self._network.cut(pairs, reason)
@@ -153,13 +224,13 @@ class Harm:
 
     def _partition(self, fault: Partition) -> str:
         inside = {broker for cluster in fault.clusters for broker in self._network.members[cluster]}
-        outside = set(self._network.hosts) - inside
+        outside = set(self._network.positions) - inside
         far = inside if not fault.rendezvous else outside
         outside_or_all = product(sorted(inside), sorted(outside))
         return self._cut([*outside_or_all, *((RENDEZVOUS, broker) for broker in sorted(far))], "partition")
 
     def _shake(self, fault: Shake) -> str:
-        self._network.weather.shakes.append((self._network.now + fault.seconds, fault))
+        self._network.shake(fault)
         return ""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
-from ..faults.draws import draw
+from ..faults.draws import aimed, draw
 from ..faults.plans import FaultPlan
 from ..protocol.configs import Position
 from ..protocol.recovery import Recovery
@@ -94,6 +94,8 @@ def draw_case(
     heals: bool = True,
     kinds: Sequence[str] | None = None,
     faults_max: int = 6,
+    topology: dict[str, Any] | None = None,
+    aim: str | None = None,
 ) -> Case:
     """Return the case of a seed.
 
@@ -111,9 +113,16 @@ def draw_case(
         Whether brokers heal; if not, the drawn plan is empty.
     kinds, faults_max
         As in :func:`rayvous.faults.draws.draw`.
+    topology
+        Taken instead of what would be drawn; it says its `degree`.
+    aim
+        One of :data:`rayvous.faults.draws.AIMS`, which is the first fault then; not for a `plan` that is given.
     """
     dice = random.Random(f"chaos/{seed}")
-    topology, degree = _topology(dice, brokers_max)
+    if topology is None:
+        topology, degree = _topology(dice, brokers_max)
+    else:
+        degree = topology["degree"]
     positions = topology_of(topology).positions()
     links = LinkModel(
         spread_seconds=dice.choice((0.0, 0.01, 0.05)), jitter_seconds=dice.choice((0.0, 0.005, 0.05))
@@ -126,6 +135,7 @@ def draw_case(
             retention_seconds=RETENTION_SECONDS,
             detector=dice.choice(("adaptive", "adaptive", "fixed")),
         )
+    given = plan
     if plan is None:
         plan = (
             draw(dice, positions, seconds, kinds=kinds, faults_max=faults_max, name=f"seed {seed}")
@@ -133,7 +143,21 @@ def draw_case(
             else FaultPlan("nothing", heal_seconds=seconds)
         )
     opening, actions, closing = _doings(dice, positions, plan.heal_seconds)
+    if aim is not None and given is None:
+        homes = sorted({action.broker for action in opening})
+        plan = aimed(dice, plan, aim, positions, homes)
     return Case(seed, topology, recovery, links, opening, actions, closing, plan)
+
+
+def small_topology(seed: int, brokers_max: int) -> dict[str, Any]:
+    """Return the network of a seed for hosts on which every broker is a process: up to four clusters, of few brokers.
+
+    There is always a cluster below the root, and a normal broker, so that there is somebody to aim at.
+    """
+    dice = random.Random(f"small/{seed}")
+    clusters = dice.randint(2 if brokers_max < 6 else 3, max(2, min(4, brokers_max // 2)))
+    members = dice.randint(2, max(2, min(3, brokers_max // clusters)))
+    return {"clusters": clusters, "brokers_per_cluster": members, "degree": dice.randint(1, 3)}
 
 
 def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, Any], int]:

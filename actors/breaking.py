@@ -1,0 +1,192 @@
+"""Breaks a running network on Ray: kills and stops processes, starts brokers again, tells hosts which links are bad.
+
+Rules
+-----
+* A crash is a SIGKILL of the process or a `ray.kill`, in turns. A pause is SIGSTOP. All processes must be on this
+  machine.
+* What is wrong with links and who is slow is told to every living host (`weather`), which does it where it sends.
+* The rendezvous point is started again by Ray as soon as it is dead, so there is nothing to do when a plan says so.
+* The last living broker is spared. Each broker must have an actor of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Any, Final
+
+import ray
+
+from ..chaos.weather import Cuts
+from ..faults.plans import Shake
+from ..protocol.configs import Position
+from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId, ClusterId
+from ..protocol.recovery import RENDEZVOUS
+from .network import Network
+from .weather import Forecast
+
+TELL_SECONDS: Final = 2.0
+"""How long hosts have to take note of the weather; a paused one takes it when it goes on."""
+
+
+class Breaker:
+    """A network that can be harmed, as :class:`rayvous.chaos.harm.Breakable` has it.
+
+    Parameters
+    ----------
+    net
+        The network, which heals; this process launched it.
+    clock
+        Returns the seconds of the run.
+    turn
+        Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); then they take turns.
+
+    Raises
+    ------
+    InputError
+        If brokers share an actor, or a process is on another machine.
+    """
+
+    def __init__(self, net: Network, clock: Callable[[], float], turn: int = 0) -> None:
+        self._net = net
+        self._clock = clock
+        self.positions: Mapping[BrokerId, Position] = {place.broker: place for place in net.positions}
+        self.members: Mapping[ClusterId, tuple[BrokerId, ...]] = {
+            place.cluster: place.members for place in net.positions
+        }
+        self.rendezvous: Any = net.rendezvous
+        if len(net.hosts()) != len(net.positions):
+            raise InputError("brokers share an actor: only one that has an actor of its own can be broken")
+        self._pids = {broker: net.pid_of(broker) for broker in self.positions}
+        self._dead: set[BrokerId] = set()
+        self._paused: set[BrokerId] = set()
+        self._cuts = Cuts()
+        self._shakes: list[tuple[float, Shake]] = []
+        self._factors: dict[BrokerId, float] = {}
+        self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = itertools.count()
+        self._kills = itertools.count(turn)
+
+    @property
+    def now(self) -> float:
+        """Seconds on the clock of the run."""
+        return self._clock()
+
+    def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
+        """Do something at a time to come, when `run` is called."""
+        heappush(self._agenda, (when, next(self._order), action, values))
+
+    def run(self) -> None:
+        """Do all that is on the agenda, each thing when its time has come."""
+        while self._agenda:
+            when, _, action, values = heappop(self._agenda)
+            time.sleep(max(0.0, when - self.now))
+            action(*values)
+
+    def living(self) -> list[BrokerId]:
+        """Return the brokers whose process runs, or stands still."""
+        return [broker for broker in self.positions if broker not in self._dead]
+
+    def dead(self) -> list[BrokerId]:
+        """Return the others."""
+        return sorted(self._dead)
+
+    def silent(self) -> list[BrokerId]:
+        """Return those that would not answer now: the dead, and who stands still."""
+        return sorted(self._dead | self._paused)
+
+    # Processes.
+
+    def crash(self, broker: BrokerId) -> bool:
+        """Kill a process; return False, and spare it, when it is dead or the last broker alive."""
+        if broker == RENDEZVOUS:
+            ray.kill(self.rendezvous, no_restart=False)
+            return True
+        if broker in self._dead or len(self.living()) == 1:
+            return False
+        # Ray asks a process to end itself, which one that stands still does not hear.
+        if next(self._kills) % 2 == 0 or broker in self._paused:
+            os.kill(self._pids[broker], signal.SIGKILL)
+        else:
+            ray.kill(self._net.host_of(broker), no_restart=True)
+        self._dead.add(broker)
+        self._paused.discard(broker)
+        self._factors.pop(broker, None)
+        return True
+
+    def restart(self, broker: BrokerId) -> bool:
+        """Start a dead broker afresh; return False when it lives, as the rendezvous point always does."""
+        if broker not in self._dead:
+            return False
+        self._net.kill_broker(broker)  # it is dead; this waits until Ray knows
+        self._net.restart_broker(broker)
+        self._pids[broker] = self._net.pid_of(broker)
+        self._dead.discard(broker)
+        ray.get(self._net.host_of(broker).weather.remote(self._forecast()))
+        return True
+
+    def pause(self, broker: BrokerId) -> bool:
+        """Let a broker stand still; return False when it is dead or does already."""
+        if broker in self._dead or broker in self._paused:
+            return False
+        os.kill(self._pids[broker], signal.SIGSTOP)
+        self._paused.add(broker)
+        return True
+
+    def resume(self, broker: BrokerId) -> bool:
+        """Let a paused broker go on; return False when it was not paused."""
+        if broker not in self._paused:
+            return False
+        os.kill(self._pids[broker], signal.SIGCONT)
+        self._paused.discard(broker)
+        return True
+
+    # Links, and who is slow.
+
+    def slow(self, broker: BrokerId, factor: float) -> None:
+        """Let a broker take `factor` times as long; 1 makes it quick again."""
+        if broker not in self._dead:
+            self._factors[broker] = factor
+            self._tell()
+
+    def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
+        """Cut links both ways."""
+        for one, other in pairs:
+            self._cuts.add(one, other, reason)
+        self._tell()
+
+    def mend(self, reason: object = None) -> bool:
+        """Take a reason for cuts away, or all; return whether a link was mended."""
+        mended = self._cuts.clear() if reason is None else self._cuts.remove(reason)
+        self._tell()
+        return bool(mended)
+
+    def shake(self, fault: Shake) -> None:
+        """Let links be bad for a while."""
+        self._shakes.append((self.now + fault.seconds, fault))
+        self._tell()
+
+    def calm(self) -> None:
+        """End every cut, bad spell, pause and slowness."""
+        for broker in list(self._paused):
+            self.resume(broker)
+        self._shakes.clear()
+        self._factors.clear()
+        self._cuts.clear()
+        self._tell()
+
+    def _forecast(self) -> Forecast:
+        now = self.now
+        self._shakes = [(until, shake) for until, shake in self._shakes if until > now]
+        left = tuple((until - now, shake) for until, shake in self._shakes)
+        return Forecast(frozenset(self._cuts.reasons), left, dict(self._factors))
+
+    def _tell(self) -> None:
+        forecast = self._forecast()
+        told = [self._net.host_of(broker).weather.remote(forecast) for broker in self.living()]
+        ray.wait(told, num_returns=max(1, len(told) - len(self._paused)), timeout=TELL_SECONDS)

@@ -1,0 +1,226 @@
+"""Chaos on Ray: a drawn network of real actors under a drawn plan of faults, then healed, and judged.
+
+Phases
+------
+1. Build: the network stands, clients subscribe, everything settles.
+2. Faults: the plan is carried out while clients publish, subscribe, cancel and move.
+3. Heal: everything is put right; within :data:`CONVERGE_SECONDS` the network must be one tree again with every
+   subscription installed and every client at a broker that lives (promise 6), and stay so for a few looks.
+4. Liveness: every publisher publishes again; when the network has settled all is judged (promises 1-3).
+
+The case of a seed is drawn as for the simulator (:mod:`rayvous.chaos.cases`), for few brokers, each with a process of
+its own. Its first fault kills whom ``AIMS[seed % 6]`` says, so six seeds in a row have every kind of killing. The same
+seed is the same case; when what happens inside it is up to the machine.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import ray
+
+from ..chaos.cases import Case, draw_case, small_topology
+from ..chaos.harm import Harm
+from ..chaos.report import ChaosReport
+from ..faults.draws import AIMS
+from ..faults.plans import Fault, FaultPlan
+from ..protocol.ids import BrokerId
+from ..protocol.recovery import Recovery
+from ..routing.topologies import topology_of
+from .breaking import Breaker
+from .network import Network, ensure_ray
+from .players import Players
+from .watching import Watch
+
+BROKERS_MAX: Final = 9
+FAULT_SECONDS: Final = 8.0
+"""How long things go wrong, in a plan that is drawn."""
+
+CONVERGE_SECONDS: Final = 30.0
+SETTLE_SECONDS: Final = 60.0
+STEADY_LOOKS: Final = 4
+"""Looks come every half heartbeat."""
+
+PROBLEMS_MAX: Final = 20
+
+
+def draw_ray_case(seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan | None = None) -> Case:
+    """Return the case of a seed for real actors; a `plan` that is given is taken instead of a drawn one."""
+    topology = small_topology(seed, brokers_max)
+    recovery = Recovery.for_tests(degree=topology["degree"] + 1, retention_seconds=600.0)
+    return draw_case(
+        seed,
+        seconds=FAULT_SECONDS,
+        plan=plan,
+        recovery=recovery,
+        topology=topology,
+        aim=AIMS[seed % len(AIMS)],
+    )
+
+
+def run_ray_chaos(seed: int, **options: Any) -> ChaosReport:
+    """Draw a case from a seed, run it on Ray and judge it; for the options see :func:`draw_ray_case`."""
+    return _Run(draw_ray_case(seed, **options)).run()
+
+
+def run_ray_seeds(
+    seeds: Sequence[int], *, progress: Callable[[ChaosReport], None] | None = None, **options: Any
+) -> list[ChaosReport]:
+    """Run many seeds, one after the other on one Ray; a failure stops nothing.
+
+    Parameters
+    ----------
+    seeds
+        Which.
+    progress
+        Called with each report as it comes.
+    options
+        As for :func:`draw_ray_case`.
+    """
+    started = ensure_ray()
+    reports = []
+    try:
+        for seed in seeds:
+            reports.append(run_ray_chaos(seed, **options))
+            if progress is not None:
+                progress(reports[-1])
+    finally:
+        if started:
+            ray.shutdown()
+    return reports
+
+
+class _Run:
+    def __init__(self, case: Case) -> None:
+        assert case.recovery is not None, "drawn with one"
+        self.case = case
+        self.recovery = case.recovery
+        self.report = ChaosReport("ray", case.describe())
+        self.watch = Watch(case.recovery.degree)
+        self.zero = time.time() - time.monotonic()
+        self.started = time.monotonic()
+        self.healed_at = 0.0
+        self.net: Network
+        self.breaker: Breaker
+        self.players: Players
+
+    def clock(self) -> float:
+        return time.monotonic() - self.started
+
+    def run(self) -> ChaosReport:
+        topology = topology_of(self.case.topology)
+        try:
+            with Network.launch(topology, recovery=self.recovery) as net:
+                self.net = net
+                self.breaker = Breaker(net, self.clock, self.case.seed // len(AIMS))
+                self.players = Players(net, self.clock, self.zero + self.started, self._problem)
+                try:
+                    self._phases()
+                finally:
+                    self.breaker.calm()
+                    self.players.close()
+                    self._judge()
+        except Exception as error:  # whatever it is, it is a finding, and a run of many seeds goes on
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(frame.filename).name}:{frame.lineno}, {frame.name}"
+            self._problem(f"{self.clock():.3f} s: {type(error).__name__}: {error} ({where})")
+        self.report.seconds = self.clock()
+        return self.report
+
+    def _phases(self) -> None:
+        self._build()
+        self._faults()
+        if self._converge():
+            self._liveness()
+
+    def _build(self) -> None:
+        self.net.await_convergence(CONVERGE_SECONDS)
+        self._play(self.case.opening, min(action.at_seconds for action in self.case.opening))
+        self.net.settle(SETTLE_SECONDS)
+        for problem in self.net.problems():
+            self._problem(f"before the first fault: {problem}")
+        self._look()
+
+    def _play(self, actions: Sequence[Any], first: float) -> None:
+        threads = self.players.play(actions, self.clock() - first)
+        self.players.await_end(threads, SETTLE_SECONDS)
+
+    def _faults(self) -> None:
+        start = self.clock()
+        playing = self.players.play(self.case.actions, start)
+        Harm(self.breaker, self.case.plan, self._say, self._root).begin()
+        done = threading.Event()
+
+        def carry_out() -> None:
+            try:
+                self.breaker.run()
+            except Exception as error:
+                self._problem(f"{self.clock():.3f} s: the plan stopped: {type(error).__name__}: {error}")
+            finally:
+                done.set()
+
+        threading.Thread(target=carry_out, daemon=True, name="harm").start()
+        while not done.wait(self.recovery.heartbeat_seconds / 2):
+            self._look()
+        self.healed_at = self.clock()
+        self.players.await_end(playing, SETTLE_SECONDS)
+
+    def _converge(self) -> bool:
+        steady, converged_at, problems = 0, 0.0, ["not looked at"]
+        deadline = max(self.healed_at + CONVERGE_SECONDS, self.clock() + CONVERGE_SECONDS / 2)
+        while steady < STEADY_LOOKS and self.clock() < deadline:
+            time.sleep(self.recovery.heartbeat_seconds / 2)
+            self._look()
+            problems = self.net.problems()
+            steady = 0 if problems or not self.watch.sound[-1][1] else steady + 1
+            if steady == 1:
+                converged_at = self.clock()
+        if steady < STEADY_LOOKS:
+            for problem in problems or ["it does not stay sound"]:
+                self._problem(f"not converged {CONVERGE_SECONDS:g} s after the healing: {problem}")
+            return False
+        self.report.converged_seconds = converged_at - self.healed_at
+        self.watch.say(converged_at, "converged")
+        return True
+
+    def _liveness(self) -> None:
+        account = self.players.account
+        self.net.settle(SETTLE_SECONDS)
+        account.quiet.append(self.clock())
+        self._play(self.case.closing, 0.0)
+        self.net.settle(SETTLE_SECONDS)
+        account.quiet.append(self.clock())
+        for problem in self.net.problems():
+            self._problem(f"at the end: {problem}")
+        self.net.check()
+
+    def _judge(self) -> None:
+        report, account = self.report, self.players.account
+        report.verdict, report.lost_by_retention = account.judge()
+        report.brokers = len(self.net.positions)
+        report.events = len(account.events)
+        report.notifications = sum(map(len, account.heard.values()))
+        report.moves = self.players.moves
+        self.watch.tell(report, account, self.recovery.heartbeat_seconds / 2, self.clock())
+
+    # What happened.
+
+    def _look(self) -> None:
+        self.watch.look(self.clock(), self.net.survey(without=self.breaker.silent()))
+
+    def _root(self) -> BrokerId | None:
+        survey = self.net.survey(without=self.breaker.silent())
+        roots = [one for one in survey.values() if one["root"]]
+        return max(roots, key=lambda one: one["term"])["broker"] if roots else None
+
+    def _say(self, fault: Fault | None, what: str) -> None:
+        self.watch.harmed(self.clock(), fault, what)
+
+    def _problem(self, sentence: str) -> None:
+        if len(self.report.problems) < PROBLEMS_MAX:
+            self.report.problems.append(sentence)

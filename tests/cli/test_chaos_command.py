@@ -1,0 +1,93 @@
+"""What ``rayvous chaos`` accepts, draws and sums up; the runs themselves are in tests/simulator and tests/on_ray."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rayvous.actors import chaos as on_ray
+from rayvous.chaos.report import ChaosReport
+from rayvous.chaos.story import Recovered
+from rayvous.cli.chaos import run_chaos_seeds
+from rayvous.faults.draws import AIMS
+from rayvous.faults.plans import Crash, FaultPlan
+from rayvous.faults.reliability import Verdict
+from rayvous.protocol.errors import InputError
+
+
+def pretend(monkeypatch, fails=()):
+    """Let chaos on Ray be a report that is made up; return what it was asked for."""
+    asked = []
+
+    def run(seeds, *, progress, **options):
+        reports = []
+        for seed in seeds:
+            asked.append((seed, options))
+            case = on_ray.draw_ray_case(seed, **options)
+            report = ChaosReport("ray", case.describe(), Verdict(events_published=2), converged_seconds=0.5)
+            report.recoveries = [Recovered("crash_root", 1.0, True, 1.5, 2.0, 0.1)]
+            report.timeline = [(1.0, "fault: crash root")]
+            if seed in fails:
+                report.problems.append("something broke")
+            progress(report)
+            reports.append(report)
+        return reports
+
+    monkeypatch.setattr(on_ray, "run_ray_seeds", run)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((0, 1, "moon", None, None), "--on moon: it is sim or ray"),
+        ((0, 0, "sim", None, None), "--seeds must be at least 1"),
+        ((-1, 1, "sim", None, None), "--seed at least 0"),
+        ((0, 1, "sim", None, 1), "--brokers at least 2 on sim"),
+        ((0, 1, "ray", None, 3), "--brokers at least 4 on ray"),
+    ],
+)
+def test_what_is_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        run_chaos_seeds(*options, as_json=True)
+
+
+def test_a_plan_for_another_network_is_refused_before_anything_runs(tmp_path: Path, monkeypatch):
+    asked = pretend(monkeypatch)
+    plan = tmp_path / "plan.json"
+    FaultPlan("far", (Crash(0.5, 50),), 2.0).save(plan)
+    with pytest.raises(InputError, match=r"seed 3: .*there is no broker 50"):
+        run_chaos_seeds(3, 1, "ray", plan, None, as_json=True)
+    assert not asked
+
+
+def test_seeds_on_ray_are_summed_up(monkeypatch, capsys):
+    asked = pretend(monkeypatch, fails=[7])
+    result = run_chaos_seeds(6, 3, "ray", None, 6, as_json=True)
+    assert [seed for seed, _ in asked] == [6, 7, 8] and asked[0][1] == {"brokers_max": 6}
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["on"], result["seeds"], result["held"], result["failed"]) == ("ray", 3, 2, [7])
+    assert result["verdict"] == "violated" and result["events_published"] == 6
+    assert result["replay"] == ["rayvous chaos --on ray --seed 7 --brokers 6"]
+    assert [failure["problems"] for failure in result["failures"]] == [["something broke"]]
+    assert result["recovery"]["crash_root"]["structure_median_seconds"] == 1.5
+
+
+def test_one_seed_says_what_was_drawn_first(tmp_path: Path, monkeypatch, capsys):
+    pretend(monkeypatch)
+    plan = tmp_path / "plan.json"
+    FaultPlan("near", (Crash(0.5, 0),), 2.0).save(plan)
+    result = run_chaos_seeds(2, 1, "ray", plan, None, as_json=False)
+    out = capsys.readouterr().out
+    assert out.index("seed 2: drawn") < out.index("fault: crash root") < out.index("verdict: holds")
+    assert result["report"]["case"]["plan"]["name"] == "near"
+    assert result["report"]["replay"] == f"rayvous chaos --on ray --seed 2 --plan {plan}"
+
+
+def test_every_kind_of_killing_is_in_thirty_seeds():
+    aims = [AIMS[seed % len(AIMS)] for seed in range(30)]
+    assert {aim: aims.count(aim) for aim in AIMS} == dict.fromkeys(AIMS, 5)
+    first = [on_ray.draw_ray_case(seed).plan.faults[0] for seed in range(30)]
+    kinds = [type(fault).__name__ for fault in first]
+    assert {kind: kinds.count(kind) for kind in sorted(set(kinds))} == {
+        "Crash": 15, "CrashCluster": 5, "CrashRendezvous": 5, "CrashRoot": 5,
+    }  # fmt: skip

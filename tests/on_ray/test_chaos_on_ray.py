@@ -1,0 +1,106 @@
+"""Chaos on real actors: brokers are killed, stopped, cut off and started again, and every promise holds (1-3, 6)."""
+
+import time
+
+import pytest
+import rayvous as rv
+from rayvous.actors.breaking import Breaker
+from rayvous.actors.chaos import run_ray_chaos
+from rayvous.faults import plans
+from rayvous.faults.plans import FaultPlan
+from rayvous.protocol.recovery import Recovery
+
+BOUND_SECONDS = 60.0
+
+
+@pytest.mark.parametrize("seed", [5, 9])
+def test_drawn_faults(ray_started: None, seed: int) -> None:
+    report = run_ray_chaos(seed)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    assert report.verdict.notifications_expected > 0 and report.moves > 0
+    assert report.recoveries[-1].kind == "heal"
+
+
+def test_stopped_slow_shaken_and_cut_off(ray_started: None) -> None:
+    """What is not a death: nobody may be lost for it, and who comes back is one of the tree again."""
+    plan = FaultPlan(
+        "not dead",
+        (
+            plans.CutClusters(0.2, 0, 1),
+            plans.Slow(0.3, 0, 20.0),
+            plans.Shake(0.5, 2.0, delay_seconds=0.05, drop=0.05, duplicate=0.05),
+            plans.Pause(0.6, 3),
+            plans.MendClusters(3.0, 0, 1),
+            plans.Partition(3.5, (2,), True),
+            plans.Continue(4.5, 3),
+            plans.Heal(5.5),
+        ),
+        heal_seconds=6.0,
+    )
+    report = run_ray_chaos(3, brokers_max=6, plan=plan)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    said = [what for _, what in report.timeline]
+    assert len([what for what in said if what.startswith("fault: ")]) == len(plan.faults)
+    assert any(what.startswith(("suspicion", "takeover")) for what in said) and "converged" in said
+
+
+def test_clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_them_later(
+    ray_started: None,
+) -> None:
+    with rv.Network.launch(rv.ClusterTree(2, 2), recovery=Recovery.for_tests()) as net:
+        net.await_convergence(BOUND_SECONDS)
+        victim = max(place.broker for place in net.positions)
+        pid, host = net.pid_of(victim), net.host_of(victim)
+        subscriber = net.subscriber("s", broker=victim)
+        publisher = net.publisher("p", broker=victim)
+        subscriber.subscribe("x >= 0")
+        publisher.publish({"x": 0})
+        breaker = Breaker(net, time.monotonic)
+        assert breaker.pause(victim) and not breaker.pause(victim)
+        try:
+            assert publisher.publish({"x": 1}) == 2, "at another broker"
+            assert victim not in (subscriber.broker, publisher.broker)
+        finally:
+            assert breaker.resume(victim)
+        for x in range(2, 20):
+            publisher.publish({"x": x})
+        net.settle(BOUND_SECONDS)
+        assert [note.event["x"] for note in subscriber.notifications(0)] == list(range(20))
+        assert net.pid_of(victim) == pid and net.host_of(victim) == host
+        assert net.describe().nodes[victim]["subscribers"] == 0
+        assert publisher.move_to(victim) == victim == subscriber.move_to(victim)
+        publisher.publish({"x": 20})
+        net.settle(BOUND_SECONDS)
+        assert [note.event["x"] for note in subscriber.notifications(0)] == [20]
+
+
+def test_a_whole_cluster_dies_and_is_started_again(ray_started: None) -> None:
+    with rv.Network.launch(rv.ClusterTree(2, 2), recovery=Recovery.for_tests(), name="again") as net:
+        net.await_convergence(BOUND_SECONDS)
+        victims = [
+            place.broker for place in net.positions if place.role != "REB" and place.parent is not None
+        ]
+        victims = list(next(place.members for place in net.positions if place.broker == victims[0]))
+        elsewhere = rv.Network.attach("again")
+        subscriber = elsewhere.subscriber("s", broker=victims[0])
+        publisher = net.publisher("p", broker=victims[1])
+        subscriber.subscribe("x >= 0")
+        publisher.publish({"x": 0})
+        with pytest.raises(rv.InputError, match=f"broker {victims[0]} is alive"):
+            net.restart_broker(victims[0])
+        for victim in victims:
+            net.crash(victim)
+        publisher.publish({"x": 1})
+        net.await_convergence(BOUND_SECONDS)
+        for victim in victims:
+            net.restart_broker(victim)
+        net.await_convergence(BOUND_SECONDS)
+        assert set(net.survey()) == {place.broker for place in net.positions}
+        assert set(elsewhere.survey()) == set(net.survey()), "another process finds the new actors"
+        assert publisher.move_to(victims[0]) == victims[0]
+        publisher.publish({"x": 2})
+        assert subscriber.move_to(victims[1]) == victims[1]
+        publisher.publish({"x": 3})
+        elsewhere.settle(BOUND_SECONDS)
+        assert [note.event["x"] for note in subscriber.notifications(0)] == [0, 1, 2, 3]
+        elsewhere.close()
