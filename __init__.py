@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from .protocol.recovery import Recovery
     from .protocol.scenario import Scenario
+    from .protocol.stability import Stability, Stable
     from .routing.builders import attr
     from .routing.covering import covers, intersects, merge
     from .routing.filters import Filter
@@ -60,6 +61,8 @@ _HOMES = {
     "Publisher": "actors.clients",
     "RayvousError": "protocol.errors",
     "Recovery": "protocol.recovery",
+    "Stability": "protocol.stability",
+    "Stable": "protocol.stability",
     "Scenario": "protocol.scenario",
     "SelectorError": "protocol.errors",
     "Simulation": "simulator.simulation",
@@ -93,6 +96,8 @@ __all__ = [
     "Scenario",
     "SelectorError",
     "Simulation",
+    "Stability",
+    "Stable",
     "Subscriber",
     "SubscriptionTimeout",
     "TopologyError",

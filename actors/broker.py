@@ -9,12 +9,16 @@ far; so the same events give the same effects, on every host.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from ..faults.crash_recover import CrashRecover
+from ..faults.stores import Store
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Received, Ticked
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
+from ..protocol.stability import Stability
 from ..routing.schemes import Router, scheme
 from .healing import HealingBroker
 
@@ -37,14 +41,21 @@ class Broker:
         0 at the start of the network; higher after each restart.
     seed
         Of the chance in its waits.
+    store
+        Where it keeps what must outlive it, and finds it when it is made anew; None for a broker that a crash empties.
+        One with a store needs ticks.
+    stability
+        Times and limits of a broker with a store.
 
     Raises
     ------
     InputError
-        If there is no such scheme, or it cannot heal and is asked to.
+        If there is no such scheme, or it cannot do what it is asked to: heal, or recover.
+    StorageFailed
+        If the store cannot be read, or is that of another broker.
     """
 
-    __slots__ = ("handle", "healing", "position", "router")
+    __slots__ = ("_router", "handle", "healing", "position", "stable")
 
     def __init__(
         self,
@@ -53,18 +64,32 @@ class Broker:
         recovery: Recovery | None = None,
         incarnation: int = 0,
         seed: int = 0,
+        *,
+        store: Store | None = None,
+        stability: Stability | None = None,
     ) -> None:
         self.position = position
         self.handle: Callable[[Received | Ticked], list[Effect]]
         self.healing: HealingBroker | None = None
+        self.stable: CrashRecover | None = None
+        make: Any = scheme(scheme_name)
+        if store is not None:
+            if recovery is not None or not hasattr(make, "restore"):
+                why = "a broker that heals" if recovery is not None else f"scheme {scheme_name!r}"
+                raise InputError(f"{why} cannot recover from a store")
+            self.stable = CrashRecover(
+                position, scheme_name, lambda: make(position), store, stability or Stability()
+            )
+            self.handle = self.stable.handle
+            return
         if recovery is None:
-            self.router: Router = scheme(scheme_name)(position)
-            self.handle = self.router.handle  # type: ignore[assignment]
+            self._router: Router = make(position)
+            self.handle = self._router.handle
             return
         if scheme_name not in HEALING_SCHEMES:
             raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
         self.healing = HealingBroker(position, recovery, incarnation, seed)
-        self.router = self.healing.router
+        self._router = self.healing.router
         self.handle = self.healing.handle
 
     def learn_dead(self, other: BrokerId) -> None:
@@ -72,8 +97,15 @@ class Broker:
         if self.healing is not None:
             self.healing.probing.learn_dead(other)
 
+    @property
+    def router(self) -> Router:
+        """Its router, to look at."""
+        return self._router if self.stable is None else self.stable.router  # type: ignore[return-value]
+
     def describe(self) -> dict[str, int]:
         """Return the sizes of what the broker keeps."""
+        if self.stable is not None:
+            return self.router.describe() | self.stable.describe()
         return self.router.describe() if self.healing is None else self.healing.describe()
 
     def check(self) -> None:

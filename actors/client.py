@@ -4,6 +4,7 @@ Rules
 -----
 * In a network that heals, a call to a broker that died, or does not answer, is made again at the next one, within the
   time for the call.
+* In a network with stable brokers the call is made again at the same one, which is started again.
 * A broker is left when it is dead, or when the poll of the process has had no sign of life of it for
   `client_patience_seconds`; a call alone tells nothing, since it waits while the network is busy. Who is left without
   being dead is told so, and forgets the client when it is back.
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.25
 """How often a call that waits looks whether its broker has been left meanwhile."""
+CALL_AGAIN_SECONDS: Final = 0.1
+"""Until a call is made again to a broker that Ray starts again."""
 
 T = TypeVar("T")
 
@@ -104,9 +107,12 @@ class Client:
                 except _Moved:
                     self._process.submit(self._forsake(host, broker)).result()
                 except RayActorError as error:
-                    if self._recovery is None or left <= 0:
+                    if left <= 0 or (self._recovery is None and self._directory.stable is None):
                         raise
-                    self._process.submit(self.move(host, isinstance(error, ActorDiedError))).result()
+                    if self._recovery is None:
+                        time.sleep(CALL_AGAIN_SECONDS)
+                    else:
+                        self._process.submit(self.move(host, isinstance(error, ActorDiedError))).result()
             again = True
 
     def _answer(self, call: Any, host: Any, seconds: float) -> Any:

@@ -107,6 +107,8 @@ class Publisher(Client):
         self.published = published
         self._turn = threading.Lock()
         self._kept: Published | None = None
+        self._unaccepted: list[EventBatch] = []  # a stable broker takes no later events before these
+        self._counted = directory.stable is None  # whether it is known which numbers were used before
         self._taken: tuple[BrokerId, int] = (
             broker,
             0,
@@ -149,12 +151,19 @@ class Publisher(Client):
         step = self._directory.limits.call_events_max
         with self._turn:  # one call in flight, and sequence numbers in the order of publication
             self._open()
+            if not self._counted:
+                self._ask(self._count, self._directory.limits.call_seconds)
             for start in range(0, len(batch), step):
                 part = batch
                 if len(batch) > step:
                     part = batch.take(np.arange(start, min(start + step, len(batch))))
                 self._call(self._stamp(part))
             return self.published
+
+    def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+        """Go on after the last number that a stable broker has of a publisher of this name."""
+        self.published = ray.get(host.sequence.remote(broker, self.name), timeout=seconds)
+        self._counted = True
 
     def _stamp(self, batch: EventBatch) -> EventBatch:
         size = len(batch)
@@ -172,8 +181,17 @@ class Publisher(Client):
         self.published += len(batch)
         if self._kept is not None:
             self._kept.keep(time.time(), batch)
+        self._unaccepted.append(batch)
+        for waiting in list(self._unaccepted):
+            try:
+                self._hand_over(waiting)
+            finally:
+                if self._directory.stable is None:
+                    self._unaccepted.clear()
+            del self._unaccepted[:1]
 
-        last = self.published
+    def _hand_over(self, batch: EventBatch) -> None:
+        last = int(batch.sequence[-1])
 
         def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
             if again and self._taken[0] == broker and self._taken[1] >= last:
@@ -225,7 +243,7 @@ class Subscriber(Client):
         self._marks = None if self._recovery is None else Marks()
         self._inbox = Inbox(self.host, limits.delivery_events_max, limits.delivery_wait_seconds, self._marks)
         self._turn = threading.Lock()
-        process.watch(self.host, name, self._inbox)
+        process.watch(self.host, name, self._inbox, broker)
         if self._recovery is not None:
             process.follow(self)
 

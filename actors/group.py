@@ -23,7 +23,7 @@ import ray
 from ray.exceptions import ActorDiedError
 
 from ..protocol.ids import BrokerId
-from ..protocol.messages import Events
+from ..protocol.messages import Adv, Events
 from .outbox import LinkMessage, first_line
 
 _LOG = logging.getLogger("rayvous.host")
@@ -68,7 +68,8 @@ class MulticastGroup:
     async def fly(self, load: list[LinkMessage]) -> int:
         """Take a load to every member; return how many did not get it. Who died before this load is not counted."""
         living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
-        size = sum(message.batch.nbytes for message in load if isinstance(message, Events))
+        contents = [message.message if isinstance(message, Adv) else message for message in load]
+        size = sum(message.batch.nbytes for message in contents if isinstance(message, Events))
         remote = sum(not fellow.local for fellow in living)
         shared: Any = ray.put(load) if size > INLINE_BYTES_MAX and remote > 1 else load
         calls = [self._start(fellow, load if fellow.local else shared) for fellow in living]

@@ -5,6 +5,7 @@ Rules
 * All calls of one host run on one event loop; a broker is never entered twice at once.
 * Effects are carried out in their order. A send goes into the outbox of its link, never straight to the network.
 * A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
+* What a broker makes stable is committed in a thread, and what comes after it waits (`commits`).
 * In a network that heals, the host ticks its brokers four times a heartbeat, on the wall clock as it was at the start
   and monotone since; any broker can be sent to, and who is not known yet is asked for at the rendezvous point.
 
@@ -20,6 +21,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import ray
@@ -34,6 +36,7 @@ from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, Children, Pong, Recovery, RecoveryMessage
 from ..routing.filters import Filter
 from .broker import Broker
+from .commits import Commits
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
 from .sessions import Session, Tally, split
@@ -48,7 +51,7 @@ _LOG = logging.getLogger("rayvous.host")
 
 
 @dataclass(slots=True, eq=False)
-class _Seat:
+class Seat:
     """One broker in its host: the broker, its links out, its subscribers, what it writes down."""
 
     broker: Broker
@@ -62,6 +65,12 @@ class _Seat:
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
     confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
+    commits: Commits | None = None  # where the broker has a store
+
+    async def stable(self) -> None:
+        """Wait until all that the broker wanted done so far has left it."""
+        if self.commits is not None:
+            await self.commits.stable()
 
 
 class BrokerHost:
@@ -97,7 +106,7 @@ class BrokerHost:
         self._limits = limits
         self._trace_events = trace_events
         self._collector = collector
-        self._seats: dict[BrokerId, _Seat] = {}
+        self._seats: dict[BrokerId, Seat] = {}
         self._sessions: dict[str, Session] = {}
         self._recovery = recovery
         self._ways = Ways(limits, recovery, self._seats, self.receive, self._died, self._drop_links)
@@ -111,12 +120,15 @@ class BrokerHost:
     async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
         """Make the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
-            self._ways.born(position.broker, life)
-            telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
-            metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
-            self._seats[position.broker] = _Seat(
-                Broker(position, self._scheme_name, self._recovery, life), telemetry, metrics
-            )
+            self._make_seat(Broker(position, self._scheme_name, self._recovery, life), life)
+
+    def _make_seat(self, broker: Broker, life: int = 0) -> Seat:
+        position = broker.position
+        self._ways.born(position.broker, life)
+        telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
+        metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
+        seat = self._seats[position.broker] = Seat(broker, telemetry, metrics)
+        return seat
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
         """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
@@ -174,9 +186,8 @@ class BrokerHost:
                 self._tell_time(seat)
             await asyncio.sleep(seconds)
 
-    def _tell_time(self, seat: _Seat) -> None:
-        for effect in seat.broker.handle(Ticked(self._now())):
-            self._carry_out(seat, effect, None, None)
+    def _tell_time(self, seat: Seat) -> None:
+        self._drive(seat, Ticked(self._now()))
 
     async def survey(self) -> dict[BrokerId, dict[str, Any]]:
         """Return where each broker here stands, in a network that heals."""
@@ -205,6 +216,7 @@ class BrokerHost:
         full: dict[Session, None] = {}
         for message in messages:
             self._handle(seat, source, message, filled, full)
+        await seat.stable()
         await self._room(filled, full)
 
     async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
@@ -231,6 +243,7 @@ class BrokerHost:
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
         self._handle(seat, publisher, Events(batch, again=again), filled, full)
+        await seat.stable()
         await self._room(filled, full)
 
     async def subscribe(
@@ -286,7 +299,7 @@ class BrokerHost:
             self._give_up(seat, key)
         seat.owners.pop(client, None)
 
-    def _give_up(self, seat: _Seat, key: tuple[ClientId, int]) -> None:
+    def _give_up(self, seat: Seat, key: tuple[ClientId, int]) -> None:
         """End the call that waits for a subscription which was cancelled before it was installed."""
         done = seat.confirming.get(key)
         if done is not None and not done.done():
@@ -315,7 +328,7 @@ class BrokerHost:
                 await self.detach(broker, client)
         queue.end()
 
-    def _seat_of(self, broker: BrokerId) -> _Seat:
+    def _seat_of(self, broker: BrokerId) -> Seat:
         try:
             return self._seats[broker]
         except KeyError:
@@ -325,7 +338,7 @@ class BrokerHost:
 
     def _handle(
         self,
-        seat: _Seat,
+        seat: Seat,
         source: Link,
         message: Message | RecoveryMessage,
         filled: dict[Outbox, None] | None = None,
@@ -338,14 +351,28 @@ class BrokerHost:
                 seat.metrics.events_in(len(message.batch))
         if isinstance(message, Children | Pong):
             self._tell_time(seat)  # it measures a round trip by the time that it was told last
-        for effect in seat.broker.handle(Received(source, message)):
-            self._carry_out(seat, effect, filled, full)
+        self._drive(seat, Received(source, message), filled, full)
         if self._collector is not None and seat.telemetry.rows >= TELEMETRY_FLUSH_ROWS:
             self._flush_soon()
 
+    def _drive(
+        self,
+        seat: Seat,
+        event: Received | Ticked,
+        filled: dict[Outbox, None] | None = None,
+        full: dict[Session, None] | None = None,
+    ) -> None:
+        commits = seat.commits
+        if commits is None:
+            for effect in seat.broker.handle(event):
+                self._carry_out(seat, effect, filled, full)
+        elif commits.error is None:
+            for effect in seat.broker.handle(event):
+                commits.put(effect, partial(self._carry_out, seat, effect, filled, full))
+
     def _carry_out(
         self,
-        seat: _Seat,
+        seat: Seat,
         effect: Effect,
         filled: dict[Outbox, None] | None,
         full: dict[Session, None] | None,
@@ -370,14 +397,14 @@ class BrokerHost:
                 if done is not None and not done.done():
                     done.set_result(None)
 
-    def _put(self, seat: _Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
+    def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
         box.put(message)
         if isinstance(message, Events):
             seat.events_out += len(message.batch)
         if filled is not None and box.full:
             filled[box] = None
 
-    def _deliver(self, seat: _Seat, deliver: Deliver, full: dict[Session, None] | None) -> None:
+    def _deliver(self, seat: Seat, deliver: Deliver, full: dict[Session, None] | None) -> None:
         seat.notifications += len(deliver.rows)
         owners = [seat.owners[client] for client in deliver.clients]
         for session, parcel in split(deliver, owners):

@@ -43,6 +43,7 @@ class Inbox:
         self.host = host
         self._marks = marks
         self._turn = asyncio.Lock()  # after a move the polls of two hosts may put
+        self.had = 0  # the last delivery of a broker with a store
         self.waiting = 0
         self.shed = 0
         self._wait_seconds = wait_seconds

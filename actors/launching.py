@@ -17,10 +17,12 @@ import ray
 from ..protocol.configs import Position
 from ..protocol.errors import NetworkExists
 from ..protocol.ids import BrokerId
+from ..protocol.stability import Stable
 from .errors import broker_errors
 from .host import BrokerHost
 from .java import prepare_java
 from .rendezvous import Directory, Rendezvous
+from .stable_host import StableHost
 from .store import RayStore
 
 NAMESPACE: Final = "rayvous"
@@ -91,6 +93,7 @@ def launch_hosts(
     detached: bool,
     actors: list[Any],
     progress: Progress | None,
+    stable: Stable | None = None,
 ) -> tuple[dict[BrokerId, Any], list[tuple[Any, list[Position]]]]:
     """Start the host actors and seat the brokers; every actor that was started is in `actors`, also on failure."""
     hosts: dict[BrokerId, Any] = {}
@@ -99,7 +102,9 @@ def launch_hosts(
     for start in range(0, len(positions), brokers_per_actor):
         seated = positions[start : start + brokers_per_actor]
         title = f"{name}:host:{seated[0].broker}"
-        host = actor(BrokerHost, title, detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)
+        kind, options = (BrokerHost, {}) if stable is None else (StableHost, {"max_restarts": -1})
+        given = (*arguments, stable, rendezvous_name(name), NAMESPACE) if stable else arguments
+        host = actor(kind, title, detached, max_concurrency=CALLS_AT_ONCE, **options).remote(*given)
         actors.append(host)
         made.append((host, seated))
         hosts |= {position.broker: host for position in seated}

@@ -107,7 +107,10 @@ class Lives:
             If the process is on another machine.
         """
         os.kill(self.pid_of(broker), signal.SIGKILL)
-        return self._buried(self.host_of(broker))
+        host = self.host_of(broker)
+        if self._directory.stable is not None:  # Ray starts it again
+            return [other for other, at in self._directory.hosts.items() if at == host]
+        return self._buried(host)
 
     def pid_of(self, broker: BrokerId) -> int:
         """Return the id of the process of a broker.

@@ -25,6 +25,7 @@ from ..protocol.configs import Limits, Position
 from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.recovery import Recovery
+from ..protocol.stability import Stable
 from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
 from .broker import HEALING_SCHEMES
@@ -69,7 +70,7 @@ class Network(Lives):
         self._started_ray = started_ray
         recovery = directory.recovery
         patience = None if recovery is None else recovery.client_patience_seconds
-        self._process = ClientProcess(directory.name, patience)
+        self._process = ClientProcess(directory.name, patience, directory.stable is not None)
         self._clients: list[Publisher | Subscriber] = []
         self._dead: set[Any] = set()
         self._closed = False
@@ -88,6 +89,7 @@ class Network(Lives):
         trace_events: bool = False,
         detached: bool = False,
         recovery: Recovery | None = None,
+        stable: Stable | None = None,
         progress: Progress | None = None,
     ) -> Network:
         """Launch the brokers of a topology on the Ray cluster that this process is in, or that it starts.
@@ -110,6 +112,8 @@ class Network(Lives):
             Whether the network outlives this process.
         recovery
             How quickly brokers notice and mend failures, in a network that heals; None for one that does not.
+        stable
+            Where brokers of a fixed tree keep what must outlive them: who dies is started again and goes on.
         progress
             Called as brokers get ready.
 
@@ -127,6 +131,10 @@ class Network(Lives):
             recovery.validate()
             if scheme not in HEALING_SCHEMES:
                 raise InputError(f"scheme {scheme!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
+            if stable is not None:
+                raise InputError("a network heals or has stable brokers: give recovery or stable, not both")
+        if stable is not None:
+            stable.validate()
         positions = routing_scheme(scheme).positions(topology.positions())
         name = name or f"network-{uuid4().hex[:8]}"
         started_ray = ensure_ray()
@@ -138,23 +146,13 @@ class Network(Lives):
             actors.append(collector)
             arguments = (scheme, limits, trace_events, collector, name, recovery)
             hosts, made = launch_hosts(
-                positions, brokers_per_actor, arguments, name, detached, actors, progress
+                positions, brokers_per_actor, arguments, name, detached, actors, progress, stable
             )
-            directory = Directory(
-                name,
-                scheme,
-                limits,
-                tuple(positions),
-                hosts,
-                collector,
-                recovery,
-                token,
-                trace_events,
-                detached,
-            )
+            shape = name, scheme, limits, tuple(positions), hosts, collector, recovery, token
+            directory = Directory(*shape, trace_events, detached, stable)
             connect(directory, made, rendezvous)
             ray.get(rendezvous.open.remote(directory))
-            if recovery is not None:
+            if recovery is not None or stable is not None:
                 ray.get([host.begin.remote() for host, _ in made])
         except BaseException:
             for started in actors:

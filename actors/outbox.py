@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from ..protocol.batch import EventBatch, concat
 from ..protocol.ids import Ballot, RoundNumber
-from ..protocol.messages import BrokerMessage, Events
+from ..protocol.messages import Adv, BrokerMessage, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
@@ -204,6 +204,8 @@ def _join(load: list[LinkMessage], batches: list[EventBatch], kind: _Kind | None
 
 
 def _size(message: LinkMessage) -> int:
+    if isinstance(message, Adv):
+        return _size(message.message)  # type: ignore[arg-type]  # between brokers it is no client's
     return len(message.batch) if isinstance(message, Events) else 1
 
 

@@ -23,10 +23,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from ..protocol.ids import ClientId
+from ..protocol.ids import BrokerId, ClientId
 from .inbox import Inbox
 
 POLL_SECONDS: Final = 20.0
+COME_BACK_SECONDS: Final = 0.1
 
 _LOG = logging.getLogger("rayvous.client")
 
@@ -55,12 +56,16 @@ class ClientProcess:
         The network's name, for the thread's name.
     patience_seconds
         How long a host may be silent; None in a network that does not heal.
+    returns
+        Whether a host that died is started again and goes on, as those of stable brokers do.
     """
 
-    def __init__(self, network: str, patience_seconds: float | None = None) -> None:
+    def __init__(self, network: str, patience_seconds: float | None = None, returns: bool = False) -> None:
         self.session = uuid.uuid4().hex
         self._patience_seconds = patience_seconds
         self._loop = asyncio.new_event_loop()
+        self._returns = returns
+        self._brokers: dict[ClientId, BrokerId] = {}
         self._inboxes: dict[ClientId, Inbox] = {}
         self._polls: dict[Any, asyncio.Task[None]] = {}
         self._movers: list[Mover] = []
@@ -78,11 +83,13 @@ class ClientProcess:
         """Run a coroutine on the background loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def watch(self, host: Any, client: ClientId, inbox: Inbox) -> None:
-        """Fetch what `host` has for the subscriber from now on."""
+    def watch(self, host: Any, client: ClientId, inbox: Inbox, broker: BrokerId) -> None:
+        """Fetch what `host` has for the subscriber of this broker from now on."""
 
         async def start() -> None:
-            self._inboxes[client] = inbox
+            if self._returns:
+                await host.back.remote(broker, self.session, client, inbox.had)
+            self._inboxes[client], self._brokers[client] = inbox, broker
             self.poll(host)
 
         self.submit(start()).result()
@@ -136,13 +143,21 @@ class ClientProcess:
             try:
                 parcels = await self._fetch(host, acknowledged)
             except (RayError, TimeoutError) as error:
+                if self._returns and not self.ending and await self._come_back(host):
+                    acknowledged = 0
+                    continue
                 self._give_up(host, error)
                 return
             now = time.time()
             for parcel in parcels:
                 for i, client in enumerate(parcel.clients):
                     target = self._inboxes.get(client)
-                    if target is not None and target.host == host:
+                    if (
+                        target is not None
+                        and target.host == host
+                        and (not parcel.note or parcel.note > target.had)
+                    ):
+                        target.had = parcel.note
                         rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
                         await target.put(parcel.batch, rows, now)
                 acknowledged = parcel.number
@@ -174,6 +189,19 @@ class ClientProcess:
         for inbox in self._inboxes.values():
             if inbox.host == host:
                 inbox.fail(error)
+
+    async def _come_back(self, host: Any) -> bool:
+        """Say BACK for every subscriber at a host that was started again; return False when it is dead for good."""
+        while True:
+            try:
+                for client, inbox in list(self._inboxes.items()):
+                    if inbox.host == host:
+                        await host.back.remote(self._brokers[client], self.session, client, inbox.had)
+                return True
+            except ActorDiedError:
+                return False
+            except RayError:
+                await asyncio.sleep(COME_BACK_SECONDS)
 
     def close(self) -> None:
         """Stop polling and end the thread."""

@@ -23,6 +23,7 @@ from ..protocol.effects import Received, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery, RecoveryMessage
+from ..protocol.stability import Stable
 from .store import Store
 
 
@@ -48,6 +49,8 @@ class Directory:
         Names this network's part of the store, so that nothing of an earlier one of the same name is found there.
     trace_events, detached
         As it was launched.
+    stable
+        Where its brokers keep what must outlive them; None when they keep it nowhere.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Directory:
     token: str = ""
     trace_events: bool = False
     detached: bool = False
+    stable: Stable | None = None
 
     @property
     def root(self) -> BrokerId:

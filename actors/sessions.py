@@ -25,13 +25,18 @@ from ..protocol.ids import ClientId
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parcel:
-    """Notifications for one client process: ``clients[i]`` gets ``rows[starts[i]:starts[i + 1]]`` of `batch`."""
+    """Notifications for one client process: ``clients[i]`` gets ``rows[starts[i]:starts[i + 1]]`` of `batch`.
+
+    From a broker with a store, `broker` and `note` are the broker and its number of the delivery.
+    """
 
     number: int
     batch: EventBatch
     clients: tuple[ClientId, ...]
     starts: Rows
     rows: Rows
+    broker: int = -1
+    note: int = 0
 
 
 def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Parcel]]:
@@ -123,6 +128,10 @@ class Session:
         self._tallies[parcel.number] = tally
         self.waiting += len(parcel.rows)
         self._arrived.set()
+
+    def up_to(self, acknowledged: int) -> list[Parcel]:
+        """Return the parcels that wait, up to a number."""
+        return [parcel for parcel in self._parcels if parcel.number <= acknowledged]
 
     async def poll(self, acknowledged: int, timeout_seconds: float, events_max: int) -> list[Parcel]:
         """Return what waits, once there is something or the time is over.

@@ -220,6 +220,27 @@ def bench_simulator(
     _show_bench(simulator.run(seed=seed), as_json)
 
 
+@bench.command("durability")
+def bench_durability(
+    events: Annotated[int, typer.Option(help="Events through each store.")] = 100_000,
+    batch_events: Annotated[int, typer.Option(help="Events in one publication.")] = 64,
+    directory: Annotated[
+        Path | None,
+        typer.Option(help="Where the files go for the run; the disk that it is on is what is measured."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure stable storage: events a second in memory and in SQLite files, beside SQLite's own batched commits.
+
+    Examples: rayvous bench durability --json; rayvous bench durability --directory /data --batch-events 512
+    """
+    from ..benchmarks import durability
+
+    if events < 1 or batch_events < 1:
+        raise InputError("--events and --batch-events: there must be at least 1")
+    _show_bench(durability.run(events=events, batch_events=batch_events, directory=directory), as_json)
+
+
 def _show_bench(result: dict[str, object], as_json: bool) -> None:
     if as_json:
         console.print_json(result)

@@ -54,21 +54,36 @@ class Multicast:
 class Deliver:
     """Notify attached subscribers: client ``clients[i]`` of the events ``rows[starts[i]:starts[i + 1]]`` of `batch`.
 
-    The rows of one client rise, so a client sees the events of one publisher in the order of publication.
+    The rows of one client rise, so a client sees the events of one publisher in the order of publication. With a
+    `number` it is delivered again until the client has acknowledged that number, or a higher one.
     """
 
     batch: EventBatch
     clients: tuple[ClientId, ...]
     starts: Rows
     rows: Rows
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Tell a subscriber that its subscription is installed up to the root."""
+    """Tell a subscriber that its subscription is installed up to the root; for the number see `Deliver`."""
 
     client: ClientId
     subscription: int
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Tell a client that what it sent up to this number is stable (paper 4: ``ACK``).
+
+    `about` is "events" or "wishes": what a publisher sends and what a subscriber sends have numbers of their own.
+    """
+
+    client: ClientId
+    about: str
+    number: int
 
 
 Key: TypeAlias = tuple[int | str, ...]
@@ -90,4 +105,4 @@ class Persist:
     writes: tuple[Write, ...]
 
 
-Effect: TypeAlias = Send | Multicast | Deliver | Confirm | Persist
+Effect: TypeAlias = Send | Multicast | Deliver | Confirm | Acknowledge | Persist

@@ -7,6 +7,7 @@ Rules
   they are stays with the broker that the subscriber is attached to.
 * A `token` names one announcement of a filter; the answer carries it, so that an answer that is late for an
   announcement since withdrawn and made again is not taken for the new one's.
+* Between brokers that recover from crashes, and their clients, messages travel in an `Adv` each and are acknowledged.
 """
 
 from __future__ import annotations
@@ -92,6 +93,48 @@ class Detach:
     """A client leaves: all its subscriptions are cancelled."""
 
 
-BrokerMessage: TypeAlias = Events | Announce | Withdraw | Installed
-ClientMessage: TypeAlias = Events | Register | Cancel | Resume | Detach
+@dataclass(frozen=True, slots=True)
+class Adv:
+    """A numbered message of an interface (paper 4, section 3: ``adv(Sn)``); kept by its sender until acknowledged.
+
+    Attributes
+    ----------
+    number
+        Its number there. Of a publisher's events it is the sequence of the last one.
+    before
+        The number of the message before it, 0 for none: who has not had that one has a gap.
+    message
+        What travels.
+    group
+        Whether it is one of the messages to the sender's group, which have numbers of their own.
+    """
+
+    number: int
+    before: int
+    message: BrokerMessage | ClientMessage
+    group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The receiver has made all up to this number stable (paper 4, algorithm 2: ``ACK``).
+
+    From a subscriber: it has been notified of all up to this number (`Deliver.number`).
+    """
+
+    number: int
+    group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """The sender is there again and has all up to this number: send what comes after it (paper 4, algorithm 3)."""
+
+    number: int
+    group: bool = False
+
+
+NumberedMessage: TypeAlias = Adv | Ack | Back
+BrokerMessage: TypeAlias = Events | Announce | Withdraw | Installed | NumberedMessage
+ClientMessage: TypeAlias = Events | Register | Cancel | Resume | Detach | NumberedMessage
 Message: TypeAlias = BrokerMessage | ClientMessage

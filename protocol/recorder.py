@@ -20,7 +20,7 @@ import numpy.typing as npt
 from .batch import EventBatch
 from .configs import Limits, Position
 from .effects import Confirm, Deliver, Effect, Multicast, Send
-from .messages import Events, Message
+from .messages import Adv, Events, Message
 from .recovery import RecoveryMessage
 from .telemetry import SCHEMAS, Table
 
@@ -127,6 +127,8 @@ class TelemetryBuffer:
                 self._published.append((now, batch.publishers, batch.publisher, batch.sequence))
 
     def _transfer(self, now: float, kind: str, peer: int, message: Message | RecoveryMessage) -> None:
+        if isinstance(message, Adv):
+            message = message.message
         if isinstance(message, Events):
             batch = message.batch
             self._row(now, kind, peer, 1, len(batch), self._size(batch))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..protocol.ids import Link
 from ..protocol.messages import Announce, Withdraw
@@ -176,6 +176,23 @@ class Announcer:
         for waiter, wanted in entry.waiting.items():
             self._no_longer(waiter, wanted)
             self._wait(waiter, wanted, steps)
+
+    def state(self) -> tuple[Any, ...]:
+        """Return all that it keeps, as plain data; `restore` takes it."""
+        return self._next_token, [
+            (item, entry.token, entry.installed, list(entry.waiting.items()))
+            for item, entry in self._announced.items()
+        ]
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Be as the one was whose state that is; the DAG has been restored."""
+        self._next_token, announced = state
+        for item, token, installed, waiting in announced:
+            entry = self._announced[item] = _Announced(token, installed, dict(waiting))
+            if not self._top:
+                self._by_token[token] = item
+            for waiter, wanted in waiting:
+                self._waiting.setdefault(wanted, {})[waiter] = entry
 
     def check(self) -> None:
         """Assert that exactly the roots are announced and that nobody waits for what is installed; for tests."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -178,6 +178,26 @@ class CoveringDag:
             seen[node.slot] = node
             todo.extend(step(node).values())
         return dict(sorted(seen.items()))
+
+    def state(self) -> tuple[Any, ...]:
+        """Return filters and edges as plain data; `restore` takes it."""
+        place = {node.slot: i for i, node in enumerate(self._nodes.values())}
+        nodes = [
+            (node.filter, [place[slot] for slot in node.above], [place[slot] for slot in node.below])
+            for node in self._nodes.values()
+        ]
+        return nodes, [place[slot] for slot in self._roots]
+
+    def restore(self, state: tuple[Any, ...], slot_of: Callable[[Filter], int]) -> None:
+        """Be as the one was whose state that is; `slot_of` says where each filter stands in the index now."""
+        nodes, roots = state
+        made = [Node(item, slot_of(item)) for item, _, _ in nodes]
+        for node, (_, above, below) in zip(made, nodes, strict=True):
+            node.above.update((made[i].slot, made[i]) for i in above)
+            node.below.update((made[i].slot, made[i]) for i in below)
+            self._nodes[node.filter] = self._by_slot[node.slot] = node
+            self._witnesses.add(node.slot, _known(node.filter))
+        self._roots.update((made[i].slot, made[i]) for i in roots)
 
     def check(self) -> None:
         """Assert that edges are mutual, roots are right and there is no cycle; for tests."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -178,6 +178,23 @@ class RoutingTable:
         if not clients:
             return Routes(brokers, (), _START, _NO_ROWS)
         return Routes(brokers, tuple(clients), np.array(starts, np.intp), np.array(flat, np.intp))
+
+    def state(self) -> tuple[Any, ...]:
+        """Return the entries, and the links in the order in which they were first seen; `restore` takes it."""
+        entries = [
+            (entry.filter, [(link, list(holders)) for link, holders in entry.links.items()])
+            for entry in self._entries.values()
+        ]
+        return entries, list(self._brokers)
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Be as the one was whose state that is."""
+        entries, brokers = state
+        self._brokers.update((link, bit) for bit, link in enumerate(brokers))
+        for item, links in entries:
+            for link, holders in links:
+                for holder in holders:
+                    self.add(item, link, holder)
 
     def check(self) -> None:
         """Assert that index, entries and counts agree; for tests."""

@@ -182,6 +182,19 @@ class TreeRouter:
         self.strays += 1
         return []
 
+    def state(self) -> tuple[Any, ...]:
+        """Return all that this router keeps, as plain data; `restore` takes it."""
+        wishes = {client: dict(mine) for client, mine in self._subscriptions.items()}
+        return self.table.state(), self.dag.state(), self.announcer.state(), wishes, self.strays
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Be as the router at this position was whose state that is; only for one that has not handled anything."""
+        table, dag, announcer, self._subscriptions, self.strays = state
+        self._subscriptions = {client: dict(mine) for client, mine in self._subscriptions.items()}
+        self.table.restore(table)
+        self.dag.restore(dag, self.table.slot)
+        self.announcer.restore(announcer)
+
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps."""
         return {

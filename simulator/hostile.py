@@ -29,8 +29,8 @@ from ..chaos.weather import Cuts, Weather
 from ..faults.plans import Shake
 from ..faults.rendezvous import RendezvousMachine
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Multicast, Received, Send, Ticked
-from ..protocol.errors import InputError, SimulationStepLimit
+from ..protocol.effects import Confirm, Deliver, Multicast, Persist, Received, Send, Ticked
+from ..protocol.errors import InputError, SimulationStepLimit, StorageFailed
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery
 from ..protocol.scenario import LinkModel
@@ -87,6 +87,8 @@ class HostileNetwork:
         Messages that died with one of their ends.
     sent
         Messages between brokers by type; a multicast is one.
+    failures
+        The last error of each broker whose store failed; it died of it.
     watchers
         Who is called when a message of a type is sent.
     """
@@ -110,6 +112,7 @@ class HostileNetwork:
         self.sent: Counter[type] = Counter()
         self.links = links or LinkModel()
         self.recovery = recovery
+        self.failures: dict[BrokerId, StorageFailed] = {}
         self.watchers: dict[type, Watcher] = {}
         self.weather = Weather()
         self._seed = seed
@@ -134,6 +137,7 @@ class HostileNetwork:
             Multicast: self._multicast,
             Deliver: self._deliver,
             Confirm: self._confirm,
+            Persist: self._persist,
         }
         self.hosts = {place.broker: self._host(place) for place in self.positions.values()}
         self.rendezvous: Host | None = None
@@ -201,7 +205,13 @@ class HostileNetwork:
             self._record(Step(self.now, host.machine, event, effects))
         carry_out = self._carry_out
         for effect in effects:
+            if host.fuse is not None:
+                if not host.fuse and self.crash(host.id):
+                    return
+                host.fuse = host.fuse - 1 if host.fuse else None
             carry_out[type(effect)](host, effect)
+            if not host.alive:
+                return
 
     # Time at the brokers.
 
@@ -242,6 +252,14 @@ class HostileNetwork:
             self._step(host, Ticked(self.now) if given is None else given)
         if host.waiting and not host.serving:
             self._serve_later(host)
+
+    def _persist(self, host: Host, effect: Persist) -> None:
+        try:
+            host.store.commit(effect.writes)
+        except StorageFailed as error:  # it stands still until it is started again
+            self.failures[host.id] = error
+            if not self.crash(host.id):
+                host.die()
 
     # Links.
 
@@ -333,6 +351,10 @@ class HostileNetwork:
             return False
         host.die()
         return True
+
+    def crash_after(self, broker: BrokerId, effects: int) -> None:
+        """Let a broker die when it has carried out so many more effects, before the next: also within a step."""
+        self._any_host(broker).fuse = effects
 
     def restart(self, broker: BrokerId) -> bool:
         """Start a dead broker afresh; return False when it lives."""

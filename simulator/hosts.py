@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..faults.stores import MemoryStore, Store
 from ..protocol.effects import Effect, Received, Ticked
 from ..protocol.ids import BrokerId, ClientId
 
@@ -30,6 +31,8 @@ class Host:
         Its cluster; -1 for the rendezvous point.
     boot
         Makes the machine of one life, by its number.
+    store
+        Where its machines make stable what must outlive them.
 
     Attributes
     ----------
@@ -39,6 +42,8 @@ class Host:
         Its state; a factor above 1 is slow.
     attached
         The number of the connection of each client that it has heard.
+    fuse
+        How many effects it carries out until it dies in the middle of a step; None for no such end.
     waiting
         What it has not taken in yet, because it stands still or is slow; None is a tick.
     """
@@ -49,16 +54,20 @@ class Host:
         "boot",
         "cluster",
         "factor",
+        "fuse",
         "handle",
         "id",
         "life",
         "machine",
         "paused",
         "serving",
+        "store",
         "waiting",
     )
 
-    def __init__(self, id: BrokerId, cluster: int, boot: Callable[[int], Machine]) -> None:
+    def __init__(
+        self, id: BrokerId, cluster: int, boot: Callable[[int], Machine], store: Store | None = None
+    ) -> None:
         self.id = id
         self.cluster = cluster
         self.boot = boot
@@ -66,6 +75,8 @@ class Host:
         self.alive = self.paused = self.serving = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
+        self.store = store or MemoryStore()
+        self.fuse: int | None = None
         self.waiting: deque[Received | None] = deque()
         self.machine: Any = None
         self.handle: Callable[[Received | Ticked], list[Effect]]
@@ -82,5 +93,6 @@ class Host:
         """End this life; the machine stays to be looked at until the next one."""
         self.alive = self.paused = self.serving = False
         self.factor = 1.0
+        self.fuse = None
         self.waiting.clear()
         self.attached.clear()

@@ -22,8 +22,9 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..actors.broker import Broker
+from ..faults.stores import MemoryStore, Store
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send, Ticked
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Persist, Received, Send, Ticked
 from ..protocol.errors import SimulationStepLimit
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events
@@ -58,7 +59,18 @@ class Traffic(NamedTuple):
 class Node:
     """A broker and its outgoing links, which are made when they are first used."""
 
-    __slots__ = ("broker", "buffer", "free_at", "group", "handle", "id", "parent", "position", "unicast")
+    __slots__ = (
+        "broker",
+        "buffer",
+        "free_at",
+        "group",
+        "handle",
+        "id",
+        "parent",
+        "position",
+        "store",
+        "unicast",
+    )
 
     def __init__(self, position: Position, scheme: str) -> None:
         self.position = position
@@ -70,6 +82,7 @@ class Node:
         self.group: list[tuple[Arrival, Node]] | None = None
         self.buffer: TelemetryBuffer | None = None
         self.free_at = 0.0
+        self.store: Store = MemoryStore()
 
 
 _Underway: TypeAlias = tuple[float, int, Node, Received]
@@ -154,6 +167,7 @@ class VirtualNetwork:
             Multicast: self._multicast,
             Deliver: self._deliver,
             Confirm: self._confirm,
+            Persist: self._persist,
         }
 
     # The driver.
@@ -265,6 +279,9 @@ class VirtualNetwork:
         arrives = self._leave(node, effect, 1) + self.links.client_seconds
         self._quiet_at = max(self._quiet_at, arrives)
         self._installed[effect.client, effect.subscription] = arrives
+
+    def _persist(self, node: Node, effect: Persist) -> None:
+        node.store.commit(effect.writes)
 
     def _leave(self, node: Node, effect: Effect, copies: int) -> float:
         """Return when the effect's messages leave; of several, when the middle one does."""

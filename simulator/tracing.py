@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from ..actors.broker import Broker
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Persist, Send, Ticked
+from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Multicast, Persist, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, Link
-from ..protocol.messages import Announce, Cancel, Events, Filter, Message, Register, Withdraw
+from ..protocol.messages import Ack, Adv, Announce, Back, Cancel, Events, Filter, Message, Register, Withdraw
 from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
 from .network import Step
 
@@ -99,11 +99,17 @@ class Tracer:
             return [f"=> group: {self._message(effect.message)}"]
         if isinstance(effect, Confirm):
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
+        if isinstance(effect, Acknowledge):
+            return [f"acknowledge {effect.about} of {effect.client} up to {effect.number}"]
         if isinstance(effect, Persist):
             return [f"persist {write.table}{list(write.key)}" for write in effect.writes]
         return list(_deliveries(effect))
 
     def _message(self, message: Message | RecoveryMessage) -> str:
+        if isinstance(message, Adv):
+            return f"adv {message.number}: {self._message(message.message)}"
+        if isinstance(message, Ack | Back):
+            return f"{type(message).__name__.lower()} {message.number}"
         if isinstance(message, Events):
             return f"event {_events(message.batch, range(len(message.batch)))}"
         if isinstance(message, Register):

@@ -1,0 +1,68 @@
+"""A client's side of the interface to a broker that recovers: its numbers, and what is not acknowledged.
+
+Rules
+-----
+* What a client sends is numbered and kept until the broker has made it stable. After a break in the connection the
+  client says BACK, and sends what is not acknowledged again.
+* What it is sent has numbers that rise; one that is not above the last is there for the second time.
+
+Paper 4, section 3: publishers and subscribers as the ends of the chain of interfaces.
+"""
+
+from __future__ import annotations
+
+from ..protocol.messages import Ack, Adv, Back, ClientMessage
+
+
+class ClientLink:
+    """One publisher or subscriber.
+
+    Parameters
+    ----------
+    sent, had
+        The numbers to go on from: of the last message that the broker took, and of the last one from it.
+
+    Attributes
+    ----------
+    sent
+        The number of the last message to the broker.
+    had
+        The number of the last delivery or confirmation from it.
+    """
+
+    __slots__ = ("_kept", "had", "sent")
+
+    def __init__(self, sent: int = 0, had: int = 0) -> None:
+        self.sent = sent
+        self.had = had
+        self._kept: dict[int, Adv] = {}
+
+    def __len__(self) -> int:
+        """Return how many messages are not acknowledged."""
+        return len(self._kept)
+
+    def send(self, message: ClientMessage, count: int = 1) -> Adv:
+        """Give a message its number; one of several events has as many numbers."""
+        adv = Adv(self.sent + count, self.sent, message)
+        self.sent += count
+        self._kept[self.sent] = adv
+        return adv
+
+    def acknowledged(self, number: int) -> None:
+        """Take in that the broker has made all up to a number stable."""
+        while self._kept and next(iter(self._kept)) <= number:
+            del self._kept[next(iter(self._kept))]
+
+    def take(self, number: int) -> tuple[bool, Ack]:
+        """Take in a delivery or confirmation; return whether it is new, and the answer."""
+        new = number > self.had
+        self.had = max(self.had, number)
+        return new, Ack(self.had)
+
+    def kept(self) -> list[Adv]:
+        """Return what is not acknowledged, in order."""
+        return list(self._kept.values())
+
+    def back(self) -> list[Back | Adv]:
+        """Return what to say over a new connection."""
+        return [Back(self.had), *self._kept.values()]

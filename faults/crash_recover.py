@@ -1,0 +1,306 @@
+"""A broker that comes back from a crash as it was: numbers, acknowledgements, a recovery database (paper 4, section 3).
+
+Rules
+-----
+* **Algorithm 1, ADV.** Every message of an interface has a number. One that came before is acknowledged again. The
+  next in order is applied, and what it changed is made stable in one commit: the router's state, the number (``hr``),
+  what is to be sent on (``adv_out``) and its numbers (``hs``). Then it is acknowledged, and sent on. One that is ahead
+  is left alone: its sender sends again from the first that is not acknowledged.
+* **Algorithm 2, ACK.** What all receivers have acknowledged is kept no longer. The rows go with the next commit, or
+  the next tick: should they outlive a crash, they are sent once more and acknowledged again.
+* **Algorithm 3, BACK.** A neighbour that is there again gets all that it has not acknowledged.
+* **Algorithm 4, FROM_FAILURE.** Its body is lost in print. Here: at the start the recovery database is read, and router
+  and numbers are as they were; with the first tick of the new life, what is not acknowledged is sent again, and the
+  neighbours are sent BACK, so that they do the same.
+* Subscriptions, withdrawals, answers and events all travel so, over links that lose, double and reorder.
+* Publishers and subscribers are interfaces too. What they send is acknowledged when it is stable; what they are sent
+  is kept until they acknowledge it (`unheard`); who connects says BACK.
+* No queue is without bound. While an interface is full, the broker leaves alone what could add to it: all but what
+  comes from that very interface. On a tree such waits point away from where a message came from and cannot form a
+  ring; they end at the publishers, who are not acknowledged.
+
+Around any router on a fixed tree. Pure: it reads the store once, when it is made, and asks for changes by `Persist`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ..protocol.configs import Position
+from ..protocol.effects import (
+    Acknowledge,
+    Confirm,
+    Deliver,
+    Effect,
+    Multicast,
+    Persist,
+    Received,
+    Send,
+    Ticked,
+    Write,
+)
+from ..protocol.errors import StorageFailed
+from ..protocol.ids import GROUP, ClientId, Link
+from ..protocol.messages import Ack, Adv, Back, BrokerMessage, Detach, Events
+from ..protocol.stability import Stability
+from .logged_router import LoggedRouter, RecoverableRouter
+from .outgoing import Outgoing
+from .stores import Store
+from .unheard import SHED, Unheard
+from .unheard import TABLE as UNHEARD
+
+Interface: TypeAlias = tuple[str, int | str]
+"""What has numbers of its own: ("link" | "group", broker) or ("events" | "wishes", client)."""
+
+
+class CrashRecover:
+    """The machine around the router of one broker.
+
+    Parameters
+    ----------
+    position
+        Its place; it never moves.
+    scheme_name
+        Of the router, for the record.
+    make_router
+        Makes a router that has not handled anything.
+    store
+        The recovery database (``Rec``).
+    stability
+        Times and limits.
+
+    Attributes
+    ----------
+    refused
+        Messages that were left alone because a queue was full.
+    strays
+        Messages that make no sense from where they came.
+
+    Raises
+    ------
+    StorageFailed
+        If the store cannot be read, or is that of a broker at another place.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        scheme_name: str,
+        make_router: Callable[[], RecoverableRouter],
+        store: Store,
+        stability: Stability,
+    ) -> None:
+        self.position = position
+        self.refused = self.strays = 0
+        self._late: list[Write] = []  # goes with the next commit, or the next tick
+        self._restored = self._check_place(store, scheme_name)
+        self._begun = False
+        self._fellows = frozenset(position.members) - {position.broker}
+        self._routing = LoggedRouter(make_router, store, stability.inputs_max)
+        self._heard: dict[Interface, int] = {
+            (str(key[0]), key[1]): number for key, number in store.rows("heard")
+        }
+        self._out = {other: Outgoing((other,), False, stability) for other in position.neighbours}
+        if self._fellows:
+            self._out[GROUP] = Outgoing(sorted(self._fellows), True, stability)
+        self._unheard = Unheard(stability.notifications_max)
+        self._restore_queues(store)
+
+    def _check_place(self, store: Store, scheme_name: str) -> bool:
+        """Return whether the store has an earlier life of this broker in it."""
+        here = (scheme_name, self.position)
+        rows = dict(store.rows("place"))
+        if not rows:
+            self._late.append(Write("place", ("here",), here))
+            return False
+        if rows["here",] != here:
+            scheme, there = rows["here",]
+            raise StorageFailed(
+                f"broker {self.position.broker}: its store was written by broker {there.broker} of another network "
+                f"({scheme}, cluster {there.cluster} of {len(there.members)}): name another directory"
+            )
+        return True
+
+    def _restore_queues(self, store: Store) -> None:
+        frames: dict[Link, dict[int, BrokerMessage]] = {link: {} for link in self._out}
+        for key, message in store.rows("out"):
+            frames[int(key[0])][int(key[1])] = message
+        sent = {key[0]: number for key, number in store.rows("sent")}
+        for link, out in self._out.items():
+            out.restore(sent.get(link, 0), dict(sorted(frames[link].items())))
+        self._unheard.restore(sent.get("clients", 0), store.rows(UNHEARD), store.rows(SHED))
+
+    @property
+    def router(self) -> RecoverableRouter:
+        """The router as it is now."""
+        return self._routing.router
+
+    def handle(self, event: Received | Ticked) -> list[Effect]:
+        """Take in one message, or the time, and return what is to be done.
+
+        Raises
+        ------
+        StorageFailed
+            If a neighbour knows of messages that the store does not: it is an old copy.
+        """
+        if isinstance(event, Ticked):
+            return self._on_tick(event.now)
+        source, message = event.source, event.message
+        if isinstance(message, Adv):
+            return self._on_adv(source, message)
+        if isinstance(message, Ack):
+            return self._on_ack(source, message)
+        if isinstance(message, Back):
+            return self._on_back(source, message)
+        if isinstance(source, str):  # from the host itself, on behalf of a client that is gone
+            return self._apply(event, None, 0)
+        self.strays += 1
+        return []
+
+    def heard_from(self, client: ClientId, about: str) -> int:
+        """Return the number of the last message of a client that was taken; `about` is "events" or "wishes"."""
+        return self._heard.get((about, client), 0)
+
+    # The four events of paper 4, figure 2.
+
+    def _on_adv(self, source: Link, adv: Adv) -> list[Effect]:
+        """Algorithm 1."""
+        interface = self._interface(source, adv)
+        if interface is None:
+            self.strays += 1
+            return []
+        heard = self._heard.get(interface, 0)
+        if adv.number <= heard:
+            return [self._ack(interface, heard)]
+        if adv.before != heard:
+            return []  # a gap: what is missing is sent again, and this after it
+        if any(out.full for link, out in self._out.items() if not self._towards(link, source)):
+            self.refused += 1
+            return []
+        return self._apply(Received(source, adv.message), interface, adv.number)
+
+    def _on_ack(self, source: Link, ack: Ack) -> list[Effect]:
+        """Algorithm 2."""
+        if isinstance(source, str):
+            self._late += self._unheard.acknowledged(source, ack.number)
+            return []
+        out = self._acknowledged(source, ack.number, ack.group)
+        return [] if out is None else out.pump()
+
+    def _on_back(self, source: Link, back: Back) -> list[Effect]:
+        """Algorithm 3."""
+        if isinstance(source, str):
+            writes, lacking = self._unheard.back(source, back.number)
+            self._late += writes
+            return list(lacking)
+        out = self._acknowledged(source, back.number, back.group)
+        if out is None:
+            return []
+        effects = [*out.again(source), *out.pump()]
+        interface: Interface = ("group" if back.group else "link", source)
+        if interface in self._heard:
+            effects.append(self._ack(interface, self._heard[interface]))
+        return effects
+
+    def _from_failure(self) -> list[Effect]:
+        """Algorithm 4, what is left of it after the store was read."""
+        effects: list[Effect] = []
+        for link, out in self._out.items():
+            effects += out.pump()
+            if link != GROUP:
+                effects.append(Send(link, Back(self._heard.get(("link", link), 0))))
+        for fellow in sorted(self._fellows):
+            effects.append(Send(fellow, Back(self._heard.get(("group", fellow), 0), group=True)))
+        return effects
+
+    def _on_tick(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._late:
+            effects.append(Persist(tuple(self._late)))
+            self._late = []
+        if not self._begun:
+            self._begun = True
+            return effects + (self._from_failure() if self._restored else [])
+        for out in self._out.values():
+            effects += out.ticked(now)
+        return effects
+
+    # What they have in common.
+
+    def _apply(self, event: Received, interface: Interface | None, number: int) -> list[Effect]:
+        """Take a message that is next in order: apply, make stable, acknowledge, send on."""
+        done, writes = self._routing.handle(event)
+        leaving: list[Effect] = []
+        if interface is not None:
+            self._heard[interface] = number
+            writes.append(Write("heard", interface, number))
+            leaving.append(self._ack(interface, number))
+        if isinstance(event.message, Detach) and isinstance(event.source, str):
+            writes += self._unheard.forget(event.source)
+        for effect in done:
+            if isinstance(effect, Send | Multicast):
+                link = effect.to if isinstance(effect, Send) else GROUP
+                if link not in self._out:  # a cluster of one has no group
+                    continue
+                out = self._out[link]
+                sent = out.put(effect.message)  # type: ignore[arg-type]  # routers send no recovery messages
+                writes += [Write("out", (link, sent), effect.message), Write("sent", (link,), sent)]
+                leaving += out.pump()
+            elif isinstance(effect, Deliver | Confirm):
+                more, now = self._unheard.put(effect)
+                writes += more
+                leaving += now
+        late, self._late = self._late, []
+        return [Persist((*late, *writes)), *leaving]
+
+    def _acknowledged(self, source: int, number: int, group: bool) -> Outgoing | None:
+        out = self._out.get(GROUP if group else source)
+        if out is None or (group and source not in self._fellows):
+            self.strays += 1
+            return None
+        if number > out.last:
+            raise StorageFailed(
+                f"broker {self.position.broker}: broker {source} has its message {number}, and its store ends at "
+                f"{out.last}: the store is an old copy or was deleted; restore the newest one"
+            )
+        link = GROUP if group else source
+        self._late += [Write("out", (link, gone), None) for gone in out.acknowledged(source, number)]
+        return out
+
+    def _interface(self, source: Link, adv: Adv) -> Interface | None:
+        if isinstance(source, str):
+            return "events" if isinstance(adv.message, Events) else "wishes", source
+        if source not in (self._fellows if adv.group else self._out):
+            return None
+        return "group" if adv.group else "link", source
+
+    def _towards(self, link: Link, source: Link) -> bool:
+        """Return whether a message from `source` adds to no interface but those that this link belongs to."""
+        if source in self._fellows:
+            return link == GROUP or link in self._fellows
+        return link == source
+
+    @staticmethod
+    def _ack(interface: Interface, number: int) -> Effect:
+        kind, source = interface
+        if isinstance(source, str):
+            return Acknowledge(source, kind, number)
+        return Send(source, Ack(number, group=kind == "group"))
+
+    # What it is like.
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages to other brokers are kept until they are acknowledged."""
+        return sum(map(len, self._out.values()))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the sizes of what is kept."""
+        return {
+            "unacknowledged": self.unacknowledged,
+            "unheard": len(self._unheard),
+            "resent": sum(out.resent for out in self._out.values()),
+            "refused": self.refused,
+            "shed_by_limit": sum(self._unheard.shed.values()),
+        }

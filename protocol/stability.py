@@ -1,0 +1,102 @@
+"""How a broker that recovers from crashes sends again, what it keeps, and where (paper 4, section 3).
+
+Every queue of such a broker has its limit here (promise 9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from .errors import InputError
+from .ids import BrokerId
+
+Synchronous: TypeAlias = Literal["off", "normal", "full"]
+SYNCHRONOUS: Final = ("off", "normal", "full")
+"""What a commit waits for; `faults.sqlite_store` says what each promises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """Times and limits of the crash/recover protocol.
+
+    Attributes
+    ----------
+    retransmit_seconds
+        How long a message may be unacknowledged before it is sent again; then twice as long, and so on.
+    retransmit_seconds_max
+        The longest such wait.
+    window_messages
+        Messages of one interface that are under way at once; the rest waits for acknowledgements.
+    queue_events_max
+        Events (and other messages) of one interface that may wait to be acknowledged; past it the broker takes
+        nothing in that could add to them, so whoever sends to it waits, up to the publishers.
+    notifications_max
+        Notifications of one subscriber that may wait to be acknowledged; past it the oldest are shed and counted.
+    inputs_max
+        Messages about subscriptions that are kept as they came; past it, and past the number of filters, the broker
+        keeps the state that they led to instead.
+    """
+
+    retransmit_seconds: float = 0.25
+    retransmit_seconds_max: float = 4.0
+    window_messages: int = 64
+    queue_events_max: int = 131_072
+    notifications_max: int = 1_048_576
+    inputs_max: int = 1_024
+
+    def validate(self) -> Stability:
+        """Return the settings themselves.
+
+        Raises
+        ------
+        InputError
+            If one is not a number above 0.
+        """
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise InputError(f"stability: {entry.name} is {value!r}: it must be a number above 0")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """Where the brokers of a network keep what must outlive their processes.
+
+    Attributes
+    ----------
+    directory
+        Has one file a broker, ``broker-3.sqlite``. On several machines each has to see the files of its own brokers.
+    synchronous
+        What a commit waits for: "off", "normal" or "full".
+    pages_max
+        Pages of 4 KiB that a file may grow to, a limit against full disks; None for none.
+    stability
+        Times and limits.
+    """
+
+    directory: str | Path
+    synchronous: Synchronous = "normal"
+    pages_max: int | None = None
+    stability: Stability = field(default_factory=Stability)
+
+    def validate(self) -> Stable:
+        """Return the settings themselves.
+
+        Raises
+        ------
+        InputError
+            If one cannot be used.
+        """
+        if self.synchronous not in SYNCHRONOUS:
+            raise InputError(f"synchronous is {self.synchronous!r}: it is one of {', '.join(SYNCHRONOUS)}")
+        if self.pages_max is not None and self.pages_max < 1:
+            raise InputError(f"pages_max is {self.pages_max!r}: it must be a number above 0, or None")
+        self.stability.validate()
+        return self
+
+    def file_of(self, broker: BrokerId) -> Path:
+        """Return where a broker keeps what it keeps."""
+        return Path(self.directory).absolute() / f"broker-{broker}.sqlite"

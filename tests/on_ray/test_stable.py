@@ -1,0 +1,97 @@
+"""Brokers with files on real actors: killed under load they come back, and everything arrives once and in order.
+
+Reference: promises 1, 2, 3 and 7; paper 4, section 3.
+"""
+
+import threading
+from pathlib import Path
+
+import pytest
+import rayvous as rv
+from rayvous.faults.reliability import judge
+from rayvous.faults.sqlite_store import SqliteStore
+from rayvous.protocol.errors import StorageFailed
+from rayvous.routing.selectors import parse_selector
+
+SELECTORS = {"all": "x >= 0", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
+TREE = rv.ClusterTree(3, 1, degree=1)  # a row: 0 is the root, 1 in the middle, 2 the leaf
+
+
+def drain(subscriber: rv.Subscriber) -> list[tuple[str, int]]:
+    return [(note.publisher, note.sequence) for note in subscriber.notifications(0)]
+
+
+def test_brokers_killed_under_load_come_back_and_lose_and_repeat_nothing(
+    ray_started: None, tmp_path: Path
+) -> None:
+    published: dict[tuple[str, int], dict[str, int]] = {}
+    with rv.Network.launch(TREE, stable=rv.Stable(tmp_path)) as net:
+        subscribers = {name: net.subscriber(name, broker=0) for name in SELECTORS}
+        for name, selector in SELECTORS.items():
+            subscribers[name].subscribe(selector)
+        publisher = net.publisher("pub", broker=2)
+        killed, half = threading.Event(), threading.Event()
+
+        def load() -> None:
+            x = 0
+            while not killed.is_set() or x < 150:
+                event = {"x": x % 100}
+                published["pub", publisher.publish(event)] = event
+                x += 1
+                if x == 50:
+                    half.set()
+
+        feed = threading.Thread(target=load)
+        feed.start()
+        assert half.wait(20)
+        assert net.crash(1) == [1]  # on the way
+        net.crash(0)  # where the subscribers are
+        net.crash(2)  # where the publisher is, while it publishes
+        killed.set()
+        feed.join(60)
+        assert not feed.is_alive()
+        net.settle(30)
+        heard = {name: drain(subscriber) for name, subscriber in subscribers.items()}
+        graph = net.describe()
+    verdict = judge(published, {name: [parse_selector(text)] for name, text in SELECTORS.items()}, heard)
+    assert verdict.holds, verdict.examples
+    assert len(heard["all"]) == len(published) >= 150 and heard["few"]
+    assert all(graph.nodes[broker]["commits"] > 0 for broker in (0, 1, 2))
+    assert sorted(path.name for path in tmp_path.glob("*.sqlite")) == [f"broker-{i}.sqlite" for i in range(3)]
+    _goes_on_with_the_same_files(tmp_path, len(published))
+
+
+def _goes_on_with_the_same_files(tmp_path: Path, before: int) -> None:
+    """Launch the network anew: subscriptions and numbers are there."""
+    with rv.Network.launch(TREE, stable=rv.Stable(tmp_path, "full")) as net:
+        subscriber, publisher = net.subscriber("few", broker=0), net.publisher("pub", broker=2)
+        assert publisher.publish({"x": 30}) == before + 1
+        net.settle(30)
+        assert drain(subscriber) == [("pub", before + 1)]
+    with pytest.raises(StorageFailed, match=r"another network.*name another directory"):
+        rv.Network.launch(rv.ClusterTree(3, 1, degree=2), stable=rv.Stable(tmp_path))
+
+
+def test_recovery_and_stable_brokers_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(rv.InputError, match="not both"):
+        rv.Network.launch(TREE, stable=rv.Stable(tmp_path), recovery=rv.Recovery())
+    with pytest.raises(rv.InputError, match="synchronous"):
+        rv.Network.launch(TREE, stable=rv.Stable(tmp_path, "maybe"))  # type: ignore[arg-type]
+
+
+def test_a_full_disk_stops_acknowledgements_by_name_and_loses_nothing_acknowledged(
+    ray_started: None, tmp_path: Path
+) -> None:
+    with rv.Network.launch(rv.ClusterTree(1, 1), stable=rv.Stable(tmp_path, pages_max=40)) as net:
+        subscriber = net.subscriber("all", broker=0)
+        subscriber.subscribe("x >= 0")
+        publisher, accepted = net.publisher("pub", broker=0), 0
+        with pytest.raises(
+            StorageFailed, match=r"stands still: .*broker-0\.sqlite: database or disk is full"
+        ):
+            while True:
+                accepted = publisher.publish({"x": 1, "s": "a" * 20_000})
+        assert accepted > 0
+    store = SqliteStore(rv.Stable(tmp_path).file_of(0))  # once its process has ended
+    assert dict(store.rows("heard"))["events", "pub"] == accepted
+    store.close()
