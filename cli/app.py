@@ -222,8 +222,10 @@ def bench_simulator(
 
 @bench.command("durability")
 def bench_durability(
-    events: Annotated[int, typer.Option(help="Events through each store.")] = 100_000,
-    batch_events: Annotated[int, typer.Option(help="Events in one publication.")] = 64,
+    events: Annotated[int, typer.Option(help="Events through each store.")] = 200_000,
+    batch_events: Annotated[
+        list[int] | None, typer.Option(help="Events in one publication; may be given more than once.")
+    ] = None,
     directory: Annotated[
         Path | None,
         typer.Option(help="Where the files go for the run; the disk that it is on is what is measured."),
@@ -236,9 +238,10 @@ def bench_durability(
     """
     from ..benchmarks import durability
 
-    if events < 1 or batch_events < 1:
+    sizes = tuple(batch_events) if batch_events else (1, 64, 512)
+    if events < 1 or min(sizes) < 1:
         raise InputError("--events and --batch-events: there must be at least 1")
-    _show_bench(durability.run(events=events, batch_events=batch_events, directory=directory), as_json)
+    _show_bench(durability.run(events=events, batch_events=sizes, directory=directory), as_json)
 
 
 def _show_bench(result: dict[str, object], as_json: bool) -> None:
