@@ -32,6 +32,10 @@ app.add_typer(bench, name="bench")
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
 ]
+TraceDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the trace, event by event, for rayvous audit; made if it is not there."),
+]
 
 
 @app.command()
@@ -62,6 +66,7 @@ def demo(
         str | None,
         typer.Option(help="Kill or cut when half is published, and heal: deb, neb, cluster, root or link."),
     ] = None,
+    trace_dir: TraceDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish real flights to real subscribers over a tree of brokers on Ray, and judge what was delivered.
@@ -75,12 +80,13 @@ def demo(
       rayvous demo --limit 100000 --clusters 8 --brokers-per-cluster 2 --brokers-per-actor 4
       rayvous demo --events trades.csv --subscriptions alerts.txt --json
       rayvous demo --kill deb
+      rayvous demo --trace-dir out/trace --no-spark
     """
     from .demo import DemoOptions, run_demo
 
     options = DemoOptions(
         events, subscriptions, clusters, brokers_per_cluster, degree, subscribers, publishers, limit,
-        brokers_per_actor, scheme, seed, out, spark, kill,
+        brokers_per_actor, scheme, seed, out, spark, kill, trace_dir,
     )  # fmt: skip
     result = run_demo(options, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
@@ -92,6 +98,7 @@ def run(
     on: Annotated[
         str, typer.Option(help="Where: sim (virtual time, one process) or ray (real actors).")
     ] = "sim",
+    trace_dir: TraceDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario file, on the simulator or on Ray, and judge what was delivered.
@@ -105,7 +112,7 @@ def run(
     """
     from .scenarios import run_scenario_file
 
-    result = run_scenario_file(scenario, on, as_json=as_json)
+    result = run_scenario_file(scenario, on, trace_dir, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
 
@@ -125,6 +132,7 @@ def chaos(
     brokers: Annotated[
         int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
     ] = None,
+    trace_dir: TraceDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Break networks by a seed, let them heal, and judge whether they kept their promises.
@@ -145,7 +153,32 @@ def chaos(
     """
     from .chaos import run_chaos_seeds
 
-    result = run_chaos_seeds(seed, seeds, on, plan, brokers, as_json=as_json)
+    result = run_chaos_seeds(seed, seeds, on, plan, brokers, trace_dir, as_json=as_json)
+    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+
+
+@app.command()
+def audit(
+    trace: Annotated[Path, typer.Argument(help="A folder that --trace-dir of another verb has written.")],
+    spark: Annotated[
+        bool, typer.Option(help="Check in Spark, which takes millions of rows; else in this process.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Check a trace against every condition: at most once, only what is wanted, complete, in order, and more.
+
+    Filters are evaluated by brute force. Each violation comes with the operations that explain it. Exit status 0 only
+    when no condition is violated.
+
+    Examples
+    --------
+      rayvous chaos --seed 7 --trace-dir out/trace
+      rayvous audit out/trace
+      rayvous audit out/trace --no-spark --json
+    """
+    from .audit import run_audit
+
+    result = run_audit(trace, spark=spark, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
 

@@ -25,7 +25,7 @@ from ..chaos.cases import BUILD_SECONDS, Action, Case, draw_case
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
 from ..faults.plans import Fault, FaultPlan
-from ..faults.reliability import EventId
+from ..faults.trace import EventId
 from ..protocol.errors import ClientError
 from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
@@ -42,36 +42,41 @@ BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
 
 
-def run_chaos(seed: int, **options: Any) -> ChaosReport:
+def run_chaos(seed: int, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
     """Draw a case from a seed, run it and judge it.
 
     Parameters
     ----------
     seed
         The seed.
+    keep_trace
+        Whether the report has the trace of the run.
     options
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
         `kinds`, `faults_max`.
     """
-    return run_case(draw_case(seed, **options))
+    return run_case(draw_case(seed, **options), keep_trace=keep_trace)
 
 
-def run_case(case: Case, **options: Any) -> ChaosReport:
+def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
     """Run a case and judge it.
 
     Parameters
     ----------
     case
         As it was drawn.
+    keep_trace
+        Whether the report has the trace of the run.
     options
         Passed on to :class:`HostileSimulation`: `record`, `broker`, `rendezvous`.
     """
-    return _Run(case, options).run()
+    return _Run(case, options, keep_trace).run()
 
 
 class _Run:
-    def __init__(self, case: Case, options: dict[str, Any]) -> None:
+    def __init__(self, case: Case, options: dict[str, Any], keep_trace: bool) -> None:
         self.case = case
+        self.keep_trace = keep_trace
         topology = topology_of(case.topology)
         self.network = HostileSimulation(
             topology.positions(),
@@ -142,10 +147,10 @@ class _Run:
     def _liveness(self) -> None:
         network = self.network
         network.advance(SETTLE_HEARTBEATS * self.heartbeat)
-        network.account.quiet.append(network.now)
+        network.account.settled(network.now)
         last = self._do_all(self.case.closing, network.now)
         network.advance_to(last + SETTLE_HEARTBEATS * self.heartbeat)
-        network.account.quiet.append(network.now)
+        network.account.settled(network.now)
         for problem in structure_problems(network, self.degree) or subscription_problems(network):
             self._problem(f"at the end: {problem}")
         if self.case.recovery is None:
@@ -153,27 +158,32 @@ class _Run:
 
     def _judge(self) -> None:
         network, report = self.network, self.report
-        report.verdict, report.lost_by_retention = network.account.judge(self._beyond_retention())
-        report.events = len(network.account.events)
-        report.notifications = sum(map(len, network.account.heard.values()))
+        trace = network.account
+        for publisher, sequence in sorted(self._beyond_retention()):
+            trace.lost(network.now, publisher, sequence)
+        trace.settled(network.now)  # it had all the time that it is given
+        report.judge(trace, keep_trace=self.keep_trace)
         report.moves = network.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
-        self.timeline.tell(report, network.account, self.heartbeat / 2, network.now)
+        self.timeline.tell(report, trace, self.heartbeat / 2, network.now)
 
     def _beyond_retention(self) -> set[EventId]:
         """Return the events that nobody kept any more when the network had healed."""
         recovery = self.case.recovery
         if recovery is None:
             return set()
-        oldest = (self.converged_at or self.network.now) - recovery.retention_seconds
-        events = self.network.account.events
-        before = [
-            event for event, (when, _) in events.items() if when <= (self.converged_at or self.network.now)
-        ]
+        healed = self.converged_at or self.network.now
+        oldest = healed - recovery.retention_seconds
+        events = self.network.account.publications()
+        before = [event for event, op in events.items() if op.at_seconds <= healed]
         last = Counter(publisher for publisher, _ in before)
         most = recovery.retention_events_max
-        return {event for event in before if events[event][0] < oldest or event[1] <= last[event[0]] - most}
+        return {
+            event
+            for event in before
+            if events[event].at_seconds < oldest or event[1] <= last[event[0]] - most
+        }
 
     # What clients do.
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..chaos.account import Account
 from ..faults.clients import PublisherMachine, SubscriberMachine
+from ..faults.trace import Trace
 from ..protocol.configs import Position
 from ..protocol.effects import Confirm, Deliver, Received, Ticked
 from ..protocol.errors import ClientError
@@ -61,7 +61,7 @@ class HostileSimulation(HostileNetwork):
     Attributes
     ----------
     account
-        What clients did and heard.
+        What clients did and heard: the trace of the run.
     moves
         How often a client changed its broker.
     """
@@ -70,7 +70,7 @@ class HostileSimulation(HostileNetwork):
         self, positions: Sequence[Position], *args: Any, client_detect_seconds: float = 1.0, **options: Any
     ) -> None:
         self.sessions: dict[ClientId, Session] = {}
-        self.account = Account()
+        self.account = Trace()
         self.moves = 0
         super().__init__(positions, *args, **options)
         self.client_detect_seconds = client_detect_seconds
