@@ -125,6 +125,10 @@ def chaos(
     brokers: Annotated[
         int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
     ] = None,
+    operations: Annotated[
+        bool,
+        typer.Option("--operations", help="Brokers and clusters also join and leave meanwhile; on sim only."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Break networks by a seed, let them heal, and judge whether they kept their promises.
@@ -140,12 +144,13 @@ def chaos(
     --------
       rayvous chaos --seed 7
       rayvous chaos --seed 0 --seeds 200 --json
+      rayvous chaos --seed 3 --operations
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
     """
     from .chaos import run_chaos_seeds
 
-    result = run_chaos_seeds(seed, seeds, on, plan, brokers, as_json=as_json)
+    result = run_chaos_seeds(seed, seeds, on, plan, brokers, operations=operations, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
 

@@ -55,7 +55,14 @@ def _where(on: str) -> _Where:
 
 
 def run_chaos_seeds(
-    seed: int, seeds: int, on: str, plan: Path | None, brokers: int | None, *, as_json: bool
+    seed: int,
+    seeds: int,
+    on: str,
+    plan: Path | None,
+    brokers: int | None,
+    *,
+    operations: bool = False,
+    as_json: bool,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
 
@@ -70,8 +77,10 @@ def run_chaos_seeds(
         raise InputError(
             f"--seeds must be at least 1, --seed at least 0, --brokers at least {where.least} on {on}"
         )
+    if operations and on != "sim":
+        raise InputError(f"--operations is for --on sim, not for {on}")
     numbers = range(seed, seed + seeds)
-    given: dict[str, Any] = {"brokers_max": most}
+    given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
@@ -88,7 +97,11 @@ def run_chaos_seeds(
         reports = where.run(numbers, progress=show, **given)
     for report in reports:
         report.options = "".join(
-            [f" --brokers {brokers}" if brokers is not None else "", f" --plan {plan}" if plan else ""]
+            [
+                f" --brokers {brokers}" if brokers is not None else "",
+                f" --plan {plan}" if plan else "",
+                " --operations" if operations else "",
+            ]
         )
     result = _summary(on, reports)
     if as_json:
