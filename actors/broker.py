@@ -38,9 +38,11 @@ class Broker:
     recovery
         How quickly it notices and mends failures; None for a broker that does not, and needs no ticks.
     incarnation
-        0 at the start of the network; higher after each restart.
+        0 at the start of the network, or of a new cluster; higher after each restart, and for a broker that joins.
     seed
         Of the chance in its waits.
+    joins
+        Whether it comes to a network that runs already, as the designated broker of a new cluster.
     store
         Where it keeps what must outlive it, and finds it when it is made anew; None for a broker that a crash empties.
         One with a store needs ticks.
@@ -64,6 +66,7 @@ class Broker:
         recovery: Recovery | None = None,
         incarnation: int = 0,
         seed: int = 0,
+        joins: bool = False,
         *,
         store: Store | None = None,
         stability: Stability | None = None,
@@ -88,7 +91,7 @@ class Broker:
             return
         if scheme_name not in HEALING_SCHEMES:
             raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-        self.healing = HealingBroker(position, recovery, incarnation, seed)
+        self.healing = HealingBroker(position, recovery, incarnation, seed, joins)
         self._router = self.healing.router
         self.handle = self.healing.handle
 

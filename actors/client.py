@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
-from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
+from ..protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RayvousError
 from ..protocol.ids import BrokerId, ClientId
 from .errors import broker_errors
 from .process import ClientProcess
@@ -110,6 +110,8 @@ class Client:
                 except _Moved:
                     self._process.submit(self.move(host, False)).result()
                     self._process.submit(self._forsake(host, broker)).result()
+                except BrokerLeaving:
+                    self._process.submit(self.go_from(broker)).result()
                 except RayActorError as error:
                     if left <= 0 or (self._recovery is None and self._directory.stable is None):
                         raise
@@ -158,6 +160,12 @@ class Client:
             if self.host == left and not self._closed:
                 gone = {self.broker: left} if dead else {}
                 await self._move(gone, {self.broker})
+
+    async def go_from(self, broker: BrokerId) -> None:
+        """Go to another broker, if it is still at this one, which leaves the network; as `move` does."""
+        async with self._moving:
+            if self.broker == broker and not self._closed:
+                await self._move({}, {broker})
 
     def move_to(self, broker: BrokerId) -> BrokerId:
         """Go to another broker of one's own will, in a network that heals; return where it is then.

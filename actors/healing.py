@@ -33,13 +33,18 @@ from ..protocol.recovery import (
     Goodbye,
     JoinAnswer,
     JoinRequest,
+    Leave,
+    Leaving,
     MemberBeat,
+    MemberGone,
     MemberInstalled,
     Ping,
     Pong,
     Probe,
     ProbeAnswer,
+    Reconsider,
     Recovery,
+    Resign,
     Root,
     RootBeat,
     Round,
@@ -48,19 +53,35 @@ from ..protocol.recovery import (
     TreeBeat,
     Wants,
 )
-from .healing_cluster import ClusterSide
+from .healing_operations import OperationsSide
 
 
-class HealingBroker(ClusterSide):
-    """One broker of a network that heals; parameters as of :class:`~.healing_place.Place`."""
+class HealingBroker(OperationsSide):
+    """One broker of a network that heals; parameters as of :class:`~.healing_place.Place`.
 
-    def __init__(self, position: Position, recovery: Recovery, incarnation: int = 0, seed: int = 0) -> None:
+    Parameters
+    ----------
+    joins
+        Whether it comes to a network that runs already, as the designated broker of a new cluster.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        recovery: Recovery,
+        incarnation: int = 0,
+        seed: int = 0,
+        joins: bool = False,
+    ) -> None:
         super().__init__(position, recovery, incarnation, seed)
         self._beat_at = 0.0
         self._ticked = False
         self._handlers = self._table()
         if incarnation == 0 and self.designated:
-            self._stand_at(position)
+            if joins:
+                self._found()
+            else:
+                self._stand_at(position)
 
     def _table(self) -> dict[type, Callable[[Link, Any], list[Effect]]]:
         return {
@@ -89,9 +110,14 @@ class HealingBroker(ClusterSide):
             Root: self._on_root,
             BecomeRoot: self._on_become_root,
             Children: self._on_join,
-            Pong: self._on_join,
+            Pong: self._on_pong,
             AskRound: self._on_ask_round,
             Round: self._on_round,
+            Resign: self._on_resign,
+            MemberGone: self._on_member_gone,
+            Leaving: self._on_leaving,
+            Leave: self._on_leave,
+            Reconsider: self._on_reconsider,
         }
 
     def _stand_at(self, position: Position) -> None:
@@ -110,7 +136,7 @@ class HealingBroker(ClusterSide):
     def handle(self, event: Received | Ticked) -> list[Effect]:
         """Take in a message or the time, and return what is to be done."""
         if isinstance(event, Ticked):
-            return self._on_tick(event)
+            return [] if self.left else self._on_tick(event)
         return self._handlers[type(event.message)](event.source, event.message)
 
     def _absorb(self, out: Iterable[Any]) -> list[Effect]:
@@ -140,15 +166,20 @@ class HealingBroker(ClusterSide):
         return effects
 
     def _on_tick(self, event: Ticked) -> list[Effect]:
+        founds = False
         if not self._ticked:
             self._ticked = True  # nobody has been silent before the clock began
+            founds = self.designated and not self.root and self.parent is None
             for view in self._neighbours():
                 self.probing.watch(view, event.now)
         self.now = event.now
         self.rounds.expire(self.now)
-        effects = self._with_succession(event)
+        self.load.tick(self.now)
+        effects = self._with_succession(event) + self._operate()
         if not self.designated:
             return effects + self._ask_round()
+        if founds:
+            effects += self._seek_parent(root_died=False)
         effects += self._absorb(self.probing.handle(event))
         effects += self._joining(event) + self._remind_children()
         if self._answer_by is not None and self.now >= self._answer_by:
@@ -157,7 +188,9 @@ class HealingBroker(ClusterSide):
             self._beat_at = self.now + self.recovery.heartbeat_seconds
             effects += self._tree_beats()
             if self.root:
-                effects.append(Send(RENDEZVOUS, RootBeat(self.view, self.term)))
+                effects.append(
+                    Send(RENDEZVOUS, RootBeat(self.view, self.term, tuple(self.children.values())))
+                )
         return effects + self._ask_round()
 
     def survey(self) -> dict[str, Any]:
@@ -175,6 +208,8 @@ class HealingBroker(ClusterSide):
             "round": self.rounds.current,
             "settled": self.router.settled(),
             "closed": self.rounds.closed_links(),
+            "searching": self.searching,
+            "left": self.left,
         }
 
     def describe(self) -> dict[str, int]:

@@ -28,18 +28,19 @@ import ray
 
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send, Ticked
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Regroup, Send, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Detach, Events, Message, Register, Resume
+from ..protocol.messages import Cancel, Events, Message, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
-from ..protocol.recovery import RENDEZVOUS, Children, Pong, Recovery, RecoveryMessage
+from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
 from ..routing.filters import Filter
 from .broker import Broker
 from .commits import Commits
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
 from .sessions import Session, Tally, split
+from .turnover import Turnover
 from .ways import LINK, Ways
 from .weather import Forecast
 
@@ -73,7 +74,7 @@ class Seat:
             await self.commits.stable()
 
 
-class BrokerHost:
+class BrokerHost(Turnover):
     """Hosts one broker or many.
 
     Parameters
@@ -110,6 +111,7 @@ class BrokerHost:
         self._sessions: dict[str, Session] = {}
         self._recovery = recovery
         self._ways = Ways(limits, recovery, self._seats, self.receive, self._died, self._drop_links)
+        self._leaving: dict[BrokerId, None] = {}
         self._clock_zero = time.time() - time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
         self._handled = 0
@@ -181,7 +183,7 @@ class BrokerHost:
         for turn in itertools.count(1):
             if turn % TICKS_A_FLUSH == 0 and self._collector is not None:
                 self._flush_soon()  # whoever dies takes little of what was seen along
-            for broker, seat in self._seats.items():
+            for broker, seat in list(self._seats.items()):
                 await self._service(broker)
                 self._tell_time(seat)
             await asyncio.sleep(seconds)
@@ -211,7 +213,9 @@ class BrokerHost:
         """Take messages from another broker in its `life`, or from the rendezvous point, in order."""
         if not await self._heard(to, source, len(messages), life):
             return
-        seat = self._seats[to]
+        seat = self._seats.get(to)
+        if seat is None:
+            return  # it has left
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
         for message in messages:
@@ -237,7 +241,7 @@ class BrokerHost:
         `again` says that a broker that died may have had them.
         """
         await self._service(at)
-        seat = self._seat_of(at)
+        seat = self._open_seat(at)
         if not again:
             seat.telemetry.published(time.time(), batch)
         filled: dict[Outbox, None] = {}
@@ -251,7 +255,7 @@ class BrokerHost:
     ) -> None:
         """Register subscriptions; return when all are installed up to the root."""
         await self._service(at)
-        seat = self._seat_of(at)
+        seat = self._open_seat(at)
         owner = self._session(session)
         if seat.owners.setdefault(client, owner) is not owner:
             raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
@@ -276,7 +280,7 @@ class BrokerHost:
     ) -> None:
         """Take over a subscriber whose broker died: what it has had, and all that it subscribes to."""
         await self._service(at)
-        seat = self._seat_of(at)
+        seat = self._open_seat(at)
         seat.owners[client] = self._session(session)
         self._handle(seat, client, Resume(marks))
         for number, item in items:
@@ -290,15 +294,6 @@ class BrokerHost:
             self._handle(seat, client, Cancel(number))
             self._give_up(seat, (client, number))
 
-    async def detach(self, at: BrokerId, client: ClientId) -> None:
-        """Let a subscriber go, with all its subscriptions."""
-        await self._service(at)
-        seat = self._seat_of(at)
-        self._handle(seat, client, Detach())
-        for key in [key for key in seat.confirming if key[0] == client]:
-            self._give_up(seat, key)
-        seat.owners.pop(client, None)
-
     def _give_up(self, seat: Seat, key: tuple[ClientId, int]) -> None:
         """End the call that waits for a subscription which was cancelled before it was installed."""
         done = seat.confirming.get(key)
@@ -308,7 +303,8 @@ class BrokerHost:
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
         events_max = self._limits.call_events_max * 4
-        return await self._session(session).poll(acknowledged, timeout_seconds, events_max)
+        parcels = await self._session(session).poll(acknowledged, timeout_seconds, events_max)
+        return [*parcels, *self._farewells()]
 
     def _session(self, session: str) -> Session:
         queue = self._sessions.get(session)
@@ -317,16 +313,6 @@ class BrokerHost:
             self._sessions[session] = queue
         queue.heard(time.monotonic())
         return queue
-
-    async def end_session(self, session: str) -> None:
-        """Forget a client process: its subscribers are detached and what waits for it is let go."""
-        queue = self._sessions.pop(session, None)
-        if queue is None:
-            return
-        for broker, seat in self._seats.items():
-            for client in [client for client, owner in seat.owners.items() if owner is queue]:
-                await self.detach(broker, client)
-        queue.end()
 
     def _seat_of(self, broker: BrokerId) -> Seat:
         try:
@@ -349,7 +335,7 @@ class BrokerHost:
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(message.batch))
-        if isinstance(message, Children | Pong):
+        if isinstance(message, TIMED):
             self._tell_time(seat)  # it measures a round trip by the time that it was told last
         self._drive(seat, Received(source, message), filled, full)
         if self._collector is not None and seat.telemetry.rows >= TELEMETRY_FLUSH_ROWS:
@@ -388,6 +374,8 @@ class BrokerHost:
             case Multicast(message):
                 if seat.group is not None:
                     self._put(seat, seat.group, message, filled)
+            case Regroup(members):
+                seat.group = self._ways.regroup(seat.broker.position.broker, members, seat.group)
             case Deliver():
                 if seat.metrics is not None:
                     seat.metrics.delivered(now, effect)

@@ -44,7 +44,7 @@ from .launching import (
     networks,
     rendezvous_name,
 )
-from .lives import Lives
+from .operations import Operations
 from .process import ClientProcess
 from .rendezvous import Directory
 from .store import RayStore
@@ -55,7 +55,7 @@ POLL_SECONDS: Final = 0.05
 """Between two questions whether the network has converged."""
 
 
-class Network(Lives):
+class Network(Operations):
     """A running network and this process's part in it.
 
     Made by :meth:`launch` or :meth:`attach`; closed by :meth:`close` or at the end of a ``with`` block.
@@ -260,6 +260,8 @@ class Network(Lives):
         with broker_errors(f"attaching to {self.name!r}"):
             call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex)
             places = ray.get(call, timeout=60)
+            if any(place not in self._directory.hosts for place in places):
+                self._find_reborn()
             last = [0] * len(names)
             if self._recovery is not None and kind is Publisher:
                 last = ray.get(self._rendezvous.sequences.remote(names), timeout=60)

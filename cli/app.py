@@ -133,6 +133,10 @@ def chaos(
         int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
     ] = None,
     trace_dir: TraceDir = None,
+    operations: Annotated[
+        bool,
+        typer.Option("--operations", help="Brokers and clusters also join and leave meanwhile; on sim only."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Break networks by a seed, let them heal, and judge whether they kept their promises.
@@ -148,12 +152,15 @@ def chaos(
     --------
       rayvous chaos --seed 7
       rayvous chaos --seed 0 --seeds 200 --json
+      rayvous chaos --seed 3 --operations
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
     """
     from .chaos import run_chaos_seeds
 
-    result = run_chaos_seeds(seed, seeds, on, plan, brokers, trace_dir, as_json=as_json)
+    result = run_chaos_seeds(
+        seed, seeds, on, plan, brokers, trace_dir, operations=operations, as_json=as_json
+    )
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
 

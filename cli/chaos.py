@@ -60,6 +60,7 @@ def run_chaos_seeds(
     brokers: int | None,
     trace_dir: Path | None = None,
     *,
+    operations: bool = False,
     as_json: bool,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
@@ -78,8 +79,10 @@ def run_chaos_seeds(
     check_trace_dir(trace_dir)
     if trace_dir is not None and seeds != 1:
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
+    if operations and on != "sim":
+        raise InputError(f"--operations is for --on sim, not for {on}")
     numbers = range(seed, seed + seeds)
-    given: dict[str, Any] = {"brokers_max": most}
+    given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
@@ -97,7 +100,11 @@ def run_chaos_seeds(
         reports = where.run(numbers, progress=show, **kept, **given)
     for report in reports:
         report.options = "".join(
-            [f" --brokers {brokers}" if brokers is not None else "", f" --plan {plan}" if plan else ""]
+            [
+                f" --brokers {brokers}" if brokers is not None else "",
+                f" --plan {plan}" if plan else "",
+                " --operations" if operations else "",
+            ]
         )
     result = _summary(on, reports) | keep_trace(trace_dir, reports[0].trace)
     if as_json:

@@ -50,6 +50,13 @@ class Multicast:
     message: BrokerMessage | RecoveryMessage
 
 
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """From now on a multicast goes to these brokers; at first it is all other members of the position."""
+
+    members: tuple[BrokerId, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Deliver:
     """Notify attached subscribers: client ``clients[i]`` of the events ``rows[starts[i]:starts[i + 1]]`` of `batch`.
@@ -105,4 +112,4 @@ class Persist:
     writes: tuple[Write, ...]
 
 
-Effect: TypeAlias = Send | Multicast | Deliver | Confirm | Acknowledge | Persist
+Effect: TypeAlias = Send | Multicast | Regroup | Deliver | Confirm | Acknowledge | Persist

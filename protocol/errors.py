@@ -60,6 +60,10 @@ class BrokerUnavailable(RayvousError):
     """A broker or its host is gone and did not answer."""
 
 
+class BrokerLeaving(BrokerUnavailable):
+    """The broker is about to leave the network: its clients go to another one."""
+
+
 class SubscriptionTimeout(RayvousError):
     """A subscription was not installed up to the root in the time that the caller allowed."""
 

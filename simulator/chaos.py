@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..chaos.cases import BUILD_SECONDS, Action, Case, draw_case
+from ..chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
 from ..faults.plans import Fault, FaultPlan
@@ -30,6 +30,7 @@ from ..protocol.errors import ClientError
 from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
 from .clients import HostileSimulation
+from .operations import Operations
 from .survey import root_of, structure_problems, subscription_problems
 from .timeline import Timeline
 
@@ -53,7 +54,7 @@ def run_chaos(seed: int, *, keep_trace: bool = False, **options: Any) -> ChaosRe
         Whether the report has the trace of the run.
     options
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
-        `kinds`, `faults_max`.
+        `kinds`, `faults_max`, `operations`.
     """
     return run_case(draw_case(seed, **options), keep_trace=keep_trace)
 
@@ -86,7 +87,11 @@ class _Run:
             **options,
         )
         self.timeline = Timeline(self.network)
+        self.operations: Operations | None = None
+        if case.operations:
+            self.operations = Operations(self.network, self._tell)
         self.report = ChaosReport("sim", case.describe(), brokers=len(self.network.hosts))
+        self.report.options = " --operations" if case.operations else ""
         self.heartbeat = 1.0 if case.recovery is None else case.recovery.heartbeat_seconds
         self.degree = None if case.recovery is None else case.recovery.degree
         self.healed_at = self.converged_at = 0.0
@@ -119,6 +124,8 @@ class _Run:
         network = self.network
         start = network.now
         self._do_all(self.case.actions, start)
+        for operation in self.case.operations:
+            network.at(start + operation.at_seconds, self._operate, operation)
         self.healed_at = Harm(network, self.case.plan, self._say, lambda: root_of(network)).begin()
         while network.now < self.healed_at:
             network.advance_to(min(network.now + self.heartbeat / 2, self.healed_at))
@@ -131,12 +138,12 @@ class _Run:
         while steady < STEADY_LOOKS and network.now < deadline:
             network.advance(self.heartbeat / 2)
             problems = [] if self._look() else ["unsound"]
-            problems = problems or subscription_problems(network)
+            problems = problems or self._problems()
             steady = 0 if problems else steady + 1
             if steady == 1:
                 self.converged_at = network.now
         if steady < STEADY_LOOKS:
-            problems = structure_problems(network, self.degree) or subscription_problems(network)
+            problems = structure_problems(network, self.degree) or self._problems()
             for problem in problems or ["it does not stay sound"]:
                 self._problem(f"not converged {CONVERGE_HEARTBEATS} heartbeats after the healing: {problem}")
             return False
@@ -197,8 +204,8 @@ class _Run:
     def _do(self, action: Action) -> None:
         network = self.network
         broker = action.broker
-        if not network.hosts[broker].alive:
-            broker = network.living()[0]
+        if broker not in (staying := network.staying()):
+            broker = staying[0]
         if action.do == "subscribe":
             network.subscribe(action.client, broker, action.selector, action.number)
         elif action.do == "publish":
@@ -210,6 +217,20 @@ class _Run:
                 network.move(action.client, broker)
         else:
             raise ClientError(f"{action.client} cannot {action.do!r}")
+
+    # What whoever operates the network does.
+
+    def _operate(self, operation: Operation) -> None:
+        assert self.operations is not None
+        done = self.operations.do(operation.do, operation.pick, operation.size)
+        self._tell(f"{operation.do}: {done}")
+
+    def _problems(self) -> list[str]:
+        left = [] if self.operations is None else self.operations.leaving()
+        return [f"broker {broker} has not left" for broker in left] or subscription_problems(self.network)
+
+    def _tell(self, what: str) -> None:
+        self.timeline.say(self.network.now, f"operation: {what}")
 
     # What happened.
 

@@ -207,8 +207,9 @@ class HostileSimulation(HostileNetwork):
     def _learn(self, session: Session, connection: int) -> None:
         if session.connection != connection:
             return  # it has moved meanwhile
-        near = [broker for broker in self.members_at_start(session.home.cluster) if self.hosts[broker].alive]
-        choice = near or self.living()
+        staying = self.staying()
+        near = [broker for broker in self.members_at_start(session.home.cluster) if broker in staying]
+        choice = near or staying
         if choice:
             self._settle_at(session, self.hosts[self._client_dice.choice(choice)])
         else:

@@ -29,10 +29,10 @@ from ..chaos.weather import Cuts, Weather
 from ..faults.plans import Shake
 from ..faults.rendezvous import RendezvousMachine
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Multicast, Persist, Received, Send, Ticked
+from ..protocol.effects import Confirm, Deliver, Multicast, Persist, Received, Regroup, Send, Ticked
 from ..protocol.errors import InputError, SimulationStepLimit, StorageFailed
 from ..protocol.ids import BrokerId, ClusterId
-from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery
+from ..protocol.recovery import RENDEZVOUS, TIMED, ClusterView, Recovery
 from ..protocol.scenario import LinkModel
 from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
@@ -135,6 +135,7 @@ class HostileNetwork:
         self._carry_out: dict[type, Callable[[Host, Any], None]] = {
             Send: self._send,
             Multicast: self._multicast,
+            Regroup: self._regroup,
             Deliver: self._deliver,
             Confirm: self._confirm,
             Persist: self._persist,
@@ -148,10 +149,25 @@ class HostileNetwork:
 
     def _host(self, place: Position) -> Host:
         def boot(life: int) -> Machine:
-            made: Machine = self._make(place, self._scheme, self.recovery, life, self._seed)
+            there = self.positions[place.broker]
+            made: Machine = self._make(there, self._scheme, self.recovery, life, self._seed)
             return made
 
         return Host(place.broker, place.cluster, boot)
+
+    def add_host(self, place: Position, *, founds: bool) -> Host:
+        """Make the process of a broker that joins a cluster of the running network, or `founds` a new one."""
+
+        def boot(life: int) -> Machine:
+            there = self.positions[place.broker]
+            how = {"joins": True} if founds and not life else {}
+            before = 0 if founds else 1  # who joins a cluster starts as one that was started again
+            made: Machine = self._make(there, self._scheme, self.recovery, life + before, self._seed, **how)
+            return made
+
+        self.positions[place.broker] = place
+        host = self.hosts[place.broker] = Host(place.broker, place.cluster, boot)
+        return host
 
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Machine]:
         top = next(place for place in self.positions.values() if place.role == "REB")
@@ -282,10 +298,17 @@ class HostileNetwork:
             watcher(self.now, host.id, None, message)
         group = self._groups.get(host.id)
         if group is None:
-            others = (other for other in self.members[host.cluster] if other != host.id)
-            group = self._groups[host.id] = [self._connect(host, other, True) for other in others]
+            others = (other for other in self.positions[host.id].members if other != host.id)
+            group = self._groups[host.id] = self._links_to(host, others)
         for connection in group:
             self._transmit(connection, message)
+
+    def _regroup(self, host: Host, effect: Regroup) -> None:
+        self._groups[host.id] = self._links_to(host, effect.members)
+
+    def _links_to(self, host: Host, members: Iterable[BrokerId]) -> list[Connection]:
+        known = self._connections
+        return [known.get((host.id, other, True)) or self._connect(host, other, True) for other in members]
 
     def _transmit(self, connection: Connection, message: Any) -> None:
         target = connection.target
@@ -309,6 +332,8 @@ class HostileNetwork:
         source, target = entry.connection.source, entry.connection.target
         sent = self._last_words or (source.alive and source.life == entry.sender_life)
         if sent and target.alive and target.life == entry.target_life:
+            if type(entry.message) in TIMED and self.recovery is not None:
+                self._take_in(target, None)
             self._take_in(target, Received(source.id, entry.message))
         else:
             self.lost += 1
@@ -359,8 +384,9 @@ class HostileNetwork:
     def restart(self, broker: BrokerId) -> bool:
         """Start a dead broker afresh; return False when it lives."""
         host = self._any_host(broker)
-        if host.alive:
+        if host.alive or host.gone:
             return False
+        self._groups.pop(broker, None)
         host.start()
         self._start_ticking(host)
         return True
@@ -424,9 +450,13 @@ class HostileNetwork:
         """Return the brokers whose process runs, in rising order."""
         return [broker for broker, host in self.hosts.items() if host.alive]
 
+    def staying(self) -> list[BrokerId]:
+        """Return the living brokers that are not about to leave, in rising order: clients may go there."""
+        return [broker for broker, host in self.hosts.items() if host.alive and not host.retiring]
+
     def dead(self) -> list[BrokerId]:
-        """Return the brokers whose process does not run, in rising order."""
-        return [broker for broker, host in self.hosts.items() if not host.alive]
+        """Return the brokers whose process does not run, in rising order, without those that have left for good."""
+        return [broker for broker, host in self.hosts.items() if not host.alive and not host.gone]
 
     def broker(self, broker: BrokerId) -> Broker:
         """Return one broker, to look at."""
@@ -442,8 +472,13 @@ class HostileNetwork:
 
 
 def _broker(
-    position: Position, scheme: str, recovery: Recovery | None, incarnation: int, seed: int
+    position: Position,
+    scheme: str,
+    recovery: Recovery | None,
+    incarnation: int,
+    seed: int,
+    joins: bool = False,
 ) -> Broker:
     if recovery is None:
         return Broker(position, scheme)
-    return Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed)
+    return Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed, joins=joins)

@@ -40,6 +40,8 @@ class Host:
         How often it has been started, less one: the incarnation.
     alive, paused, factor
         Its state; a factor above 1 is slow.
+    retiring, gone
+        Whether it is to leave the network, and whether it has left for good.
     attached
         The number of the connection of each client that it has heard.
     fuse
@@ -55,11 +57,13 @@ class Host:
         "cluster",
         "factor",
         "fuse",
+        "gone",
         "handle",
         "id",
         "life",
         "machine",
         "paused",
+        "retiring",
         "serving",
         "store",
         "waiting",
@@ -72,7 +76,7 @@ class Host:
         self.cluster = cluster
         self.boot = boot
         self.life = -1
-        self.alive = self.paused = self.serving = False
+        self.alive = self.paused = self.serving = self.retiring = self.gone = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
         self.store = store or MemoryStore()
@@ -96,3 +100,4 @@ class Host:
         self.fuse = None
         self.waiting.clear()
         self.attached.clear()
+        self.gone = self.retiring  # whoever was to leave anyway is not started again

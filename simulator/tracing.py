@@ -13,7 +13,17 @@ from collections.abc import Iterator, Sequence
 from ..actors.broker import Broker
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.configs import Position
-from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Multicast, Persist, Send, Ticked
+from ..protocol.effects import (
+    Acknowledge,
+    Confirm,
+    Deliver,
+    Effect,
+    Multicast,
+    Persist,
+    Regroup,
+    Send,
+    Ticked,
+)
 from ..protocol.ids import GROUP, BrokerId, Link
 from ..protocol.messages import Ack, Adv, Announce, Back, Cancel, Events, Filter, Message, Register, Withdraw
 from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
@@ -97,6 +107,8 @@ class Tracer:
             return [f"-> {self.label(effect.to)}: {self._message(effect.message)}"]
         if isinstance(effect, Multicast):
             return [f"=> group: {self._message(effect.message)}"]
+        if isinstance(effect, Regroup):
+            return [f"group: {', '.join(map(self.label, effect.members))}"]
         if isinstance(effect, Confirm):
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
         if isinstance(effect, Acknowledge):
