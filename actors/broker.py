@@ -13,6 +13,7 @@ from typing import Any
 
 from ..faults.crash_recover import CrashRecover
 from ..faults.stores import Store
+from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Received, Ticked
 from ..protocol.errors import InputError
@@ -20,6 +21,7 @@ from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
 from ..protocol.stability import Stability
 from ..routing.schemes import Router, scheme
+from .admitting import Admitting
 from .healing import HealingBroker
 
 HEALING_SCHEMES = ("hybrid",)
@@ -48,6 +50,8 @@ class Broker:
         One with a store needs ticks.
     stability
         Times and limits of a broker with a store.
+    admission
+        What it admits, and what it can carry; None for a broker that admits everything and keeps no books.
 
     Raises
     ------
@@ -57,7 +61,7 @@ class Broker:
         If the store cannot be read, or is that of another broker.
     """
 
-    __slots__ = ("_router", "handle", "healing", "position", "stable")
+    __slots__ = ("_router", "admitting", "handle", "healing", "position", "stable")
 
     def __init__(
         self,
@@ -70,15 +74,18 @@ class Broker:
         *,
         store: Store | None = None,
         stability: Stability | None = None,
+        admission: AdmissionConfig | None = None,
     ) -> None:
         self.position = position
+        self.admitting: Admitting | None = None
         self.handle: Callable[[Received | Ticked], list[Effect]]
         self.healing: HealingBroker | None = None
         self.stable: CrashRecover | None = None
         make: Any = scheme(scheme_name)
         if store is not None:
-            if recovery is not None or not hasattr(make, "restore"):
+            if recovery is not None or admission is not None or not hasattr(make, "restore"):
                 why = "a broker that heals" if recovery is not None else f"scheme {scheme_name!r}"
+                why = why if admission is None else "a broker with admission control"
                 raise InputError(f"{why} cannot recover from a store")
             self.stable = CrashRecover(
                 position, scheme_name, lambda: make(position), store, stability or Stability()
@@ -88,12 +95,19 @@ class Broker:
         if recovery is None:
             self._router: Router = make(position)
             self.handle = self._router.handle
+            self._admit(admission)
             return
         if scheme_name not in HEALING_SCHEMES:
             raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
         self.healing = HealingBroker(position, recovery, incarnation, seed, joins)
         self._router = self.healing.router
         self.handle = self.healing.handle
+        self._admit(admission, anew=incarnation > 0)
+
+    def _admit(self, admission: AdmissionConfig | None, *, anew: bool = False) -> None:
+        if admission is not None:
+            self.admitting = Admitting(lambda: self.router.position, admission, self.handle, anew=anew)
+            self.handle = self.admitting.handle
 
     def learn_dead(self, other: BrokerId) -> None:
         """Take in what the transport knows for certain: the process of another broker is dead."""
@@ -109,8 +123,11 @@ class Broker:
         """Return the sizes of what the broker keeps."""
         if self.stable is not None:
             return self.router.describe() | self.stable.describe()
-        return self.router.describe() if self.healing is None else self.healing.describe()
+        sizes = self.router.describe() if self.healing is None else self.healing.describe()
+        return sizes if self.admitting is None else sizes | self.admitting.describe()
 
     def check(self) -> None:
         """Assert the broker's invariants; for tests."""
         self.router.check()
+        if self.admitting is not None:
+            self.admitting.check()

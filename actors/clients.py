@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import ray
-from ray.exceptions import GetTimeoutError
+from ray.exceptions import GetTimeoutError, RayTaskError
 
+from ..protocol.admission import Refusal
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import (
     BrokerUnavailable,
@@ -37,8 +38,10 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.values import Timestamp, Value
 from ..routing.filters import Filter
 from ..routing.language import to_filter
+from .advertiser import Advertiser
 from .client import Client
 from .columns import batch_from
+from .edge import Edge
 from .errors import broker_errors
 from .inbox import Arrival, Inbox
 from .moving import Marks, Published
@@ -86,7 +89,7 @@ class Notification:
         return f"<table><caption>{head}</caption>{cells}</table>"
 
 
-class Publisher(Client):
+class Publisher(Advertiser):
     """Publishes events at its broker.
 
     Made by :meth:`Network.publisher`; may be used from several threads.
@@ -106,6 +109,7 @@ class Publisher(Client):
         super().__init__(name, broker, directory, process, rendezvous)
         self.published = published
         self._turn = threading.Lock()
+        self._edge = None if directory.admission is None else Edge(time.time, time.sleep)
         self._kept: Published | None = None
         self._unaccepted: list[EventBatch] = []  # a stable broker takes no later events before these
         self._counted = directory.stable is None  # whether it is known which numbers were used before
@@ -153,11 +157,12 @@ class Publisher(Client):
             self._open()
             if not self._counted:
                 self._ask(self._count, self._directory.limits.call_seconds)
-            for start in range(0, len(batch), step):
-                part = batch
-                if len(batch) > step:
-                    part = batch.take(np.arange(start, min(start + step, len(batch))))
-                self._call(self._stamp(part))
+            for allowed in (batch,) if self._edge is None else self._edge.pass_on(batch):
+                for start in range(0, len(allowed), step):
+                    part = allowed
+                    if len(allowed) > step:
+                        part = allowed.take(np.arange(start, min(start + step, len(allowed))))
+                    self._call(self._stamp(part))
             return self.published
 
     def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
@@ -204,6 +209,7 @@ class Publisher(Client):
         assert self._kept is not None
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
+            await self._advertise_again(host, broker)
         for batch in self._kept.kept(time.time()):
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
                 await host.publish.remote(broker, self.name, batch, True)
@@ -211,6 +217,8 @@ class Publisher(Client):
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
+        if not self._closed:
+            self._withdraw_all()
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)
@@ -237,6 +245,7 @@ class Subscriber(Client):
     ) -> None:
         super().__init__(name, broker, directory, process, rendezvous)
         self.subscriptions: dict[int, Filter] = {}
+        self._priorities: dict[int, int] = {}
         self.received = 0
         self._next_number = 1
         limits = directory.limits
@@ -252,7 +261,7 @@ class Subscriber(Client):
         """How many notifications were shed because they were not read in time."""
         return self._inbox.shed
 
-    def subscribe(self, filter: Any, *, timeout_seconds: float | None = None) -> int:
+    def subscribe(self, filter: Any, *, timeout_seconds: float | None = None, priority: int = 0) -> int:
         """Subscribe, and return the subscription's number once it is installed up to the root.
 
         Parameters
@@ -262,6 +271,8 @@ class Subscriber(Client):
             pattern as a mapping.
         timeout_seconds
             How long to wait; None for the network's `call_seconds`.
+        priority
+            With admission control: when a broker can no longer carry everything, the lowest degrades first.
 
         Raises
         ------
@@ -269,12 +280,16 @@ class Subscriber(Client):
             If the filter is not one, or its normal form is too large.
         SubscriptionTimeout
             If it was not installed in time; it is cancelled then.
+        SubscriptionRejected
+            If the network has admission control and cannot carry it; `refusals` says who lacks what.
         BrokerUnavailable
             If the broker's host is gone.
         """
-        return self.subscribe_all([filter], timeout_seconds=timeout_seconds)[0]
+        return self.subscribe_all([filter], timeout_seconds=timeout_seconds, priority=priority)[0]
 
-    def subscribe_all(self, filters: Iterable[Any], *, timeout_seconds: float | None = None) -> list[int]:
+    def subscribe_all(
+        self, filters: Iterable[Any], *, timeout_seconds: float | None = None, priority: int = 0
+    ) -> list[int]:
         """Subscribe to several filters in one call; all of them, or none when an error is raised. See `subscribe`."""
         self._open()
         limits = self._directory.limits
@@ -288,15 +303,18 @@ class Subscriber(Client):
             self._marks.since = min(self._marks.since, time.time())
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered)
+            waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered, priority)
             try:
                 self._answer(waiting, host, left)
-            except GetTimeoutError:
+            except (GetTimeoutError, RayTaskError) as error:
                 cancel = host.unsubscribe.remote(broker, self.name, numbers)
                 self._answer(cancel, host, limits.call_seconds)
+                if isinstance(error, RayTaskError):
+                    raise
                 return None
             return host
 
+        self._priorities.update(dict.fromkeys(numbers, priority) if priority else {})
         deadline = time.monotonic() + seconds
         while True:
             installed_at = self._ask(call, max(deadline - time.monotonic(), 0.0))
@@ -319,7 +337,9 @@ class Subscriber(Client):
         self._inbox.host = host  # from here on nothing of the old one is taken in
         items = list(self.subscriptions.items())
         async with asyncio.timeout(patience_seconds):
-            await host.resume.remote(broker, self._process.session, self.name, self._marks.move(), items)
+            await host.resume.remote(
+                broker, self._process.session, self.name, self._marks.move(), items, self._priorities
+            )
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         host.detach.remote(broker, self.name)
@@ -350,6 +370,15 @@ class Subscriber(Client):
 
         self._ask(call, self._directory.limits.call_seconds)
         del self.subscriptions[number]
+
+    def degraded(self) -> dict[int, tuple[Refusal, ...]]:
+        """Return the subscriptions that some broker can no longer carry as promised, by number, and what it lacks."""
+        self._open()
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> dict[int, tuple[Refusal, ...]]:
+            return ray.get(host.standing.remote(broker, self.name), timeout=left)  # type: ignore[no-any-return]
+
+        return self._ask(call, self._directory.limits.call_seconds)
 
     async def unsubscribe_async(self, number: int) -> None:
         """Cancel a subscription from a coroutine; see `unsubscribe`."""

@@ -20,15 +20,16 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import ray
 
+from ..protocol.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Regroup, Send, Ticked
+from ..protocol.effects import Confirm, Deliver, Effect, Inform, Multicast, Received, Regroup, Send, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Cancel, Events, Message, Register, Resume
@@ -36,10 +37,11 @@ from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
 from ..routing.filters import Filter
 from .broker import Broker
-from .commits import Commits
+from .host_admission import AdmissionSide
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
-from .sessions import Session, Tally, split
+from .seat import Seat
+from .sessions import Session, split
 from .turnover import Turnover
 from .ways import LINK, Ways
 from .weather import Forecast
@@ -51,30 +53,7 @@ TICKS_A_FLUSH = 40
 _LOG = logging.getLogger("rayvous.host")
 
 
-@dataclass(slots=True, eq=False)
-class Seat:
-    """One broker in its host: the broker, its links out, its subscribers, what it writes down."""
-
-    broker: Broker
-    telemetry: TelemetryBuffer
-    metrics: BrokerMetrics | None
-    links: dict[BrokerId, Outbox] = field(default_factory=dict)
-    group: Outbox | None = None
-    events_in: int = 0
-    events_out: int = 0
-    notifications: int = 0
-    tally: Tally = field(default_factory=Tally)
-    owners: dict[ClientId, Session] = field(default_factory=dict)
-    confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
-    commits: Commits | None = None  # where the broker has a store
-
-    async def stable(self) -> None:
-        """Wait until all that the broker wanted done so far has left it."""
-        if self.commits is not None:
-            await self.commits.stable()
-
-
-class BrokerHost(Turnover):
+class BrokerHost(Turnover, AdmissionSide):
     """Hosts one broker or many.
 
     Parameters
@@ -91,6 +70,8 @@ class BrokerHost(Turnover):
         The network's name, under which metrics go out; None sends none.
     recovery
         How quickly its brokers notice and mend failures; None for a network that does not heal.
+    admission
+        What its brokers admit; None for a network without admission control.
     """
 
     def __init__(
@@ -101,7 +82,10 @@ class BrokerHost(Turnover):
         collector: Any = None,
         network: str | None = None,
         recovery: Recovery | None = None,
+        admission: AdmissionConfig | None = None,
     ) -> None:
+        super().__init__()
+        self._admission = admission
         self._network = network
         self._scheme_name = scheme_name
         self._limits = limits
@@ -122,7 +106,10 @@ class BrokerHost(Turnover):
     async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
         """Make the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
-            self._make_seat(Broker(position, self._scheme_name, self._recovery, life), life)
+            self._make_seat(self._broker(position, life), life)
+
+    def _broker(self, position: Position, life: int) -> Broker:
+        return Broker(position, self._scheme_name, self._recovery, life, admission=self._admission)
 
     def _make_seat(self, broker: Broker, life: int = 0) -> Seat:
         position = broker.position
@@ -138,6 +125,7 @@ class BrokerHost(Turnover):
         In a network that heals, `rendezvous` knows all the others.
         """
         self._ways.rendezvous = rendezvous
+        self._measure_soon()
         for seat in self._seats.values():
             position = seat.broker.position
             seat.group = self._ways.group(position, hosts)
@@ -251,7 +239,12 @@ class BrokerHost(Turnover):
         await self._room(filled, full)
 
     async def subscribe(
-        self, at: BrokerId, session: str, client: ClientId, items: Sequence[tuple[int, Filter]]
+        self,
+        at: BrokerId,
+        session: str,
+        client: ClientId,
+        items: Sequence[tuple[int, Filter]],
+        priority: int = 0,
     ) -> None:
         """Register subscriptions; return when all are installed up to the root."""
         await self._service(at)
@@ -264,7 +257,7 @@ class BrokerHost(Turnover):
         done = [seat.confirming.setdefault(key, loop.create_future()) for key in keys]
         try:
             for number, item in items:
-                self._handle(seat, client, Register(number, item))
+                self._handle(seat, client, Register(number, item, priority))
             await asyncio.gather(*done)
         finally:
             for key in keys:
@@ -277,6 +270,7 @@ class BrokerHost(Turnover):
         client: ClientId,
         marks: Mapping[str, int],
         items: Sequence[tuple[int, Filter]],
+        priorities: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         """Take over a subscriber whose broker died: what it has had, and all that it subscribes to."""
         await self._service(at)
@@ -284,7 +278,7 @@ class BrokerHost(Turnover):
         seat.owners[client] = self._session(session)
         self._handle(seat, client, Resume(marks))
         for number, item in items:
-            self._handle(seat, client, Register(number, item))
+            self._handle(seat, client, Register(number, item, priorities.get(number, 0), admitted=True))
 
     async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
         """Cancel subscriptions; no event that this broker handles from now on is delivered for them."""
@@ -292,6 +286,7 @@ class BrokerHost(Turnover):
         seat = self._seat_of(at)
         for number in numbers:
             self._handle(seat, client, Cancel(number))
+            self._forget_standing(at, client, number)
             self._give_up(seat, (client, number))
 
     def _give_up(self, seat: Seat, key: tuple[ClientId, int]) -> None:
@@ -326,12 +321,16 @@ class BrokerHost(Turnover):
         self,
         seat: Seat,
         source: Link,
-        message: Message | RecoveryMessage,
+        message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
         filled: dict[Outbox, None] | None = None,
         full: dict[Session, None] | None = None,
     ) -> None:
         self._handled += not is_beat(message)
         if isinstance(message, Events):
+            in_time = self._in_time(seat, message)
+            if in_time is None:
+                return
+            message = in_time
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(message.batch))
@@ -384,6 +383,8 @@ class BrokerHost(Turnover):
                 done = seat.confirming.get((client, subscription))
                 if done is not None and not done.done():
                     done.set_result(None)
+            case Inform(client, news):
+                self._inform(seat, client, news)
 
     def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
         box.put(message)
@@ -466,6 +467,7 @@ class BrokerHost(Turnover):
                 "lost_events": sum(box.lost_events for box in boxes),
                 "shed_notifications": seat.tally.shed,
                 "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
+                "expired_events": self._expired.get(broker, 0),
                 "events_in": seat.events_in,
                 "events_out": seat.events_out,
                 "notifications": seat.notifications,

@@ -168,7 +168,7 @@ def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: i
     position = next(position for position in directory.positions if position.broker == broker)
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
-        directory.recovery,
+        directory.recovery, directory.admission,
     )  # fmt: skip
     title = f"{directory.name}:host:{broker}:{life}"
     host = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)

@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
 from ..protocol.ids import Ballot, RoundNumber
 from ..protocol.messages import Adv, BrokerMessage, Events
@@ -30,7 +31,7 @@ from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBe
 _LOG = logging.getLogger("rayvous.host")
 
 _Kind: TypeAlias = tuple[RoundNumber, bool, Ballot | None]
-LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage
+LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..faults.rendezvous import RendezvousMachine
+from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Limits, Position
 from ..protocol.effects import Received, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError
@@ -51,6 +52,8 @@ class Directory:
         As it was launched.
     stable
         Where its brokers keep what must outlive them; None when they keep it nowhere.
+    admission
+        What its brokers admit; None for a network without admission control.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Directory:
     trace_events: bool = False
     detached: bool = False
     stable: Stable | None = None
+    admission: AdmissionConfig | None = None
 
     @property
     def root(self) -> BrokerId:

@@ -44,6 +44,7 @@ class Turnover:
         await self._service(at)
         seat = self._seat_of(at)
         self._handle(seat, client, Detach())
+        self._forget_standing(at, client)
         for key in [key for key in seat.confirming if key[0] == client]:
             self._give_up(seat, key)
         seat.owners.pop(client, None)
@@ -106,5 +107,6 @@ class Turnover:
     _handle: Callable[..., None]
     _seat_of: Callable[[BrokerId], Any]
     _give_up: Callable[[Any, tuple[ClientId, int]], None]
+    _forget_standing: Callable[..., None]
     _service: Callable[[BrokerId], Awaitable[None]]
     flush_telemetry: Callable[[], Awaitable[None]]

@@ -28,6 +28,11 @@ bench = typer.Typer(
     help="Measure our speed beside its limits and peers; prints JSON, never fails for being slow.",
 )
 app.add_typer(bench, name="bench")
+experiment = typer.Typer(
+    no_args_is_help=True,
+    help="Reproduce the figures of the papers: numbers, pictures, published beside ours.",
+)
+app.add_typer(experiment, name="experiment")
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
@@ -215,6 +220,29 @@ def selector(
         console.print_table("Selector", {name: str(value) for name, value in result.items()})
 
 
+@experiment.command("admission")
+def experiment_admission(
+    preset: Annotated[str, typer.Option(help="quick (fewer points) or paper (its parameters).")] = "quick",
+    out: Annotated[
+        Path, typer.Option(help="Folder for figures and numbers; made if it is not there.")
+    ] = Path("out/experiments/admission"),
+    as_json: AsJson = False,
+) -> None:
+    """Paper 3, section 5: discards, rejections and utilisation under no, full, 20 % and 40 % admission control.
+
+    Runs in virtual time. Writes admission.json, figure_9.png and figure_10.png; prints what the paper says beside
+    what was measured. Never fails for a statement that does not hold.
+
+    Examples
+    --------
+      rayvous experiment admission
+      rayvous experiment admission --preset paper --out out/admission --json
+    """
+    from .experiments import run_admission
+
+    run_admission(preset, out, as_json=as_json)
+
+
 @bench.command("matching")
 def bench_matching(
     filters: Annotated[
@@ -282,6 +310,27 @@ def bench_durability(
     if events < 1 or min(sizes) < 1:
         raise InputError("--events and --batch-events: there must be at least 1")
     _show_bench(durability.run(events=events, batch_events=sizes, directory=directory), as_json)
+
+
+@bench.command("admission")
+def bench_admission(
+    advertisements: Annotated[
+        list[int] | None, typer.Option(help="How many advertisements; may be given more than once.")
+    ] = None,
+    subscriptions: Annotated[int, typer.Option(help="Subscriptions to time.")] = 500,
+    seed: Annotated[int, typer.Option(help="Of all filters.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure admission control: subscriptions judged per second by a broker that knows many advertisements.
+
+    Besides, how the cost grows with their number beside the paper's O(N), and the two estimators side by side.
+    """
+    from ..benchmarks import admission
+
+    counts = tuple(sorted(advertisements)) if advertisements else (1_000, 10_000)
+    if min(counts) < 1 or subscriptions < 1:
+        raise InputError("--advertisements and --subscriptions: there must be at least 1")
+    _show_bench(admission.run(advertisements=counts, subscriptions=subscriptions, seed=seed), as_json)
 
 
 def _show_bench(result: dict[str, object], as_json: bool) -> None:

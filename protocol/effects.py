@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .admission import AdmissionMessage, AdmissionRequest, News
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
 from .messages import BrokerMessage, Message
@@ -25,7 +26,7 @@ class Received:
     """A message came in from a broker or a client."""
 
     source: Link
-    message: Message | RecoveryMessage
+    message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Send:
     """Send a message to one broker (paper 1: unicast)."""
 
     to: BrokerId
-    message: BrokerMessage | RecoveryMessage
+    message: BrokerMessage | RecoveryMessage | AdmissionMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,14 @@ class Acknowledge:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Inform:
+    """Tell a client what became of its subscription or its advertisement (admission control)."""
+
+    client: ClientId
+    news: News
+
+
 Key: TypeAlias = tuple[int | str, ...]
 
 
@@ -112,4 +121,4 @@ class Persist:
     writes: tuple[Write, ...]
 
 
-Effect: TypeAlias = Send | Multicast | Regroup | Deliver | Confirm | Acknowledge | Persist
+Effect: TypeAlias = Send | Multicast | Regroup | Deliver | Confirm | Acknowledge | Inform | Persist
