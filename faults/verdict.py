@@ -26,7 +26,7 @@ class Violation:
     client, event
         Who was concerned; "" when it is a matter of the publisher alone.
     at_seconds
-        When: the time of the operation that broke it.
+        When: the time of the last notification that shows it, else of the publication.
     sentence
         The same for people.
     piece
