@@ -185,6 +185,16 @@ class Verdict:
             name: dict(zip(names, finding.counts(), strict=True)) for name, finding in self.findings.items()
         }
 
+    def __repr__(self) -> str:
+        said = [
+            f"{name} {finding.violated} of {finding.checked}"
+            for name, finding in self.findings.items()
+            if finding.checked
+        ]
+        word = "holds" if self.holds else "violated"
+        violated = ", ".join(said) or "nothing was asked"
+        return f"Verdict({word}; violated: {violated}; {self.indeterminate} indeterminate)"
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
