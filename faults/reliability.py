@@ -238,8 +238,8 @@ class _Judge:
                 about.add(self.columns.identities[int(found.others[row])])
             elements = (client, event) if client else (event,)
             part = self.trace.about(client, about)
-            operation = self.trace.operations[int(found.positions[row])]
-            position = next(place for place, op in enumerate(part) if op is operation)
+            before = Trace(self.trace.operations[: int(found.positions[row])])
+            position = len(before.about(client, about))
             finding.violations.append(explain_violation(part, RULES[name], elements, position))
 
 
@@ -256,7 +256,8 @@ def explain_violation(part: Trace, rule: Rule, elements: tuple[object, ...], pos
     client = next((element for element in elements if isinstance(element, str)), "")
     event = next((element for element in elements if isinstance(element, tuple)), ("", 0))
     piece = rule.piece(part, elements, position)
-    at_seconds = part.operations[position].at_seconds
+    here = part.operations[position].at_seconds
+    at_seconds = max((note.at_seconds for note in piece.notifications()), default=here)
     return Violation(rule.name, client, event, at_seconds, _sentence(rule, client, event, part, piece), piece)
 
 

@@ -26,7 +26,7 @@ class Violation:
     client, event
         Who was concerned; "" when it is a matter of the publisher alone.
     at_seconds
-        When: the time of the operation that broke it.
+        When: the time of the last notification that shows it, else of the publication.
     sentence
         The same for people.
     piece
@@ -184,6 +184,16 @@ class Verdict:
         return {
             name: dict(zip(names, finding.counts(), strict=True)) for name, finding in self.findings.items()
         }
+
+    def __repr__(self) -> str:
+        said = [
+            f"{name} {finding.violated} of {finding.checked}"
+            for name, finding in self.findings.items()
+            if finding.checked
+        ]
+        word = "holds" if self.holds else "violated"
+        violated = ", ".join(said) or "nothing was asked"
+        return f"Verdict({word}; violated: {violated}; {self.indeterminate} indeterminate)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""

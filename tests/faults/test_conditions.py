@@ -191,3 +191,9 @@ def test_a_condition_of_ones_own():
     assert [type(op) for op in violation.piece] == [Lost, Notify]
     assert violation.sentence == "nobody is notified after it said that it is lost: not so of c, ('p', 1)"
     assert holds(polite.formula(), trace) is False and holds(RULES["once"].formula(), trace) is True
+
+
+def test_what_is_explained_is_the_one_that_is_wrong():
+    """The same operation twice, kept the first time."""
+    (violation,) = judge(Trace([*WANT, EVENT, GOT, GONE, REST, GOT])).findings["wanted"].violations
+    assert [type(op) for op in violation.piece] == [Register, Publish, Cancel, Quiet, Notify]

@@ -230,3 +230,10 @@ def test_unknown_does_not_match_not_even_under_not() -> None:
 def test_what_is_published_twice_under_one_number_is_no_trace() -> None:
     with pytest.raises(InputError, match="p #1 is published twice"):
         judge(Trace([Publish(0.0, "p", 1, {}), Publish(0.0, "p", 1, {})]))
+
+
+def test_a_verdict_is_one_line_for_people() -> None:
+    assert repr(verdict_on(none=[("p", 1)])) == (
+        "Verdict(violated; violated: once 0 of 20, published 0 of 20, wanted 1 of 20, complete 0 of 19, "
+        "ordered 0 of 19, fresh 0 of 19; 0 indeterminate)"
+    )
