@@ -37,6 +37,7 @@ class NetworkAdmission:
         raise NotImplementedError
 
     def host_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker."""
         raise NotImplementedError
 
     def admission(self) -> dict[BrokerId, dict[str, Any]]:
