@@ -12,6 +12,7 @@ import ray
 
 from ..protocol.admission import Judgement
 from ..protocol.configs import Position
+from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..routing.language import to_filter
 from .errors import broker_errors
@@ -36,10 +37,6 @@ class NetworkAdmission:
     def _ask(self, method: str, *args: Any, timeout_seconds: float | None = None) -> list[Any]:
         raise NotImplementedError
 
-    def host_of(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker."""
-        raise NotImplementedError
-
     def admission(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the books of every broker: each resource as (reserved, there is), and what is degraded."""
         books: dict[BrokerId, dict[str, Any]] = {}
@@ -57,7 +54,11 @@ class NetworkAdmission:
         """
         item = to_filter(filter, clauses_max=self._directory.limits.filter_clauses_max)
         at = self.positions[0].broker if broker is None else broker
+        if at not in self._directory.hosts:
+            raise InputError(f"no broker {at}")
         with broker_errors(f"asking broker {at} of network {self._directory.name!r}"):
             number = next(_QUESTIONS)
-            call = self.host_of(at).would_admit.remote(at, self._process.session, number, item, priority)
+            call = self._directory.hosts[at].would_admit.remote(
+                at, self._process.session, number, item, priority
+            )
             return ray.get(call, timeout=self._directory.limits.call_seconds)  # type: ignore[no-any-return]

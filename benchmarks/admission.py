@@ -58,9 +58,9 @@ def run(
     }
 
 
-def _filter(dice: random.Random) -> Filter:
+def _filter(dice: random.Random, attributes: str = ATTRIBUTES, constraints: int = 3) -> Filter:
     parts = []
-    for name in dice.sample(ATTRIBUTES, 3):
+    for name in dice.sample(attributes, constraints):
         low = dice.randrange(1000)
         parts.append(f"{name} BETWEEN {low} AND {low + dice.randrange(20, 300)}")
     return to_filter(" AND ".join(parts))
@@ -109,10 +109,11 @@ def _estimates(
     books.join(1)
     books.join(2)
     for place in range(adverts):
-        books.advertise((f"p{place}", 1), _filter(dice), 10 * MICRO, 1)
+        item = _filter(dice, "ab", dice.choice((1, 1, 2)))  # some cover others
+        books.advertise((f"p{place}", 1), item, 10 * MICRO, 1)
     refused, width = 0, 0.0
     for _ in range(subscriptions):
-        item = _filter(dice)
+        item = _filter(dice, "ab", 2)
         bounds = demand(books.dag, item, estimator)
         width += (bounds.rate_max - bounds.rate_min) / MICRO
         if books.refusals(item, 2):
