@@ -11,8 +11,11 @@ from typing import Final, Protocol
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Received
 from ..protocol.errors import InputError
+from .flooding import Flooding
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
+from .match_first import MatchFirst
+from .point_to_point import PointToPoint
 
 
 class Router(Protocol):
@@ -40,7 +43,13 @@ class Router(Protocol):
         ...
 
 
-SCHEMES: Final[dict[str, type[Router]]] = {"hybrid": Hybrid, "hierarchical": Hierarchical}
+SCHEMES: Final[dict[str, type[Router]]] = {
+    "hybrid": Hybrid,
+    "hierarchical": Hierarchical,
+    "flooding": Flooding,
+    "match-first": MatchFirst,
+    "point-to-point": PointToPoint,
+}
 
 
 def scheme(name: str) -> type[Router]:

@@ -139,7 +139,7 @@ class TreeRouter:
         item = mine.pop(message.subscription)
         if not mine:
             del self._subscriptions[source]  # type: ignore[arg-type]
-        self.announcer.forget((source, message.subscription), item)
+        self._forget((source, message.subscription), item)
         return self._release(item, source, message.subscription)
 
     def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
@@ -163,6 +163,9 @@ class TreeRouter:
         effects = self._carry_out(self.announcer.release(item))
         self.table.drop(item)
         return effects
+
+    def _forget(self, waiter: tuple[Link, int], item: Any) -> None:
+        self.announcer.forget(waiter, item)
 
     def _carry_out(self, steps: Steps) -> list[Effect]:
         effects: list[Effect] = []
