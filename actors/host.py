@@ -32,7 +32,7 @@ from ..protocol.configs import Limits, Position
 from ..protocol.effects import Confirm, Deliver, Effect, Inform, Multicast, Received, Regroup, Send, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Events, Message, Register, Resume
+from ..protocol.messages import Cancel, Directed, Events, Message, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
 from ..routing.filters import Filter
@@ -331,6 +331,7 @@ class BrokerHost(Turnover, AdmissionSide):
             if in_time is None:
                 return
             message = in_time
+        if isinstance(message, Events | Directed):
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(message.batch))
@@ -388,7 +389,7 @@ class BrokerHost(Turnover, AdmissionSide):
 
     def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
         box.put(message)
-        if isinstance(message, Events):
+        if isinstance(message, Events | Directed):
             seat.events_out += len(message.batch)
         if filled is not None and box.full:
             filled[box] = None

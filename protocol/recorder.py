@@ -21,7 +21,7 @@ from .admission import AdmissionMessage
 from .batch import EventBatch
 from .configs import Limits, Position
 from .effects import Confirm, Deliver, Effect, Multicast, Send
-from .messages import Adv, Events, Message
+from .messages import Adv, Directed, Events, Message
 from .recovery import RecoveryMessage
 from .telemetry import SCHEMAS, Table
 
@@ -132,7 +132,7 @@ class TelemetryBuffer:
     ) -> None:
         if isinstance(message, Adv):
             message = message.message
-        if isinstance(message, Events):
+        if isinstance(message, Events | Directed):
             batch = message.batch
             self._row(now, kind, peer, 1, len(batch), self._size(batch))
         else:

@@ -5,6 +5,8 @@ Rules
 * A broker tells all others what its own clients want, and nothing of what it has heard: N - 1 messages and as many
   answers for a subscription, and an entry in each of the N tables.
 * What a broker hears is for its own clients, or for a scheme to pass on.
+* Who cannot reach a broker takes it for gone, and tells all others. A broker that is gone has cancelled all that it
+  wanted (paper 5, section 3.4), and its answers are not waited for.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from dataclasses import replace
 from typing import Final
 
 from ..protocol.configs import Position
-from ..protocol.ids import Link
+from ..protocol.effects import Effect, Send
+from ..protocol.ids import BrokerId, Link
+from ..protocol.messages import Gone
 from .outlets import Outlet
 from .peer import PeerRouter
 
@@ -53,3 +57,20 @@ class MeshRouter(PeerRouter):
     def outlet_of(self, source: Link) -> Link:
         """Return the one outlet."""
         return EVERYBODY
+
+    def _on_gone(self, source: Link, message: Gone) -> list[Effect]:
+        gone = message.broker
+        if gone not in self._neighbours:
+            return []
+        self._neighbours -= {gone}
+        told = [Send(other, message) for other in sorted(self._neighbours) if other != source]
+        return [*told, *self.forget(gone)]
+
+    def forget(self, broker: BrokerId) -> list[Effect]:
+        """Take a broker that is gone out of the table, and wait for it no longer."""
+        effects: list[Effect] = []
+        for item in self.table.held_by(broker, broker):
+            effects += self._release(item, broker, broker)
+        for name, outlet in self.outlets.items():
+            effects += self._do(name, outlet.leave(broker))
+        return effects

@@ -109,11 +109,19 @@ class Outlet:
         left = self._unanswered.get(token)
         if left is None or source not in left:
             return Steps()
-        left.remove(source)  # type: ignore[arg-type]
+        left.remove(source)
         if left:
             return Steps()
         del self._unanswered[token]
         return self._note(self._announcer.installed(token))
+
+    def leave(self, broker: BrokerId) -> Steps:
+        """No longer tell a broker that is gone; what only its answer was due for is installed."""
+        self._to = tuple(other for other in self._to if other != broker)
+        steps = Steps()
+        for token in list(self._unanswered):
+            steps.ready += self.answered(broker, token).ready
+        return steps
 
     def effects(self, messages: Iterable[Announce | Withdraw]) -> list[Effect]:
         """Return the effects that tell the messages to everyone on this way, in their order."""

@@ -14,6 +14,7 @@ from ..protocol.errors import InputError
 from .flooding import Flooding
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
+from .lbdd import Lbdd
 from .match_first import MatchFirst
 from .point_to_point import PointToPoint
 
@@ -49,6 +50,7 @@ SCHEMES: Final[dict[str, type[Router]]] = {
     "flooding": Flooding,
     "match-first": MatchFirst,
     "point-to-point": PointToPoint,
+    "lbdd": Lbdd,
 }
 
 
