@@ -14,6 +14,7 @@ import typer
 
 from ..protocol.errors import InputError, RayvousError
 from . import console
+from .lbdd import experiment_lbdd
 
 app = typer.Typer(
     name="rayvous",
@@ -33,6 +34,7 @@ experiment = typer.Typer(
     help="Reproduce the figures of the papers: numbers, pictures, published beside ours.",
 )
 app.add_typer(experiment, name="experiment")
+experiment.command("lbdd")(experiment_lbdd)
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,6 +87,16 @@ def print_verdict(verdict: Verdict) -> None:
     print_violations(verdict)
     style, word = ("bold green", "holds") if verdict.holds else ("bold red", "violated")
     out.print(f"verdict: [{style}]{word}[/]")
+
+
+def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table with a name above each column; the first is for names, the others for numbers."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="cyan")
+    for place, name in enumerate(names):
+        table.add_column(name, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
 
 
 class Steps:

@@ -152,7 +152,9 @@ def test_what_living_brokers_publish_reaches_living_subscribers_when_others_die(
             item = next(iter(router._subscriptions[f"s{broker}"].values()))
             got = mesh.inboxes[f"s{broker}"]
             assert sorted(got) == sorted(each for each, event in events.items() if item.matches(event))
-            assert all([e for e in got if e[0] == p] == sorted(e for e in got if e[0] == p) for p in ("p0", "p1"))
+            assert all(
+                [e for e in got if e[0] == p] == sorted(e for e in got if e[0] == p) for p in ("p0", "p1")
+            )
             assert not mesh.dead & {link for entry in router.table for link in entry.links}
 
 
@@ -179,7 +181,9 @@ def test_a_broker_that_leaves_the_set_is_on_no_way_any_more():
     mesh.publish(0, {"n": 1})
     mesh.run()
     assert mesh.copies == 6
-    assert {client for client, got in mesh.inboxes.items() if got} == {f"s{b}" for b in range(8) if b != inner}
+    assert {client for client, got in mesh.inboxes.items() if got} == {
+        f"s{b}" for b in range(8) if b != inner
+    }
 
 
 def test_what_an_origin_keeps_is_bounded():
