@@ -131,10 +131,11 @@ def figure(rows: Sequence[dict[str, Any]]) -> Figure:
     degrees = [row["inner_out_degree_mean"] for row in rows]
     left.plot(sizes, degrees, color=_ORANGE, marker="s", label="mean out-degree of inner nodes")
     left.axhline(2, color=_ORANGE, linestyle=":", linewidth=1, label="out-degree by theorem 2")
+    highest = max(row["depth_max"] for row in rows)
     left.set(
         title="Table 1: the tree stays flat",
         xlabel="subscribers",
-        ylim=(0, max(row["depth_max"] for row in rows) + 3),
+        ylim=(0, highest + 3),
     )
     left.legend(loc="upper left", fontsize=8, ncols=2, frameon=False)
     for name, colour, label in (

@@ -124,11 +124,11 @@ class Lbdd(MeshRouter):
         ]
 
     def _deliver(self, due: list[tuple[EventBatch, int]]) -> list[Effect]:
-        if not due:
-            return []
-        batch = _gather(due)
-        routes = self.table.route(batch)
-        return [Deliver(batch, routes.clients, routes.starts, routes.rows)] if routes.clients else []
+        return self.deliver(_gather(due)) if due else []
+
+    def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
+        """Return to whom each of these sends a copy, by the plan."""
+        return plan_of(origin, targets).children
 
     def forget(self, broker: BrokerId) -> list[Effect]:
         """Take a broker that is gone out of all paths, and serve those who stood behind it."""

@@ -20,6 +20,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
 DIGEST_BITS: Final = 32
@@ -42,7 +43,7 @@ def bucket_of(source: int | str, target: int | str) -> int:
 def shares(size: int, senders: int) -> list[range]:
     """Return which of `size` places each of the senders serves: in order, none left out, none twice."""
     ends = [rank * size // senders for rank in range(senders + 1)]
-    return [range(low, high) for low, high in zip(ends, ends[1:], strict=False)]
+    return [range(low, high) for low, high in pairwise(ends)]
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Plan(Generic[T]):
             for sender, share in zip(senders, shares(len(bucket), len(senders)), strict=True):
                 out[sender] = bucket[share.start : share.stop]
             senders = bucket
-        return out | {sender: () for sender in senders}
+        return out | dict.fromkeys(senders, ())
 
     @cached_property
     def targets(self) -> frozenset[T]:

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Send
+from ..protocol.effects import Deliver, Effect, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Gone
 from .outlets import Outlet
@@ -57,6 +58,22 @@ class MeshRouter(PeerRouter):
     def outlet_of(self, source: Link) -> Link:
         """Return the one outlet."""
         return EVERYBODY
+
+    # Payloads that travel beside the events (see `actors.bulk`).
+
+    def wanting(self, batch: EventBatch) -> tuple[BrokerId, ...]:
+        """Return the other brokers whose clients want something of a batch."""
+        return tuple(sorted(link for link, _ in self.table.route(batch).links))
+
+    def copies(self, origin: BrokerId, targets: tuple[BrokerId, ...]) -> dict[BrokerId, tuple[BrokerId, ...]]:
+        """Return to whom each of these sends a copy of what comes from `origin`: here the origin to all."""
+        nothing: tuple[BrokerId, ...] = ()
+        return dict.fromkeys(targets, nothing) | {origin: targets}
+
+    def deliver(self, batch: EventBatch) -> list[Effect]:
+        """Return the effect that notifies this broker's own clients."""
+        routes = self.table.route(batch)
+        return [Deliver(batch, routes.clients, routes.starts, routes.rows)] if routes.clients else []
 
     def _on_gone(self, source: Link, message: Gone) -> list[Effect]:
         gone = message.broker
