@@ -91,9 +91,9 @@ def print_verdict(verdict: Verdict) -> None:
 
 def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table with a name above each column; the first is for names, the others for numbers."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="cyan")
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="cyan")
     for place, name in enumerate(names):
-        table.add_column(name, justify="right" if place else "left")
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     out.print(table)
