@@ -6,7 +6,7 @@ here is what they differ in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -49,5 +49,9 @@ CLAIMS: Final[dict[str, Claims]] = {
 
 
 def claims_of(scheme: str) -> Claims:
-    """Return what a scheme claims, options included; a scheme that is not listed claims nothing more."""
-    return CLAIMS.get(scheme, Claims())
+    """Return what a scheme claims, its options included; one that is not listed claims nothing more."""
+    base, *options = scheme.split("+")
+    claims = CLAIMS.get(base, Claims())
+    if options:  # only the scheme as it stands can move in the tree
+        claims = replace(claims, wanted_only="quench" in options, heals=False)
+    return claims

@@ -18,6 +18,7 @@ from .announcer import Announcer, Steps, Waiter
 from .covering_dag import CoveringDag
 from .filters import Filter
 from .matching import MatchIndex
+from .merging import MergingAnnouncer
 
 
 class _Flat(CoveringDag):
@@ -64,15 +65,17 @@ class Outlet:
         GROUP when they are told by one multicast, else each gets a message of its own.
     covering
         Whether a filter that another one covers is left out.
+    merging
+        Whether filters that one can stand for exactly are told as that one.
     """
 
-    def __init__(self, to: Sequence[BrokerId], link: Link, *, covering: bool) -> None:
+    def __init__(self, to: Sequence[BrokerId], link: Link, *, covering: bool, merging: bool = False) -> None:
         self._to = tuple(to)
         self._link = link
         self._index = MatchIndex() if covering else None
         self._slots: dict[Filter, int] = {}
         self._dag = CoveringDag(self._index) if self._index is not None else _Flat()
-        self._announcer = Announcer(self._dag, top=False)
+        self._announcer = (MergingAnnouncer if merging else Announcer)(self._dag, top=False)
         self._unanswered: dict[int, set[BrokerId]] = {}
         self._tokens: dict[Filter, int] = {}
 

@@ -1,6 +1,7 @@
 """The routing schemes, by name, and the small interface that each of them has.
 
-To add one: write a class with these methods in a file of its own and put it into `SCHEMES`.
+To add one: write a class with these methods in a file of its own and put it into `SCHEMES`, and what it claims into
+`claims.CLAIMS`. A scheme may have options, which go behind its name with a plus sign: ``hybrid+quench+merge``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,14 @@ from .hybrid import Hybrid
 from .lbdd import Lbdd
 from .match_first import MatchFirst
 from .point_to_point import PointToPoint
+from .quenching import (
+    MergedHierarchical,
+    MergedHybrid,
+    QuenchedHierarchical,
+    QuenchedHybrid,
+    QuenchedMergedHierarchical,
+    QuenchedMergedHybrid,
+)
 
 
 class Router(Protocol):
@@ -54,15 +63,36 @@ SCHEMES: Final[dict[str, type[Router]]] = {
 }
 
 
+OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
+    "hybrid": {
+        frozenset({"quench"}): QuenchedHybrid,
+        frozenset({"merge"}): MergedHybrid,
+        frozenset({"quench", "merge"}): QuenchedMergedHybrid,
+    },
+    "hierarchical": {
+        frozenset({"quench"}): QuenchedHierarchical,
+        frozenset({"merge"}): MergedHierarchical,
+        frozenset({"quench", "merge"}): QuenchedMergedHierarchical,
+    },
+}
+"""What the options of a scheme make of it."""
+
+
 def scheme(name: str) -> type[Router]:
     """Return the scheme of that name.
 
     Raises
     ------
     InputError
-        If there is none; the message lists the names.
+        If there is none, or it has no such option; the message lists what there is.
     """
-    try:
-        return SCHEMES[name]
-    except KeyError:
-        raise InputError(f"no routing scheme {name!r}: there are {', '.join(SCHEMES)}") from None
+    base, *options = name.split("+")
+    if base not in SCHEMES:
+        raise InputError(f"no routing scheme {base!r}: there are {', '.join(SCHEMES)}")
+    if not options:
+        return SCHEMES[base]
+    known = OPTIONS.get(base, {})
+    if frozenset(options) not in known or len(set(options)) < len(options):
+        there = ", ".join("+".join((base, *sorted(each, reverse=True))) for each in known) or f"{base} only"
+        raise InputError(f"no routing scheme {name!r}: there is {there}")
+    return known[frozenset(options)]

@@ -13,7 +13,8 @@ from rayvous.routing.schemes import SCHEMES, scheme
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator import Simulation, run_scenario
 
-NAMES = list(SCHEMES)
+WITH_OPTIONS = ["hybrid+quench", "hybrid+merge", "hybrid+quench+merge", "hierarchical+quench+merge"]
+NAMES = [*SCHEMES, *WITH_OPTIONS]
 NETWORKS = {
     "alone": {"clusters": 1, "brokers_per_cluster": 1, "degree": 0},
     "one cluster": {"clusters": 1, "brokers_per_cluster": 5, "degree": 0},
@@ -40,7 +41,7 @@ class Watch:
         self.brokers[here] = step.broker
         if not isinstance(message, Events | Directed):
             step.broker.check()
-        elif not isinstance(step.received.source, str):
+        elif not isinstance(step.received.source, str) and not self._multicast(step):
             self.received |= {(here, message.batch.identity(row)) for row in range(len(message.batch))}
         for effect in step.effects:
             if isinstance(effect, Deliver):
@@ -53,6 +54,11 @@ class Watch:
                 events = [batch.identity(row) for row in range(len(batch))]
                 self.crossings.update((link, event) for event in events)
                 self.used |= {(here, event) for event in events}
+
+    @staticmethod
+    def _multicast(step):
+        """Return whether it came with a multicast, which reaches members that have no use for it too."""
+        return step.received.source in step.broker.position.members
 
     def assert_frugal(self):
         assert set(self.crossings.values()) <= {1}, "an event crossed a link twice"
@@ -181,3 +187,10 @@ def test_every_scheme_says_what_it_claims():
     assert list(CLAIMS) == list(SCHEMES)
     with pytest.raises(InputError, match="no routing scheme 'gossip': there are hybrid, hierarchical"):
         scheme("gossip")
+    for wrong in ("hybrid+turbo", "hybrid+quench+quench", "hybrid+"):
+        with pytest.raises(
+            InputError, match=r"there is hybrid\+quench, hybrid\+merge, hybrid\+quench\+merge"
+        ):
+            scheme(wrong)
+    with pytest.raises(InputError, match="there is lbdd only"):
+        scheme("lbdd+merge")
