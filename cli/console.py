@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
@@ -23,6 +23,9 @@ from ..faults.verdict import EXAMPLES_MAX, Verdict
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+TABLE_CHARACTERS: Final = 120
+"""A table of many columns is this wide rather than cut off; a terminal may wrap it."""
 
 
 def keep_stdout_for_results() -> None:
@@ -96,7 +99,7 @@ def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]
         table.add_column(name, justify="right" if place else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    out.print(table)
+    out.print(table, width=max(out.width, TABLE_CHARACTERS), crop=False)
 
 
 class Steps:
