@@ -11,6 +11,7 @@ from ..experiments import compare
 from ..protocol.errors import InputError
 from ..routing.schemes import SCHEMES
 from . import console
+from .inputs import folder
 
 Row = dict[str, Any]
 
@@ -65,6 +66,8 @@ def compare_schemes(
     if clusters < 4:
         topology["shape"] = "plain"
     load = replace(compare.WORKLOAD, **workload)
+    if out is not None:
+        folder(out)
     result = compare.run(names, topology=topology, workload=load, seed=seed, on=on)
     if out is not None:
         result["picture"] = str(_draw(result, out))
@@ -79,7 +82,6 @@ def _draw(result: dict[str, Any], out: Path) -> Path:
     from ..experiments.compare_figure import figure
     from ..pipelines.plots import save_png
 
-    out.mkdir(parents=True, exist_ok=True)
     return save_png(figure(result), out / "compare.png")
 
 

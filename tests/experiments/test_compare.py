@@ -47,7 +47,7 @@ def test_gini():
 
 
 def test_the_picture(result, tmp_path):
-    path = verb._draw(dict(result), tmp_path / "new")
+    path = verb._draw(dict(result), tmp_path)
     assert path.stat().st_size > 10_000
 
 
