@@ -93,7 +93,10 @@ def telemetry_of(net: Network, names: Sequence[str]) -> dict[str, dict[str, Any]
         chunks = [ray.get(ref) for ref in refs[name]]
         tables[name] = {
             column: np.concatenate(
-                [np.zeros(0, object if kind is str else kind), *(chunk[column].to_numpy() for chunk in chunks)]
+                [
+                    np.zeros(0, object if kind is str else kind),
+                    *(chunk[column].to_numpy() for chunk in chunks),
+                ]
             )
             for column, kind in SCHEMAS[name].items()
         }

@@ -63,7 +63,9 @@ def demo(
     publishers: Annotated[int, typer.Option(help="Publishers that share the events.")] = 4,
     limit: Annotated[int, typer.Option(help="Events at most.")] = 20_000,
     brokers_per_actor: Annotated[int, typer.Option(help="Brokers that share one actor.")] = 1,
-    scheme: Annotated[str, typer.Option(help="Routing scheme: hybrid or hierarchical.")] = "hybrid",
+    scheme: Annotated[
+        str, typer.Option(help="Routing scheme: hybrid, lbdd, ...: see docs/schemes.md.")
+    ] = "hybrid",
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path(
         "out/demo"

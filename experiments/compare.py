@@ -17,18 +17,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..faults.expectation import Expectation, expectation_of
-from ..faults.reliability import EventId
-from ..faults.reliability import compare as compare_with
+from ..faults.reliability import judge
+from ..faults.trace import EventId, Trace
 from ..protocol.batch import EventBatch
-from ..protocol.configs import Position
 from ..protocol.effects import Deliver
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..protocol.messages import Directed, Events
-from ..protocol.scenario import Publish, Scenario, Subscribe, Workload
+from ..protocol.scenario import Publish, Scenario, Subscribe, Unsubscribe, Workload
 from ..protocol.telemetry import SCHEMAS
 from ..routing.claims import claims_of
+from ..routing.language import to_predicate
+from ..routing.predicates import evaluate
 from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import topology_of
 from ..simulator.network import Step
@@ -41,14 +41,15 @@ BROKERS_ON_RAY_MAX: Final = 64
 LINKS: Final = ("up", "down", "multicast")
 
 Tables = Mapping[str, Mapping[str, Any]]
-Deliveries = dict[str, list[EventId]]
+Wanted = list[tuple[BrokerId, set[BrokerId]]]
+"""For each event its origin, and the brokers of those that want it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was seen of one run: telemetry in columns, what was delivered, sizes, and hops where they are known."""
+    """What was seen of one run: what clients did and heard, telemetry, table sizes, and hops where they are known."""
 
-    deliveries: Deliveries
+    trace: Trace
     tables: Tables
     filters: list[int]
     hops: list[int] | None
@@ -92,69 +93,75 @@ def run(
             "take fewer clusters, or --on sim"
         )
     scenario = Scenario("compare", dict(topology), seed=seed, workload=workload).explicit(positions)
-    bounds, expected = Bounds(positions), expectation_of(scenario)
-    if not expected.published:
+    bounds, wanted = Bounds(positions), _wanted(scenario)
+    if not wanted:
         raise InputError("nothing is published: give the workload at least one publication")
-    lower = _lower_bounds(bounds, scenario, expected)
+    lower = _lower_bounds(bounds, wanted)
     rows = []
     for name in schemes:
         seen = hosts[on](replace(scenario, scheme=name))
-        rows.append({"scheme": name, **_figures(name, seen, positions, bounds, expected, lower)})
+        rows.append({"scheme": name, **_figures(name, seen, bounds, len(wanted), lower)})
     return {
         "experiment": "compare",
         "on": on,
         "seed": seed,
         "brokers": len(positions),
-        "events": len(expected.published),
-        "notifications": sum(map(len, expected.must.values())),
+        "events": len(wanted),
+        "notifications": max(row["notifications"] for row in rows),
         **lower,
         "results": rows,
         "verdict": "holds" if all(row["verdict"] == "holds" for row in rows) else "violated",
     }
 
 
-def _lower_bounds(bounds: Bounds, scenario: Scenario, expected: Expectation) -> dict[str, float]:
+def _wanted(scenario: Scenario) -> Wanted:
+    """Return who wants each event, by brute force: whoever has a subscription for it when it is published."""
+    active: dict[tuple[str, int], tuple[BrokerId, Any]] = {}
+    out: Wanted = []
+    for step in scenario.steps:
+        if isinstance(step, Subscribe):
+            active[step.client, step.number] = _id(step.broker), to_predicate(step.selector)
+        elif isinstance(step, Unsubscribe):
+            del active[step.client, step.number]
+        elif isinstance(step, Publish):
+            for event in step.events:
+                homes = {home for home, predicate in active.values() if evaluate(predicate, event) is True}
+                out.append((_id(step.broker), homes))
+    return out
+
+
+def _id(broker: BrokerId | str) -> BrokerId:
+    assert isinstance(broker, int), "explicit() turns labels into ids"
+    return broker
+
+
+def _lower_bounds(bounds: Bounds, wanted: Wanted) -> dict[str, float]:
     """Return the fewest messages an event can take: one broker at a time, with multicast, and copies."""
-    homes = {
-        step.client: step.broker
-        for step in scenario.steps
-        if isinstance(step, Subscribe | Publish) and isinstance(step.broker, int)
-    }
-    wanting: dict[EventId, set[BrokerId]] = {event: set() for event in expected.published}
-    for client, wanted in expected.must.items():
-        for event in wanted:
-            wanting[event].add(homes[client])
-    pairs = [(homes[publisher], brokers) for (publisher, _), brokers in wanting.items()]
-    events = len(pairs)
+    events = len(wanted)
     return {
-        "bound_links": sum(bounds.links({origin, *brokers}) for origin, brokers in pairs) / events,
-        "bound_multicast": sum(bounds.messages(origin, brokers) for origin, brokers in pairs) / events,
-        "brokers_wanting": sum(len(brokers - {origin}) for origin, brokers in pairs) / events,
+        "bound_links": sum(bounds.links({origin, *brokers}) for origin, brokers in wanted) / events,
+        "bound_multicast": sum(bounds.messages(origin, brokers) for origin, brokers in wanted) / events,
+        "brokers_wanting": sum(len(brokers - {origin}) for origin, brokers in wanted) / events,
     }
 
 
 def _figures(
-    name: str,
-    seen: _Seen,
-    positions: Sequence[Position],
-    bounds: Bounds,
-    expected: Expectation,
-    lower: Mapping[str, float],
+    name: str, seen: _Seen, bounds: Bounds, events: int, lower: Mapping[str, float]
 ) -> dict[str, Any]:
-    verdict = compare_with(expected.published, expected.must, expected.may, seen.deliveries)
+    verdict = judge(seen.trace)
     transfers, delivered = seen.tables["transfers"], seen.tables["deliveries"]
     between = np.isin(transfers["link_kind"].astype(str), LINKS)
     sender, carried, nbytes = (transfers[column][between] for column in ("broker", "events", "nbytes"))
     links = list(zip(sender.tolist(), transfers["peer"][between].tolist(), strict=True))
     far = {link: 1 if link[1] < 0 else bounds.distance(*link) for link in dict.fromkeys(links)}
     crossed = sum(count * far[link] for link, count in zip(links, carried.tolist(), strict=True))
-    load = np.zeros(len(positions))
+    load = np.zeros(len(seen.filters))
     np.add.at(load, sender, carried)
-    events = len(expected.published)
     bound = lower["bound_multicast" if claims_of(name).multicast else "bound_links"]
     count = int(delivered["notifications"].sum())
     return {
         "verdict": "holds" if verdict.holds else "violated",
+        "notifications": verdict.notifications_expected,
         "messages": int(carried.sum()) / events,
         "crossings": crossed / events,
         "over_bound": crossed / events / bound if bound else None,
@@ -216,7 +223,7 @@ def _on_simulator(scenario: Scenario) -> _Seen:
     simulation, explicit = prepare(scenario, telemetry=chunks.append, record=hops)
     outcome = run_prepared(simulation, explicit)
     filters = [broker.describe()["filters"] for broker in simulation.brokers()]
-    return _Seen(outcome.deliveries, _joined(chunks), filters, hops.hops)
+    return _Seen(outcome.trace, _joined(chunks), filters, hops.hops)
 
 
 def _on_ray(scenario: Scenario) -> _Seen:
@@ -226,9 +233,9 @@ def _on_ray(scenario: Scenario) -> _Seen:
     topology = topology_of(scenario.topology)
     each = max(1, len(topology.positions()) // 4)
     with Network.launch(topology, scheme=scenario.scheme, brokers_per_actor=each) as net:
-        deliveries = replay(net, scenario)
+        trace = replay(net, scenario)
         filters = [data["filters"] for _, data in net.describe().nodes(data=True)]
-        return _Seen(deliveries, telemetry_of(net, ("transfers", "deliveries")), filters, None)
+        return _Seen(trace, telemetry_of(net, ("transfers", "deliveries")), filters, None)
 
 
 def _joined(chunks: Sequence[Tables]) -> Tables:

@@ -7,7 +7,6 @@ from rayvous.faults.reliability import judge
 from rayvous.routing.topologies import topology_of
 from rayvous.simulator.run import run_scenario
 
-
 RUNS = [
     ("hybrid", 1),
     ("hybrid", 2),

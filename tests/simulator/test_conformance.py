@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
@@ -185,6 +186,18 @@ def test_the_living_go_on_when_brokers_die(name, seed):
 
 def test_every_scheme_says_what_it_claims():
     assert list(CLAIMS) == list(SCHEMES)
+    page = (Path(__file__).parents[2] / "docs" / "schemes.md").read_text(encoding="utf-8")
+    for name, claims in CLAIMS.items():
+        costs, survives = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        assert ("multicast a cluster" in costs) == claims.multicast
+        _, _, wanted, off, on, lost, _ = (cell.strip() for cell in survives.split("|"))
+        assert wanted.startswith("yes") == claims.wanted_only
+        assert off.startswith("the living go on") == claims.survives_deaths
+        assert on.startswith("heals") == claims.heals
+        assert lost
+
+
+def test_a_scheme_that_is_not_there_is_answered_with_those_that_are():
     with pytest.raises(InputError, match="no routing scheme 'gossip': there are hybrid, hierarchical"):
         scheme("gossip")
     for wrong in ("hybrid+turbo", "hybrid+quench+quench", "hybrid+"):
