@@ -39,8 +39,10 @@ from ..protocol.values import Timestamp, Value
 from ..routing.filters import Filter
 from ..routing.language import to_filter
 from .advertiser import Advertiser
+from .bulk import SLICE_BYTES
 from .client import Client
 from .columns import batch_from
+from .distributing import Distribution, Parcel, read_payload
 from .edge import Edge
 from .errors import broker_errors
 from .inbox import Arrival, Inbox
@@ -150,6 +152,37 @@ class Publisher(Advertiser):
     async def publish_batch_async(self, data: Any) -> int:
         """Publish many events from a coroutine; see `publish_batch`."""
         return await asyncio.to_thread(self.publish_batch, data)
+
+    def distribute(self, payload: Any, *, topic: str, slice_bytes: int = SLICE_BYTES) -> Distribution:
+        """Bring a payload to the broker of every subscriber to its topic; return when all of them have it.
+
+        Subscribers to ``"topic = '...'"`` are notified of an event with `topic`, `payload`, `payload_bytes` and
+        `payload_md5`, and read the payload with :meth:`Subscriber.payload`. The scheme of the network has to be
+        ``lbdd``, where subscribers' brokers pass slices on to each other, or ``point-to-point``.
+
+        Parameters
+        ----------
+        payload
+            Bytes, or anything with a buffer of them; it must not change until this returns.
+        topic
+            What it is about.
+        slice_bytes
+            Bytes in a slice.
+
+        Raises
+        ------
+        InputError
+            If it is no payload, or the scheme does not know who wants it.
+        BrokerUnavailable
+            If the publisher's broker is gone, or the payload does not arrive.
+        """
+        self._open()
+        parcel = Parcel(payload, topic, slice_bytes)
+        with self._turn:
+            batch = self._stamp(parcel.batch())
+            self.published += 1
+        with broker_errors(str(self)):
+            return parcel.send(self.host, self.broker, batch, self._directory.limits.call_seconds)
 
     def _publish(self, batch: EventBatch) -> int:
         step = self._directory.limits.call_events_max
@@ -405,6 +438,21 @@ class Subscriber(Client):
         while (arrival := self._inbox.wait(timeout_seconds)) is not None:
             self.received += len(arrival.rows)
             yield arrival
+
+    def payload(self, notification: Notification) -> bytes:
+        """Return the payload that a notification is about; see :meth:`Publisher.distribute`.
+
+        Raises
+        ------
+        InputError
+            If the event describes none, or the broker has forgotten it to make room for later ones.
+        BrokerUnavailable
+            If the broker is gone, or the publisher's process, which the slices belong to, has ended.
+        """
+        self._open()
+        with broker_errors(str(self)):
+            seconds = self._directory.limits.call_seconds
+            return read_payload(self.host, self.broker, notification.event, seconds)
 
     def _notifications(self, arrival: Arrival) -> Iterator[Notification]:
         batch = arrival.batch

@@ -20,6 +20,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -32,11 +33,13 @@ from ..protocol.configs import Limits, Position
 from ..protocol.effects import Confirm, Deliver, Effect, Inform, Multicast, Received, Regroup, Send, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Events, Message, Register, Resume
+from ..protocol.messages import Cancel, Directed, Events, Gone, Message, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
+from ..routing.claims import claims_of
 from ..routing.filters import Filter
 from .broker import Broker
+from .bulk import BulkHost
 from .host_admission import AdmissionSide
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
@@ -53,7 +56,7 @@ TICKS_A_FLUSH = 40
 _LOG = logging.getLogger("rayvous.host")
 
 
-class BrokerHost(Turnover, AdmissionSide):
+class BrokerHost(Turnover, AdmissionSide, BulkHost):
     """Hosts one broker or many.
 
     Parameters
@@ -88,6 +91,7 @@ class BrokerHost(Turnover, AdmissionSide):
         self._admission = admission
         self._network = network
         self._scheme_name = scheme_name
+        self._rings = claims_of(scheme_name).rings
         self._limits = limits
         self._trace_events = trace_events
         self._collector = collector
@@ -126,6 +130,7 @@ class BrokerHost(Turnover, AdmissionSide):
         """
         self._ways.rendezvous = rendezvous
         self._measure_soon()
+        self._hosts = {broker: host for broker, host in hosts.items() if broker not in self._seats}
         for seat in self._seats.values():
             position = seat.broker.position
             seat.group = self._ways.group(position, hosts)
@@ -143,7 +148,10 @@ class BrokerHost(Turnover, AdmissionSide):
                 seat.links[broker].drop()
 
     def _died(self, source: BrokerId, other: BrokerId) -> None:
-        self._seats[source].broker.learn_dead(other)
+        if self._recovery is None:
+            self._handle(self._seats[source], other, Gone(other))
+        else:
+            self._seats[source].broker.learn_dead(other)
 
     async def weather(self, forecast: Forecast) -> None:
         """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
@@ -331,6 +339,7 @@ class BrokerHost(Turnover, AdmissionSide):
             if in_time is None:
                 return
             message = in_time
+        if isinstance(message, Events | Directed):
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(message.batch))
@@ -388,7 +397,7 @@ class BrokerHost(Turnover, AdmissionSide):
 
     def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
         box.put(message)
-        if isinstance(message, Events):
+        if isinstance(message, Events | Directed):
             seat.events_out += len(message.batch)
         if filled is not None and box.full:
             filled[box] = None
@@ -403,7 +412,9 @@ class BrokerHost(Turnover, AdmissionSide):
 
     async def _room(self, filled: dict[Outbox, None], full: dict[Session, None]) -> None:
         if filled:
-            await wait_for_room(list(filled))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.delivery_wait_seconds if self._rings else None):
+                    await wait_for_room(list(filled))
         for session in full:
             if session.gone(time.monotonic()):
                 await self.end_session(session.name)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from .batch import EventBatch
-from .ids import FIRST_ROUND, Ballot, RoundNumber
+from .ids import FIRST_ROUND, Ballot, BrokerId, RoundNumber
 
 
 class Filter(Protocol):
@@ -38,6 +38,27 @@ class Events:
     round: RoundNumber = FIRST_ROUND
     again: bool = False  # sent before, in an earlier round
     ballot: Ballot | None = None  # over a group that heals: under which designated broker it was sent
+
+
+@dataclass(frozen=True, slots=True)
+class Directed:
+    """Events whose destinations are settled (paper 5): row ``i`` is for the brokers ``targets[i]`` and no others.
+
+    `origin` is the publisher's broker; ``numbers[i]`` has, for each of those brokers, how many events the origin has
+    directed to it so far.
+    """
+
+    batch: EventBatch
+    origin: BrokerId
+    targets: tuple[tuple[BrokerId, ...], ...]
+    numbers: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A broker is gone for good: whoever could not reach it says so, or a host that knows."""
+
+    broker: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +161,6 @@ class Back:
 
 
 NumberedMessage: TypeAlias = Adv | Ack | Back
-BrokerMessage: TypeAlias = Events | Announce | Withdraw | Installed | NumberedMessage
+BrokerMessage: TypeAlias = Events | Directed | Announce | Withdraw | Installed | Gone | NumberedMessage
 ClientMessage: TypeAlias = Events | Register | Cancel | Resume | Detach | NumberedMessage
 Message: TypeAlias = BrokerMessage | ClientMessage

@@ -43,7 +43,19 @@ from ..protocol.effects import (
     Ticked,
 )
 from ..protocol.ids import GROUP, BrokerId, Link
-from ..protocol.messages import Ack, Adv, Announce, Back, Cancel, Events, Filter, Message, Register, Withdraw
+from ..protocol.messages import (
+    Ack,
+    Adv,
+    Announce,
+    Back,
+    Cancel,
+    Directed,
+    Events,
+    Filter,
+    Message,
+    Register,
+    Withdraw,
+)
 from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
 from .network import Step
 
@@ -82,7 +94,7 @@ class Tracer:
                 f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
             )
         if isinstance(received, Ticked) or not isinstance(
-            received.message, Events
+            received.message, Events | Directed
         ):  # those leave the table as it is
             before = self._tables.get(here, {})
             after = self._tables[here] = dict.fromkeys(self.table(broker))
@@ -144,6 +156,11 @@ class Tracer:
             return f"{type(message).__name__.lower()} {message.number}"
         if isinstance(message, Events):
             return f"event {_events(message.batch, range(len(message.batch)))}"
+        if isinstance(message, Directed):
+            return "event " + " ".join(
+                f"{_events(message.batch, [row])} for {', '.join(map(self.label, targets))}"
+                for row, targets in enumerate(message.targets)
+            )
         if isinstance(message, Register):
             return f"subscribe {message.subscription} {self._filter(message.filter)}"
         if isinstance(message, Cancel):
@@ -185,5 +202,5 @@ def _deliveries(effect: Deliver) -> Iterator[str]:
         yield f"notify {client}: {_events(effect.batch, rows)}"
 
 
-def _events(batch: EventBatch, rows: Rows | range) -> str:
+def _events(batch: EventBatch, rows: Rows | range | list[int]) -> str:
     return " ".join("#".join(map(str, batch.identity(row))) for row in rows)
