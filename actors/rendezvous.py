@@ -251,7 +251,7 @@ class Rendezvous:
         """
         assert self._directory is not None, "a client came from somewhere"
         hosts = self._directory.hosts
-        self._gone.update(other for other, host in dead.items() if hosts[other] == host)
+        self._gone.update(other for other, host in dead.items() if hosts.get(other) == host)
         lost = {*away, *self._gone}
         if len(self._gone) == len(self._load):
             raise BrokerUnavailable("no broker of the network is left")

@@ -204,8 +204,8 @@ class _Run:
     def _do(self, action: Action) -> None:
         network = self.network
         broker = action.broker
-        if broker not in (staying := network.staying()):
-            broker = staying[0]
+        if broker not in (there := network.staying()):
+            broker = there[0]
         if action.do == "subscribe":
             network.subscribe(action.client, broker, action.selector, action.number)
         elif action.do == "publish":

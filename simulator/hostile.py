@@ -370,12 +370,15 @@ class HostileNetwork:
     # Harm, and its end.
 
     def crash(self, broker: BrokerId) -> bool:
-        """Kill a broker's process; return False, and spare it, when it is dead or the last one alive."""
+        """Kill a broker's process; return False, and spare it, when it is dead or the last one alive that stays."""
         host = self._any_host(broker)
-        if not host.alive or (host.id != RENDEZVOUS and len(self.living()) == 1):
+        if not host.alive or (host.id != RENDEZVOUS and self._last(broker)):
             return False
         host.die()
         return True
+
+    def _last(self, broker: BrokerId) -> bool:
+        return (self.staying() or self.living()) == [broker]
 
     def crash_after(self, broker: BrokerId, effects: int) -> None:
         """Let a broker die when it has carried out so many more effects, before the next: also within a step."""
