@@ -24,18 +24,19 @@ from typing import Any, Final, TypeAlias
 
 from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
-from ..protocol.ids import Ballot, RoundNumber
+from ..protocol.cube import CubeBeat
+from ..protocol.ids import Ballot, BrokerId, RoundNumber
 from ..protocol.messages import Adv, BrokerMessage, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
 
-_Kind: TypeAlias = tuple[RoundNumber, bool, Ballot | None]
+_Kind: TypeAlias = tuple[RoundNumber, bool, Ballot | None, BrokerId | None]
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 
-BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat)
+BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
 """Signs of life: they come for ever, so they keep no network from being at rest."""
 
 BEATS_ASIDE_MAX: Final = 8
@@ -184,9 +185,9 @@ class Outbox:
             if isinstance(message, Events):
                 if load.events and load.events + len(message.batch) > self._call_events_max:
                     break
-                if kind != (message.round, message.again, message.ballot):
+                if kind != (message.round, message.again, message.ballot, message.entry):
                     _join(load.messages, batches, kind)
-                    kind = (message.round, message.again, message.ballot)
+                    kind = (message.round, message.again, message.ballot, message.entry)
                 load.events += len(message.batch)
                 batches.append(message.batch)
             else:

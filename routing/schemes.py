@@ -13,6 +13,7 @@ from ..protocol.effects import Effect, Received
 from ..protocol.errors import InputError
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
+from .hypercube import Hypercube
 
 
 class Router(Protocol):
@@ -40,7 +41,11 @@ class Router(Protocol):
         ...
 
 
-SCHEMES: Final[dict[str, type[Router]]] = {"hybrid": Hybrid, "hierarchical": Hierarchical}
+SCHEMES: Final[dict[str, type[Router]]] = {
+    "hybrid": Hybrid,
+    "hierarchical": Hierarchical,
+    "hypercube": Hypercube,
+}
 
 
 def scheme(name: str) -> type[Router]:

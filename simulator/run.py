@@ -115,7 +115,7 @@ def prepare(scenario: Scenario, **options: Any) -> tuple[Simulation, Scenario]:
         scenario.scheme,
         links=scenario.links,
         seed=scenario.seed,
-        delay_of=topology.delay_seconds,
+        delay_of=topology.path_seconds,
         **options,
     )
     return simulation, scenario.explicit(positions)
