@@ -14,12 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ..protocol.effects import Deliver, Effect, Multicast, Received, Send
 from ..protocol.ids import GROUP, Link, RoundNumber
 from ..protocol.messages import Announce, Detach, Events, Installed, Register, Resume, Withdraw
 from ..protocol.recovery import AskRound, MemberInstalled, Round, TableEntry
+from .gate import admitted
 from .healing_place import Place
 
 
@@ -126,28 +125,12 @@ class EventSide(Place):
                     if passes(GROUP, number):
                         out.append(Multicast(replace(message, ballot=self.view.ballot)))
                 case Deliver():
-                    delivery = self._admitted(effect, events)
+                    delivery = admitted(effect, events, self.rounds, self.ledger)
                     if delivery is not None:
                         out.append(delivery)
                 case _:
                     out.append(effect)
         return out
-
-    def _admitted(self, deliver: Deliver, events: Events) -> Deliver | None:
-        clients: list[str] = []
-        pieces = []
-        for place, client in enumerate(deliver.clients):
-            if not self.rounds.passes(client, events.round):
-                continue
-            rows = deliver.rows[deliver.starts[place] : deliver.starts[place + 1]]
-            rows = self.ledger.admit(client, deliver.batch, rows, again=events.again)
-            if len(rows):
-                clients.append(client)
-                pieces.append(rows)
-        if not clients:
-            return None
-        starts = np.cumsum([0, *map(len, pieces)])
-        return Deliver(deliver.batch, tuple(clients), starts, np.concatenate(pieces))
 
     def _ask_round(self) -> list[Effect]:
         """Ask for a round when one is wanted and everything that it has to reach is installed; begin it at the root."""

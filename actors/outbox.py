@@ -24,18 +24,19 @@ from typing import Any, Final, TypeAlias
 
 from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
-from ..protocol.ids import Ballot, RoundNumber
+from ..protocol.cube import CubeBeat
+from ..protocol.ids import Ballot, BrokerId, RoundNumber
 from ..protocol.messages import Adv, BrokerMessage, Directed, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
 
-_Kind: TypeAlias = tuple[RoundNumber, bool, Ballot | None]
+_Kind: TypeAlias = tuple[RoundNumber, bool, Ballot | None, BrokerId | None]
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 
-BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat)
+BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
 """Signs of life: they come for ever, so they keep no network from being at rest."""
 
 CARRIERS: Final = (Events, Directed)
@@ -189,9 +190,9 @@ class Outbox:
                     break
                 load.events += len(message.batch)
             if isinstance(message, Events):
-                if kind != (message.round, message.again, message.ballot):
+                if kind != (message.round, message.again, message.ballot, message.entry):
                     _join(load.messages, batches, kind)
-                    kind = (message.round, message.again, message.ballot)
+                    kind = (message.round, message.again, message.ballot, message.entry)
                 batches.append(message.batch)
             else:
                 _join(load.messages, batches, kind)

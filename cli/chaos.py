@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..actors.broker import HEALING_SCHEMES
 from ..chaos.cases import Case, draw_case
 from ..chaos.report import ChaosReport
 from ..chaos.story import by_kind
@@ -62,6 +63,7 @@ def run_chaos_seeds(
     *,
     operations: bool = False,
     as_json: bool,
+    scheme: str = "hybrid",
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
 
@@ -81,8 +83,16 @@ def run_chaos_seeds(
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
     if operations and on != "sim":
         raise InputError(f"--operations is for --on sim, not for {on}")
+    if scheme not in HEALING_SCHEMES:
+        raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
+    if scheme != "hybrid":
+        if on != "sim":
+            raise InputError(f"--scheme {scheme} --on {on}: on {on} chaos is for the scheme hybrid")
+        if operations:
+            raise InputError(f"--operations is for the scheme hybrid, not for {scheme}")
+        given["scheme"] = scheme
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
@@ -106,7 +116,7 @@ def run_chaos_seeds(
                 " --operations" if operations else "",
             ]
         )
-    result = _summary(on, reports) | keep_trace(trace_dir, reports[0].trace)
+    result = _summary(on, scheme, reports) | keep_trace(trace_dir, reports[0].trace)
     if as_json:
         console.print_json(result)
     else:
@@ -123,11 +133,12 @@ def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
             raise InputError(f"seed {case.seed}: {error}") from None
 
 
-def _summary(on: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
+def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
     failed = [report for report in reports if not report.holds]
     verdict = total(report.verdict for report in reports)
     return {
         "on": on,
+        "scheme": scheme,
         "seeds": len(reports),
         "held": len(reports) - len(failed),
         "failed": [report.seed for report in failed],

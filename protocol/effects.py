@@ -102,6 +102,17 @@ class Inform:
     news: News
 
 
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Ask a subscriber to move to another broker: nearer to its publishers, or because this one leaves (paper 2, 2.4).
+
+    The client is free not to; when it moves, it does what it does when its broker dies.
+    """
+
+    client: ClientId
+    broker: BrokerId
+
+
 Key: TypeAlias = tuple[int | str, ...]
 
 
@@ -121,4 +132,4 @@ class Persist:
     writes: tuple[Write, ...]
 
 
-Effect: TypeAlias = Send | Multicast | Regroup | Deliver | Confirm | Acknowledge | Inform | Persist
+Effect: TypeAlias = Send | Multicast | Regroup | Deliver | Confirm | Acknowledge | Inform | Propose | Persist

@@ -38,6 +38,7 @@ class Events:
     round: RoundNumber = FIRST_ROUND
     again: bool = False  # sent before, in an earlier round
     ballot: Ballot | None = None  # over a group that heals: under which designated broker it was sent
+    entry: BrokerId | None = None  # in a hypercube: the broker that they were published at
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,38 @@ class Back:
     group: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A broker of a hypercube tells all others what it wants; each passes it on (paper 2, 2.2 and 2.3).
+
+    Attributes
+    ----------
+    version
+        The view of the cube under which it travels: the ways are those of this view.
+    origin, number
+        Whose it is; each broker numbers what it spreads.
+    change
+        What it wants from now on, or no longer. None changes nothing: its echo says that all before it has arrived.
+    """
+
+    version: int
+    origin: BrokerId
+    number: int
+    change: Announce | Withdraw | None
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """The reply to a `Spread`, back along its path: it has been taken in here and by everybody behind."""
+
+    version: int
+    origin: BrokerId
+    number: int
+
+
 NumberedMessage: TypeAlias = Adv | Ack | Back
-BrokerMessage: TypeAlias = Events | Directed | Announce | Withdraw | Installed | Gone | NumberedMessage
+BrokerMessage: TypeAlias = (
+    Events | Directed | Announce | Withdraw | Installed | Gone | Spread | Echo | NumberedMessage
+)
 ClientMessage: TypeAlias = Events | Register | Cancel | Resume | Detach | NumberedMessage
 Message: TypeAlias = BrokerMessage | ClientMessage

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Final, TypeAlias
 
+from .cube import CubeMessage
 from .errors import InputError
 from .ids import Ballot, BrokerId, ClusterId, RoundNumber
 from .messages import Filter
@@ -319,7 +320,9 @@ JoinMessage: TypeAlias = (
 )
 RoundMessage: TypeAlias = AskRound | Round
 Order: TypeAlias = Leave | Reconsider
-RecoveryMessage: TypeAlias = ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | Order
+RecoveryMessage: TypeAlias = (
+    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | Order | CubeMessage
+)
 
 TIMED: Final = (Root, Children, Pong, Reconsider)
 """Before one of these a host tells the time (`Ticked`): round trips are measured from it, and between them."""

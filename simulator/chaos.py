@@ -54,7 +54,7 @@ def run_chaos(seed: int, *, keep_trace: bool = False, **options: Any) -> ChaosRe
         Whether the report has the trace of the run.
     options
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
-        `kinds`, `faults_max`, `operations`.
+        `kinds`, `faults_max`, `operations`, `scheme`.
     """
     return run_case(draw_case(seed, **options), keep_trace=keep_trace)
 
@@ -81,6 +81,7 @@ class _Run:
         topology = topology_of(case.topology)
         self.network = HostileSimulation(
             topology.positions(),
+            case.scheme,
             recovery=case.recovery,
             links=case.links,
             seed=case.seed,

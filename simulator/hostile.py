@@ -24,15 +24,15 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from ..actors.broker import Broker
+from ..actors.broker import Broker, rendezvous_of, start_of
 from ..chaos.weather import Cuts, Weather
 from ..faults.plans import Shake
-from ..faults.rendezvous import RendezvousMachine
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Multicast, Persist, Received, Regroup, Send, Ticked
+from ..protocol.cube import CubeLeave
+from ..protocol.effects import Confirm, Deliver, Multicast, Persist, Propose, Received, Regroup, Send, Ticked
 from ..protocol.errors import InputError, SimulationStepLimit, StorageFailed
 from ..protocol.ids import BrokerId, ClusterId
-from ..protocol.recovery import RENDEZVOUS, TIMED, ClusterView, Recovery
+from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery
 from ..protocol.scenario import LinkModel
 from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
@@ -72,7 +72,7 @@ class HostileNetwork:
     broker
         Makes a broker of (position, scheme, recovery, incarnation, seed); for tests with machines of their own.
     rendezvous
-        Makes the rendezvous point of (recovery, root view); None for none.
+        Makes the rendezvous point of (recovery, root view, or view of a hypercube); None for none.
     last_words
         Whether what a broker had sent before it died still arrives, as it does where messages wait in the receiver's
         queue.
@@ -104,7 +104,7 @@ class HostileNetwork:
         delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
         record: Callable[[Step], None] | None = None,
         broker: Callable[..., Any] | None = None,
-        rendezvous: Callable[..., Any] | None = RendezvousMachine,
+        rendezvous: Callable[..., Any] | None = rendezvous_of,
         last_words: bool = False,
     ) -> None:
         self.now = 0.0
@@ -116,7 +116,7 @@ class HostileNetwork:
         self.watchers: dict[type, Watcher] = {}
         self.weather = Weather()
         self._seed = seed
-        self._scheme = scheme
+        self.scheme = scheme
         self._dice = random.Random(f"hostile/{seed}")
         self._delay_of = delay_of
         self._record = record
@@ -138,6 +138,7 @@ class HostileNetwork:
             Regroup: self._regroup,
             Deliver: self._deliver,
             Confirm: self._confirm,
+            Propose: self._propose,
             Persist: self._persist,
         }
         self.hosts = {place.broker: self._host(place) for place in self.positions.values()}
@@ -150,7 +151,7 @@ class HostileNetwork:
     def _host(self, place: Position) -> Host:
         def boot(life: int) -> Machine:
             there = self.positions[place.broker]
-            made: Machine = self._make(there, self._scheme, self.recovery, life, self._seed)
+            made: Machine = self._make(there, self.scheme, self.recovery, life, self._seed)
             return made
 
         return Host(place.broker, place.cluster, boot)
@@ -162,7 +163,7 @@ class HostileNetwork:
             there = self.positions[place.broker]
             how = {"joins": True} if founds and not life else {}
             before = 0 if founds else 1  # who joins a cluster starts as one that was started again
-            made: Machine = self._make(there, self._scheme, self.recovery, life + before, self._seed, **how)
+            made: Machine = self._make(there, self.scheme, self.recovery, life + before, self._seed, **how)
             return made
 
         self.positions[place.broker] = place
@@ -170,11 +171,10 @@ class HostileNetwork:
         return host
 
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Machine]:
-        top = next(place for place in self.positions.values() if place.role == "REB")
-        view = ClusterView(top.cluster, 0, top.broker, top.members)
+        start = start_of(list(self.positions.values()))
 
         def boot(life: int) -> Machine:
-            machine = make(self.recovery, view)
+            machine = make(self.recovery, start)
             if life:
                 assert self.rendezvous is not None
                 machine.restore(self.rendezvous.machine.state())
@@ -367,6 +367,9 @@ class HostileNetwork:
     def _confirm(self, host: Host, effect: Confirm) -> None:
         pass
 
+    def _propose(self, host: Host, effect: Propose) -> None:
+        pass
+
     # Harm, and its end.
 
     def crash(self, broker: BrokerId) -> bool:
@@ -415,6 +418,19 @@ class HostileNetwork:
         for given in waiting:
             self._take_in(host, given)
         return True
+
+    def leave(self, broker: BrokerId) -> bool:
+        """Ask a broker of a hypercube to leave; its process ends when it is out. False when it is dead or the last."""
+        host = self.hosts[broker]
+        if self.scheme != "hypercube" or not host.alive or len(self.living()) == 1:
+            return False
+        self._take_in(host, Received(broker, CubeLeave()))
+        self.at(self.now, self._end_when_out, host, host.life)
+        return True
+
+    def _end_when_out(self, host: Host, life: int) -> None:
+        if host.alive and host.life == life and not (host.machine.healing.left and self.crash(host.id)):
+            self.at(self.now + 0.25, self._end_when_out, host, life)
 
     def slow(self, broker: BrokerId, factor: float) -> None:
         """Let a broker take `factor` times as long; 1 makes it quick again."""
