@@ -183,12 +183,12 @@ class ClientProcess:
                 return
             now = time.time()
             for parcel in parcels:
+                if isinstance(parcel, Farewell):
+                    self._move_from(parcel.broker)
+                    continue
                 if isinstance(parcel, Proposal):
                     self._move_one(parcel)
                     acknowledged = parcel.number
-                    continue
-                if isinstance(parcel, Farewell):
-                    self._move_from(parcel.broker)
                     continue
                 for i, client in enumerate(parcel.clients):
                     target = self._inboxes.get(client)
@@ -200,6 +200,7 @@ class ClientProcess:
                         target.had = parcel.note
                         rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
                         await target.put(parcel.batch, rows, now)
+                acknowledged = parcel.number
         del self._polls[host]
         host.end_session.remote(self.session)
 

@@ -51,6 +51,8 @@ def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothin
         assert (await host.survey())[0]["left"]
         with pytest.raises(BrokerUnavailable, match="has left"):
             await host.publish(0, "p", batch_of([{"x": 2}], publisher="p"))
+        await host.end_session("process")
+        assert await asyncio.wait_for(host.quiet(), 5.0) and not (await host.describe())[0]["subscribers"]
         subscribing.cancel()
 
     asyncio.run(asyncio.wait_for(test(), 20.0))
