@@ -14,7 +14,7 @@ from typing import Any
 from ..faults.crash_recover import CrashRecover
 from ..faults.stores import Store
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Received, Ticked
+from ..protocol.effects import Drained, Effect, Received, Ticked
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
@@ -45,7 +45,7 @@ class Broker:
         Where it keeps what must outlive it, and finds it when it is made anew; None for a broker that a crash empties.
         One with a store needs ticks.
     stability
-        Times and limits of a broker with a store.
+        Times and limits of a broker with a store that does not heal.
 
     Raises
     ------
@@ -69,18 +69,17 @@ class Broker:
         stability: Stability | None = None,
     ) -> None:
         self.position = position
-        self.handle: Callable[[Received | Ticked], list[Effect]]
+        self.handle: Callable[[Received | Ticked | Drained], list[Effect]]
         self.healing: HealingBroker | None = None
         self.stable: CrashRecover | None = None
         make: Any = scheme(scheme_name)
-        if store is not None:
-            if recovery is not None or not hasattr(make, "restore"):
-                why = "a broker that heals" if recovery is not None else f"scheme {scheme_name!r}"
-                raise InputError(f"{why} cannot recover from a store")
+        if store is not None and recovery is None:
+            if not hasattr(make, "restore"):
+                raise InputError(f"scheme {scheme_name!r} cannot recover from a store")
             self.stable = CrashRecover(
                 position, scheme_name, lambda: make(position), store, stability or Stability()
             )
-            self.handle = self.stable.handle
+            self.handle = self.stable.handle  # type: ignore[assignment]
             return
         if recovery is None:
             self._router: Router = make(position)
@@ -88,7 +87,7 @@ class Broker:
             return
         if scheme_name not in HEALING_SCHEMES:
             raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-        self.healing = HealingBroker(position, recovery, incarnation, seed)
+        self.healing = HealingBroker(position, recovery, incarnation, seed, store)
         self._router = self.healing.router
         self.handle = self.healing.handle
 

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,6 +28,7 @@ import numpy as np
 import ray
 from ray.exceptions import GetTimeoutError
 
+from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import (
     BrokerUnavailable,
@@ -34,6 +37,7 @@ from ..protocol.errors import (
     SubscriptionTimeout,
 )
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import Lost
 from ..protocol.values import Timestamp, Value
 from ..routing.filters import Filter
 from ..routing.language import to_filter
@@ -41,7 +45,6 @@ from .client import Client
 from .columns import batch_from
 from .errors import broker_errors
 from .inbox import Arrival, Inbox
-from .moving import Marks, Published
 from .process import ClientProcess
 
 if TYPE_CHECKING:
@@ -106,7 +109,9 @@ class Publisher(Client):
         super().__init__(name, broker, directory, process, rendezvous)
         self.published = published
         self._turn = threading.Lock()
-        self._kept: Published | None = None
+        self._machine: PublisherMachine | None = None
+        self._machine_turn = threading.Lock()
+        self._questions = itertools.count(1)
         self._unaccepted: list[EventBatch] = []  # a stable broker takes no later events before these
         self._counted = directory.stable is None  # whether it is known which numbers were used before
         self._taken: tuple[BrokerId, int] = (
@@ -114,7 +119,8 @@ class Publisher(Client):
             0,
         )  # after a move: where, and the last number published again
         if self._recovery is not None:
-            self._kept = Published(self._recovery.retention_events_max, self._recovery.retention_seconds)
+            keep = self._recovery.retention_events_max, self._recovery.retention_seconds
+            self._machine = PublisherMachine(name, *keep)
             process.follow(self)
 
     def publish(self, event: Mapping[str, Any]) -> int:
@@ -146,6 +152,41 @@ class Publisher(Client):
     async def publish_batch_async(self, data: Any) -> int:
         """Publish many events from a coroutine; see `publish_batch`."""
         return await asyncio.to_thread(self.publish_batch, data)
+
+    def flush(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait until all that was published so far is delivered.
+
+        Delivered means: every subscriber in the tree whose subscription matched has it in its process; for a durable
+        one its broker keeps it. While the network heals it waits for the round that makes good what was missed.
+
+        Parameters
+        ----------
+        timeout_seconds
+            How long to wait; None for the network's `call_seconds`.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal.
+        BrokerUnavailable
+            If it is not delivered in time, which says nothing of what comes later.
+        """
+        if self._recovery is None:
+            raise InputError(
+                "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
+            )
+        seconds = self._directory.limits.call_seconds if timeout_seconds is None else timeout_seconds
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
+            ray.get(host.flush.remote(broker, self.name, next(self._questions)), timeout=left)
+
+        with self._turn:
+            self._open()
+            self._ask(call, seconds)
+
+    async def flush_async(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait from a coroutine until all is delivered; see `flush`."""
+        await asyncio.to_thread(self.flush, timeout_seconds=timeout_seconds)
 
     def _publish(self, batch: EventBatch) -> int:
         step = self._directory.limits.call_events_max
@@ -179,8 +220,9 @@ class Publisher(Client):
     def _call(self, batch: EventBatch) -> None:
         # Counted first: whether a call that failed had been accepted is not known, and a number is never used again.
         self.published += len(batch)
-        if self._kept is not None:
-            self._kept.keep(time.time(), batch)
+        if self._machine is not None:
+            with self._machine_turn:
+                self._machine.keep(time.time(), batch)
         self._unaccepted.append(batch)
         for waiting in list(self._unaccepted):
             try:
@@ -201,13 +243,15 @@ class Publisher(Client):
         self._ask(call, self._directory.limits.call_seconds)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        assert self._kept is not None
+        assert self._machine is not None
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
-        for batch in self._kept.kept(time.time()):
+        with self._machine_turn:
+            again = self._machine.moved(time.time())
+        for events in again:
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await host.publish.remote(broker, self.name, batch, True)
-            self._taken = (broker, int(batch.sequence[-1]))
+                await host.publish.remote(broker, self.name, events.batch, True, events.age_seconds)
+            self._taken = (broker, int(events.batch.sequence[-1]))
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
@@ -239,13 +283,26 @@ class Subscriber(Client):
         self.subscriptions: dict[int, Filter] = {}
         self.received = 0
         self._next_number = 1
+        self._unread: deque[Notification] = deque()
         limits = directory.limits
-        self._marks = None if self._recovery is None else Marks()
-        self._inbox = Inbox(self.host, limits.delivery_events_max, limits.delivery_wait_seconds, self._marks)
+        self._machine = None if self._recovery is None else self._new_machine()
+        self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, self._machine)
         self._turn = threading.Lock()
         process.watch(self.host, name, self._inbox, broker)
         if self._recovery is not None:
             process.follow(self)
+
+    def _new_machine(self) -> SubscriberMachine:
+        return SubscriberMachine()
+
+    @property
+    def _inbox_wait_seconds(self) -> float | None:
+        return self._directory.limits.delivery_wait_seconds
+
+    @property
+    def losses(self) -> list[Lost]:
+        """What it may have lost for good, by publisher and sequence, oldest first: see docs/exactly-once.md."""
+        return [] if self._machine is None else list(self._machine.losses)
 
     @property
     def shed(self) -> int:
@@ -284,8 +341,8 @@ class Subscriber(Client):
             numbers = list(range(self._next_number, self._next_number + len(items)))
             self._next_number += len(items)
         numbered = list(zip(numbers, items, strict=True))
-        if self._marks is not None:
-            self._marks.since = min(self._marks.since, time.time())
+        if self._machine is not None:
+            self._machine.wants(time.time())
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered)
@@ -315,11 +372,12 @@ class Subscriber(Client):
             return bool(self.host == host)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        assert self._marks is not None
+        assert self._machine is not None
         self._inbox.host = host  # from here on nothing of the old one is taken in
         items = list(self.subscriptions.items())
+        resume = self._machine.resume(time.time(), time.time() - self._inbox.heard_at)
         async with asyncio.timeout(patience_seconds):
-            await host.resume.remote(broker, self._process.session, self.name, self._marks.move(), items)
+            await host.resume.remote(broker, self._process.session, self.name, resume, items)
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         host.detach.remote(broker, self.name)
@@ -363,30 +421,46 @@ class Subscriber(Client):
         timeout_seconds
             End when nothing has come for so long; None never ends by itself, 0 takes only what is there.
         """
-        while (arrival := self._inbox.wait(timeout_seconds)) is not None:
-            yield from self._notifications(arrival)
+        while (note := self._next_unread()) is not None or self._unpack(self._inbox.wait(timeout_seconds)):
+            if note is not None:
+                yield note
 
     async def __aiter__(self) -> AsyncIterator[Notification]:
-        while (arrival := await self._inbox.wait_async()) is not None:
-            for note in self._notifications(arrival):
+        while (note := self._next_unread()) is not None or self._unpack(await self._inbox.wait_async()):
+            if note is not None:
                 yield note
 
     def batches(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
         """Iterate over what comes in batches: `batch`, the `rows` of it that are for this subscriber, `received_at`."""
         while (arrival := self._inbox.wait(timeout_seconds)) is not None:
             self.received += len(arrival.rows)
+            for row in arrival.rows.tolist():
+                self._hand_out(*arrival.batch.identity(row))
             yield arrival
 
-    def _notifications(self, arrival: Arrival) -> Iterator[Notification]:
-        batch = arrival.batch
-        events = batch.events()
+    def _next_unread(self) -> Notification | None:
+        """Return the next notification of what was unpacked, so that a reader that stops loses none."""
+        if not self._unread:
+            return None
+        note = self._unread.popleft()
+        self.received += 1
+        self._hand_out(note.publisher, note.sequence)
+        return note
+
+    def _hand_out(self, publisher: ClientId, sequence: int) -> None:
+        """Note that the user is given this one."""
+
+    def _unpack(self, arrival: Arrival | None) -> bool:
+        """Make notifications of an arrival; return False when there is none."""
+        if arrival is None:
+            return False
+        events = arrival.batch.events()
         for row in arrival.rows.tolist():
-            self.received += 1
-            publisher, sequence = batch.identity(row)
+            publisher, sequence = arrival.batch.identity(row)
             event = {name: _for_people(value) for name, value in events[row].items()}
-            yield Notification(
-                event, publisher, sequence, float(batch.published_at[row]), arrival.received_at
-            )
+            published_at = float(arrival.batch.published_at[row])
+            self._unread.append(Notification(event, publisher, sequence, published_at, arrival.received_at))
+        return True
 
     def close(self) -> None:
         """Leave the network: subscriptions are cancelled, readers end, the name is free again."""

@@ -47,7 +47,9 @@ class Place:
         self.succession = Succession(position, recovery, incarnation)
         self.probing = Probing(recovery)
         self.join = Join(recovery, random.Random(f"{seed}/{position.broker}/{incarnation}"))
-        self.rounds = Rounds(recovery.retention_events_max, recovery.retention_seconds)
+        self.rounds = Rounds(
+            recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
+        )
         self.ledger = Ledger()
         self.parent: ClusterView | None = None
         self.children: dict[ClusterId, ClusterView] = {}

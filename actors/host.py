@@ -20,7 +20,6 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,18 +27,38 @@ import ray
 
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send, Ticked
-from ..protocol.errors import BrokerUnavailable, ClientError
+from ..protocol.effects import (
+    Confirm,
+    Deliver,
+    Drain,
+    Effect,
+    Flushed,
+    Multicast,
+    Received,
+    Report,
+    Send,
+    Ticked,
+)
+from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Detach, Events, Message, Register, Resume
+from ..protocol.messages import (
+    Again,
+    Cancel,
+    Detach,
+    Events,
+    Message,
+    Register,
+    Resume,
+)
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, Children, Pong, Recovery, RecoveryMessage
 from ..routing.filters import Filter
+from .absent import loss_parcel
 from .broker import Broker
-from .commits import Commits
+from .host_lasting import LastingClients, Seat
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
-from .sessions import Session, Tally, split
+from .sessions import Session, split
 from .ways import LINK, Ways
 from .weather import Forecast
 
@@ -50,30 +69,7 @@ TICKS_A_FLUSH = 40
 _LOG = logging.getLogger("rayvous.host")
 
 
-@dataclass(slots=True, eq=False)
-class Seat:
-    """One broker in its host: the broker, its links out, its subscribers, what it writes down."""
-
-    broker: Broker
-    telemetry: TelemetryBuffer
-    metrics: BrokerMetrics | None
-    links: dict[BrokerId, Outbox] = field(default_factory=dict)
-    group: Outbox | None = None
-    events_in: int = 0
-    events_out: int = 0
-    notifications: int = 0
-    tally: Tally = field(default_factory=Tally)
-    owners: dict[ClientId, Session] = field(default_factory=dict)
-    confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
-    commits: Commits | None = None  # where the broker has a store
-
-    async def stable(self) -> None:
-        """Wait until all that the broker wanted done so far has left it."""
-        if self.commits is not None:
-            await self.commits.stable()
-
-
-class BrokerHost:
+class BrokerHost(LastingClients):
     """Hosts one broker or many.
 
     Parameters
@@ -114,6 +110,7 @@ class BrokerHost:
         self._ticking: asyncio.Task[None] | None = None
         self._handled = 0
         self._flushing: asyncio.Task[None] | None = None
+        self._draining: set[asyncio.Task[None]] = set()
 
     # Set-up.
 
@@ -230,11 +227,16 @@ class BrokerHost:
         return True
 
     async def publish(
-        self, at: BrokerId, publisher: ClientId, batch: EventBatch, again: bool = False
+        self,
+        at: BrokerId,
+        publisher: ClientId,
+        batch: EventBatch,
+        again: bool = False,
+        age_seconds: float = 0.0,
     ) -> None:
         """Take events from a publisher; return when they are accepted and there is room for more.
 
-        `again` says that a broker that died may have had them.
+        `again` says that a broker that died may have had them, so many seconds ago.
         """
         await self._service(at)
         seat = self._seat_of(at)
@@ -242,7 +244,7 @@ class BrokerHost:
             seat.telemetry.published(time.time(), batch)
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
-        self._handle(seat, publisher, Events(batch, again=again), filled, full)
+        self._handle(seat, publisher, Events(batch, again=again, age_seconds=age_seconds), filled, full)
         await seat.stable()
         await self._room(filled, full)
 
@@ -271,14 +273,15 @@ class BrokerHost:
         at: BrokerId,
         session: str,
         client: ClientId,
-        marks: Mapping[str, int],
+        resume: Resume,
         items: Sequence[tuple[int, Filter]],
     ) -> None:
-        """Take over a subscriber whose broker died: what it has had, and all that it subscribes to."""
+        """Take over a subscriber whose broker died, or a durable one: what it has had, and all that it wants."""
         await self._service(at)
         seat = self._seat_of(at)
         seat.owners[client] = self._session(session)
-        self._handle(seat, client, Resume(marks))
+        seat.absent.here(client)
+        self._handle(seat, client, resume)
         for number, item in items:
             self._handle(seat, client, Register(number, item))
 
@@ -308,7 +311,12 @@ class BrokerHost:
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
         events_max = self._limits.call_events_max * 4
-        return await self._session(session).poll(acknowledged, timeout_seconds, events_max)
+        queue = self._session(session)
+        queue.acknowledge(acknowledged)
+        for seat in self._seats.values():
+            for client, first in seat.absent.catching_up(queue, seat.owners):
+                self._handle(seat, client, Again(first))
+        return await queue.poll(acknowledged, timeout_seconds, events_max)
 
     def _session(self, session: str) -> Session:
         queue = self._sessions.get(session)
@@ -325,14 +333,11 @@ class BrokerHost:
             return
         for broker, seat in self._seats.items():
             for client in [client for client, owner in seat.owners.items() if owner is queue]:
-                await self.detach(broker, client)
+                if client in seat.durable:
+                    await self.release(broker, client)
+                else:
+                    await self.detach(broker, client)
         queue.end()
-
-    def _seat_of(self, broker: BrokerId) -> Seat:
-        try:
-            return self._seats[broker]
-        except KeyError:
-            raise BrokerUnavailable(f"broker {broker} is not on this host") from None
 
     # The driver: an event in, its effects carried out.
 
@@ -396,6 +401,16 @@ class BrokerHost:
                 done = seat.confirming.get((client, subscription))
                 if done is not None and not done.done():
                     done.set_result(None)
+            case Flushed(client, number):
+                done = seat.flushing.get((client, number))
+                if done is not None and not done.done():
+                    done.set_result(None)
+            case Report(client, losses):
+                owner = seat.owners.get(client)
+                if owner is not None:
+                    owner.put(loss_parcel(owner, client, losses), seat.tally)
+            case Drain(number):
+                self._drain_soon(seat, number)
 
     def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
         box.put(message)
@@ -406,10 +421,14 @@ class BrokerHost:
 
     def _deliver(self, seat: Seat, deliver: Deliver, full: dict[Session, None] | None) -> None:
         seat.notifications += len(deliver.rows)
+        here = seat.absent.reachable(deliver, seat.owners, seat.durable)
+        if here is None:
+            return
+        deliver = here
         owners = [seat.owners[client] for client in deliver.clients]
         for session, parcel in split(deliver, owners):
             session.put(parcel, seat.tally)
-            if full is not None and session.full:
+            if full is not None and session.full and parcel.clients[0] not in seat.durable:
                 full[session] = None
 
     async def _room(self, filled: dict[Outbox, None], full: dict[Session, None]) -> None:

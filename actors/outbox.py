@@ -19,17 +19,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from ..protocol.batch import EventBatch, concat
-from ..protocol.ids import Ballot, RoundNumber
 from ..protocol.messages import Adv, BrokerMessage, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
 
-_Kind: TypeAlias = tuple[RoundNumber, bool, Ballot | None]
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage
 Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
@@ -177,15 +175,15 @@ class Outbox:
         """Take what goes with the next call, neighbouring events as one batch."""
         load = _Load([])
         batches: list[EventBatch] = []
-        kind: _Kind | None = None  # only events that are of one kind make a batch
+        kind: Events | None = None  # only events that differ in nothing else make a batch
         while self._waiting:
             message = self._waiting[0]
             if isinstance(message, Events):
                 if load.events and load.events + len(message.batch) > self._call_events_max:
                     break
-                if kind != (message.round, message.again, message.ballot):
+                if kind is None or not _alike(kind, message):
                     _join(load.messages, batches, kind)
-                    kind = (message.round, message.again, message.ballot)
+                    kind = message
                 load.events += len(message.batch)
                 batches.append(message.batch)
             else:
@@ -197,9 +195,18 @@ class Outbox:
         return load
 
 
-def _join(load: list[LinkMessage], batches: list[EventBatch], kind: _Kind | None) -> None:
+def _alike(one: Events, other: Events) -> bool:
+    return (one.round, one.again, one.ballot, one.age_seconds) == (
+        other.round,
+        other.again,
+        other.ballot,
+        other.age_seconds,
+    )
+
+
+def _join(load: list[LinkMessage], batches: list[EventBatch], kind: Events | None) -> None:
     if batches and kind is not None:
-        load.append(Events(concat(batches), *kind))
+        load.append(replace(kind, batch=concat(batches)))
         batches.clear()
 
 

@@ -33,7 +33,8 @@ from ..protocol.recovery import Recovery, RecoveryMessage
 from ..protocol.stability import Stable
 from .broker import Broker
 from .commits import Commits
-from .host import BrokerHost, Seat
+from .host import BrokerHost
+from .host_lasting import Seat
 from .outbox import LinkMessage, Outbox
 from .sessions import Session, split
 
@@ -113,7 +114,12 @@ class StableHost(BrokerHost):
         await super().receive(to, source, messages, life)
 
     async def publish(
-        self, at: BrokerId, publisher: ClientId, batch: EventBatch, again: bool = False
+        self,
+        at: BrokerId,
+        publisher: ClientId,
+        batch: EventBatch,
+        again: bool = False,
+        age_seconds: float = 0.0,
     ) -> None:
         """Take events from a publisher; return when they are stable.
 

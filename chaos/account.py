@@ -14,12 +14,13 @@ The judgement itself is :func:`rayvous.faults.reliability.compare`.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..faults.reliability import EventId, Verdict, compare
-from ..protocol.ids import ClientId
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import Lost
 from ..routing.language import compile_predicate, to_predicate
 
 
@@ -49,12 +50,47 @@ class Account:
         (time, event) of every notification, by subscriber.
     quiet
         Quiet points, rising.
+    losses
+        What each subscriber was told that it may have lost.
+    accepted_at
+        The brokers that have accepted each event.
+    orphans
+        Events of publishers that died since: whether they were ever accepted is for brokers to say.
     """
 
     events: dict[EventId, tuple[float, Mapping[str, Any]]] = field(default_factory=dict)
     wishes: dict[tuple[ClientId, int], Wish] = field(default_factory=dict)
     heard: dict[ClientId, list[tuple[float, EventId]]] = field(default_factory=dict)
     quiet: list[float] = field(default_factory=list)
+    losses: dict[ClientId, list[Lost]] = field(default_factory=dict)
+    accepted_at: dict[EventId, set[BrokerId]] = field(default_factory=dict)
+    orphans: set[EventId] = field(default_factory=set)
+
+    def accepted(self, broker: BrokerId, events: Iterable[EventId]) -> None:
+        """Write down that a broker has accepted events."""
+        for event in events:
+            self.accepted_at.setdefault(event, set()).add(broker)
+
+    def died(self, publisher: ClientId) -> None:
+        """Write down that a publisher has died: nobody but brokers has its events now."""
+        self.orphans.update(event for event in self.events if event[0] == publisher)
+
+    def rolled_back(self, client: ClientId, position: Mapping[ClientId, int]) -> None:
+        """Write down that a durable subscriber has died: what it had not acknowledged it has not had."""
+        self.heard[client] = [
+            (when, event) for when, event in self.heard[client] if event[1] <= position.get(event[0], 0)
+        ]
+
+    def lost(self, client: ClientId, losses: Sequence[Lost]) -> None:
+        """Write down what a subscriber was told that it may have lost."""
+        self.losses.setdefault(client, []).extend(losses)
+
+    def told(self, client: ClientId, event: EventId) -> bool:
+        """Return whether a subscriber was told that it may have lost an event."""
+        return any(
+            loss.publisher == event[0] and loss.first <= event[1] <= loss.last
+            for loss in self.losses.get(client, ())
+        )
 
     def published(
         self, now: float, client: ClientId, first: int, events: Sequence[Mapping[str, Any]]
@@ -82,13 +118,17 @@ class Account:
         """Write a notification down."""
         self.heard[client].append((now, (publisher, sequence)))
 
-    def judge(self, named_losses: Container[EventId] = ()) -> tuple[Verdict, int]:
+    def judge(
+        self, named_losses: Container[EventId] = (), *, by_subscriber: bool = False
+    ) -> tuple[Verdict, int]:
         """Return the verdict, and how many losses were named.
 
         Parameters
         ----------
         named_losses
-            Events of which a broker or publisher has said that they are beyond retention.
+            Events that nobody could deliver any more.
+        by_subscriber
+            Whether what a subscriber was told that it may have lost is a named loss too.
         """
         must: dict[ClientId, dict[EventId, None]] = {client: {} for client in self.heard}
         may: dict[ClientId, set[EventId]] = {client: set() for client in self.heard}
@@ -98,7 +138,9 @@ class Account:
         heard = {client: [event for _, event in got] for client, got in self.heard.items()}
         for client, events in must.items():
             got = set(heard[client])
-            for identity in [each for each in events if each in named_losses and each not in got]:
+            for identity in [each for each in events if each not in got]:
+                if identity not in named_losses and not (by_subscriber and self.told(client, identity)):
+                    continue
                 del events[identity]
                 may[client].add(identity)
                 lost += 1

@@ -30,7 +30,10 @@ BUILD_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a client does: `do` is subscribe, cancel, publish or move; seconds count from the start of the faults."""
+    """What a client does; seconds count from the start of the faults.
+
+    `do` is subscribe, cancel, publish or move; with stable storage also stop and start, of the client's process.
+    """
 
     at_seconds: float
     do: str
@@ -57,6 +60,8 @@ class Case:
         What clients do before the faults, during them, and after everything has healed.
     plan
         What goes wrong.
+    stable, durable
+        Whether brokers have stores, and which subscribers are durable then.
     """
 
     seed: int
@@ -67,6 +72,8 @@ class Case:
     actions: tuple[Action, ...]
     closing: tuple[Action, ...]
     plan: FaultPlan
+    stable: bool = False
+    durable: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """Return the case as plain data; of the clients' doings only how many there are of each kind."""
@@ -81,6 +88,7 @@ class Case:
             "clients": len({action.client for action in self.opening}),
             "actions": counts,
             "plan": self.plan.to_dict(),
+            **({"durable": list(self.durable)} if self.stable else {}),
         }
 
 

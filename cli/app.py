@@ -125,6 +125,13 @@ def chaos(
     brokers: Annotated[
         int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
     ] = None,
+    stable: Annotated[
+        bool,
+        typer.Option(
+            "--stable",
+            help="Brokers have stores that outlive them; some subscribers are durable; clients die and come back.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Break networks by a seed, let them heal, and judge whether they kept their promises.
@@ -142,10 +149,11 @@ def chaos(
       rayvous chaos --seed 0 --seeds 200 --json
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
+      rayvous chaos --seed 0 --seeds 100 --stable
     """
     from .chaos import run_chaos_seeds
 
-    result = run_chaos_seeds(seed, seeds, on, plan, brokers, as_json=as_json)
+    result = run_chaos_seeds(seed, seeds, on, plan, brokers, as_json=as_json, stable=stable)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
 

@@ -55,7 +55,14 @@ def _where(on: str) -> _Where:
 
 
 def run_chaos_seeds(
-    seed: int, seeds: int, on: str, plan: Path | None, brokers: int | None, *, as_json: bool
+    seed: int,
+    seeds: int,
+    on: str,
+    plan: Path | None,
+    brokers: int | None,
+    *,
+    as_json: bool,
+    stable: bool = False,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
 
@@ -70,6 +77,8 @@ def run_chaos_seeds(
         raise InputError(
             f"--seeds must be at least 1, --seed at least 0, --brokers at least {where.least} on {on}"
         )
+    if stable and on != "sim":
+        raise InputError("--stable: on sim only")
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most}
     if plan is not None:
@@ -85,10 +94,16 @@ def run_chaos_seeds(
             steps.show("seeds", len(done), seeds)
 
         steps.show("seeds", 0, seeds)
+        if stable:
+            given["stable"] = True
         reports = where.run(numbers, progress=show, **given)
     for report in reports:
         report.options = "".join(
-            [f" --brokers {brokers}" if brokers is not None else "", f" --plan {plan}" if plan else ""]
+            [
+                f" --brokers {brokers}" if brokers is not None else "",
+                f" --plan {plan}" if plan else "",
+                " --stable" if stable else "",
+            ]
         )
     result = _summary(on, reports)
     if as_json:

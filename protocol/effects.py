@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
-from .messages import BrokerMessage, Message
+from .messages import BrokerMessage, Lost, Message
 from .recovery import RecoveryMessage
 
 
@@ -33,6 +33,13 @@ class Ticked:
     """Time has passed: it is `now` seconds, on a clock of the host that never goes back."""
 
     now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """All that was delivered before the `Drain` of this number has reached its clients, or they are gone."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,29 @@ class Acknowledge:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell a subscriber what it may have lost for good."""
+
+    client: ClientId
+    losses: tuple[Lost, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Say `Drained` when all that was delivered so far has reached its clients."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """Tell a publisher that what it had published before its `Flush` of this number is delivered."""
+
+    client: ClientId
+    number: int
+
+
 Key: TypeAlias = tuple[int | str, ...]
 
 
@@ -105,4 +135,4 @@ class Persist:
     writes: tuple[Write, ...]
 
 
-Effect: TypeAlias = Send | Multicast | Deliver | Confirm | Acknowledge | Persist
+Effect: TypeAlias = Send | Multicast | Deliver | Confirm | Report | Drain | Flushed | Acknowledge | Persist

@@ -24,13 +24,14 @@ from typing import Any, Final
 from ..chaos.cases import BUILD_SECONDS, Action, Case, draw_case
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
+from ..chaos.stable_cases import with_stores
 from ..faults.plans import Fault, FaultPlan
 from ..faults.reliability import EventId
 from ..protocol.errors import ClientError
 from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
 from .clients import HostileSimulation
-from .survey import root_of, structure_problems, subscription_problems
+from .survey import durable_problems, root_of, structure_problems, subscription_problems
 from .timeline import Timeline
 
 CONVERGE_HEARTBEATS: Final = 40
@@ -42,18 +43,21 @@ BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
 
 
-def run_chaos(seed: int, **options: Any) -> ChaosReport:
+def run_chaos(seed: int, *, stable: bool = False, **options: Any) -> ChaosReport:
     """Draw a case from a seed, run it and judge it.
 
     Parameters
     ----------
     seed
         The seed.
+    stable
+        Whether brokers have stores, and clients die too.
     options
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
         `kinds`, `faults_max`.
     """
-    return run_case(draw_case(seed, **options))
+    case = draw_case(seed, **options)
+    return run_case(with_stores(case) if stable else case)
 
 
 def run_case(case: Case, **options: Any) -> ChaosReport:
@@ -78,6 +82,7 @@ class _Run:
             recovery=case.recovery,
             links=case.links,
             seed=case.seed,
+            stable=case.stable,
             **options,
         )
         self.timeline = Timeline(self.network)
@@ -121,10 +126,12 @@ class _Run:
 
     def _converge(self) -> bool:
         network = self.network
+        self._revive()
         steady, problems = 0, ["not looked at"]
         deadline = self.healed_at + CONVERGE_HEARTBEATS * self.heartbeat
         while steady < STEADY_LOOKS and network.now < deadline:
             network.advance(self.heartbeat / 2)
+            self._revive()
             problems = [] if self._look() else ["unsound"]
             problems = problems or subscription_problems(network)
             steady = 0 if problems else steady + 1
@@ -146,20 +153,54 @@ class _Run:
         last = self._do_all(self.case.closing, network.now)
         network.advance_to(last + SETTLE_HEARTBEATS * self.heartbeat)
         network.account.quiet.append(network.now)
+        if self.case.stable:
+            self._end_of_stable()
         for problem in structure_problems(network, self.degree) or subscription_problems(network):
             self._problem(f"at the end: {problem}")
         if self.case.recovery is None:
             network.run()
 
+    def _revive(self) -> None:
+        """Let every client's process come back that can; a publisher whose brokers are dead for good goes elsewhere."""
+        network = self.network
+        for client in network.stopped():
+            if not network.start(client) and network.homeless(client):
+                network.start_elsewhere(client)
+
+    def _end_of_stable(self) -> None:
+        """Ask whether all is delivered, and look whether nothing is left that nobody waits for."""
+        network = self.network
+        publishers = [
+            name for name, session in network.sessions.items() if session.homes and session.is_publisher
+        ]
+        for publisher in publishers:
+            network.flush(publisher, 1)
+        network.advance(SETTLE_HEARTBEATS * self.heartbeat)
+        answered = {publisher for _, publisher, _ in network.flushed}
+        for publisher in publishers:
+            if publisher not in answered:
+                self._problem(f"at the end: {publisher} was not told that all is delivered")
+        for problem in durable_problems(network):
+            self._problem(f"at the end: {problem}")
+
     def _judge(self) -> None:
         network, report = self.network, self.report
-        report.verdict, report.lost_by_retention = network.account.judge(self._beyond_retention())
+        if self.case.stable:
+            judged = network.account.judge(self._gone_for_good(), by_subscriber=True)
+        else:
+            judged = network.account.judge(self._beyond_retention())
+        report.verdict, report.lost_by_retention = judged
         report.events = len(network.account.events)
         report.notifications = sum(map(len, network.account.heard.values()))
         report.moves = network.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
         self.timeline.tell(report, network.account, self.heartbeat / 2, network.now)
+
+    def _gone_for_good(self) -> set[EventId]:
+        """Return the events of dead publishers that no living broker ever accepted."""
+        account, living = self.network.account, set(self.network.living())
+        return {event for event in account.orphans if not account.accepted_at.get(event, set()) & living}
 
     def _beyond_retention(self) -> set[EventId]:
         """Return the events that nobody kept any more when the network had healed."""
@@ -187,13 +228,26 @@ class _Run:
     def _do(self, action: Action) -> None:
         network = self.network
         broker = action.broker
+        session = network.sessions.get(action.client)
+        if action.do == "stop":
+            network.stop(action.client)
+            return
+        if action.do == "start":
+            if network.sessions[action.client].alive is False and not network.start(action.client):
+                network.at(network.now + self.heartbeat, self._do, action)
+            return
+        if session is not None and not session.alive:
+            return  # nobody is there to do it
         if not network.hosts[broker].alive:
             broker = network.living()[0]
         if action.do == "subscribe":
-            network.subscribe(action.client, broker, action.selector, action.number)
+            durable = action.client in self.case.durable
+            network.subscribe(action.client, broker, action.selector, action.number, durable=durable)
         elif action.do == "publish":
             network.publish(action.client, broker, action.events)
         elif action.do == "cancel":
+            if (action.client, action.number) not in network.account.wishes:
+                return  # it was dead when it would have subscribed
             network.unsubscribe(action.client, action.number)
         elif action.do == "move":
             if self.case.recovery is not None:

@@ -28,8 +28,21 @@ from ..actors.broker import Broker
 from ..chaos.weather import Cuts, Weather
 from ..faults.plans import Shake
 from ..faults.rendezvous import RendezvousMachine
+from ..faults.stores import MemoryStore, Store
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Multicast, Persist, Received, Send, Ticked
+from ..protocol.effects import (
+    Confirm,
+    Deliver,
+    Drain,
+    Drained,
+    Flushed,
+    Multicast,
+    Persist,
+    Received,
+    Report,
+    Send,
+    Ticked,
+)
 from ..protocol.errors import InputError, SimulationStepLimit, StorageFailed
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery
@@ -70,7 +83,10 @@ class HostileNetwork:
     record
         Called with every step of every broker, before its effects are carried out.
     broker
-        Makes a broker of (position, scheme, recovery, incarnation, seed); for tests with machines of their own.
+        Makes a broker of (position, scheme, recovery, incarnation, seed), and `store` when brokers have one; for tests
+        with machines of their own.
+    stable
+        Whether every broker has a store that outlives it.
     rendezvous
         Makes the rendezvous point of (recovery, root view); None for none.
     last_words
@@ -106,6 +122,7 @@ class HostileNetwork:
         broker: Callable[..., Any] | None = None,
         rendezvous: Callable[..., Any] | None = RendezvousMachine,
         last_words: bool = False,
+        stable: bool = False,
     ) -> None:
         self.now = 0.0
         self.steps = self.lost = 0
@@ -122,6 +139,7 @@ class HostileNetwork:
         self._record = record
         self._make = broker or _broker
         self._last_words = last_words
+        self._with_stores = stable
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._cuts = Cuts()
@@ -137,6 +155,9 @@ class HostileNetwork:
             Multicast: self._multicast,
             Deliver: self._deliver,
             Confirm: self._confirm,
+            Report: self._report,
+            Flushed: self._flushed,
+            Drain: self._drain,
             Persist: self._persist,
         }
         self.hosts = {place.broker: self._host(place) for place in self.positions.values()}
@@ -147,11 +168,14 @@ class HostileNetwork:
             self._start_ticking(host)
 
     def _host(self, place: Position) -> Host:
+        store = MemoryStore() if self._with_stores else None
+
         def boot(life: int) -> Machine:
-            made: Machine = self._make(place, self._scheme, self.recovery, life, self._seed)
+            kept = {} if store is None else {"store": store}
+            made: Machine = self._make(place, self._scheme, self.recovery, life, self._seed, **kept)
             return made
 
-        return Host(place.broker, place.cluster, boot)
+        return Host(place.broker, place.cluster, boot, store)
 
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Machine]:
         top = next(place for place in self.positions.values() if place.role == "REB")
@@ -198,7 +222,7 @@ class HostileNetwork:
                 raise SimulationStepLimit(f"{STEPS_MAX} steps, and it is {self.now:.3f} virtual seconds")
         return self.steps - before
 
-    def _step(self, host: Host, event: Received | Ticked) -> None:
+    def _step(self, host: Host, event: Received | Ticked | Drained) -> None:
         self.steps += 1
         effects = host.handle(event)
         if self._record is not None and host.id != RENDEZVOUS:
@@ -228,7 +252,7 @@ class HostileNetwork:
         if not host.paused:
             self._take_in(host, None)
 
-    def _take_in(self, host: Host, given: Received | None) -> None:
+    def _take_in(self, host: Host, given: Received | Drained | None) -> None:
         """Hand a message, or the time, to a process as soon as it is ready for it."""
         if host.paused or host.serving or host.factor > 1.0:
             if given is None and host.waiting and host.waiting[-1] is None:
@@ -342,6 +366,20 @@ class HostileNetwork:
     def _confirm(self, host: Host, effect: Confirm) -> None:
         pass
 
+    def _report(self, host: Host, effect: Report) -> None:
+        pass
+
+    def _flushed(self, host: Host, effect: Flushed) -> None:
+        pass
+
+    def _drain(self, host: Host, effect: Drain) -> None:
+        # A client that is there has a message after so long; whoever was delivered something before has it by then.
+        self.at(self.now + self.links.client_seconds, self._drained, host, host.life, Drained(effect.number))
+
+    def _drained(self, host: Host, life: int, event: Drained) -> None:
+        if host.alive and host.life == life:
+            self._take_in(host, event)
+
     # Harm, and its end.
 
     def crash(self, broker: BrokerId) -> bool:
@@ -442,8 +480,13 @@ class HostileNetwork:
 
 
 def _broker(
-    position: Position, scheme: str, recovery: Recovery | None, incarnation: int, seed: int
+    position: Position,
+    scheme: str,
+    recovery: Recovery | None,
+    incarnation: int,
+    seed: int,
+    store: Store | None = None,
 ) -> Broker:
     if recovery is None:
         return Broker(position, scheme)
-    return Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed)
+    return Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed, store=store)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..faults.stores import MemoryStore, Store
-from ..protocol.effects import Effect, Received, Ticked
+from ..protocol.effects import Drained, Effect, Received, Ticked
 from ..protocol.ids import BrokerId, ClientId
 
 
@@ -75,11 +75,11 @@ class Host:
         self.alive = self.paused = self.serving = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
-        self.store = store or MemoryStore()
         self.fuse: int | None = None
-        self.waiting: deque[Received | None] = deque()
+        self.waiting: deque[Received | Drained | None] = deque()
         self.machine: Any = None
-        self.handle: Callable[[Received | Ticked], list[Effect]]
+        self.store = store or MemoryStore()
+        self.handle: Callable[[Received | Ticked | Drained], list[Effect]]
         self.start()
 
     def start(self) -> None:

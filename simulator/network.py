@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Persist, Received, Send, Ticked
+from ..protocol.effects import Confirm, Deliver, Drained, Effect, Multicast, Persist, Received, Send, Ticked
 from ..protocol.errors import SimulationStepLimit
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events
@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
     now: float
     broker: Broker
-    received: Received | Ticked
+    received: Received | Ticked | Drained
     effects: list[Effect]
 
 

@@ -13,7 +13,21 @@ from collections.abc import Iterator, Sequence
 from ..actors.broker import Broker
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.configs import Position
-from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Multicast, Persist, Send, Ticked
+from ..protocol.effects import (
+    Acknowledge,
+    Confirm,
+    Deliver,
+    Drain,
+    Drained,
+    Effect,
+    Flushed,
+    Multicast,
+    Persist,
+    Received,
+    Report,
+    Send,
+    Ticked,
+)
 from ..protocol.ids import GROUP, BrokerId, Link
 from ..protocol.messages import Ack, Adv, Announce, Back, Cancel, Events, Filter, Message, Register, Withdraw
 from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
@@ -49,13 +63,14 @@ class Tracer:
             if not step.effects:
                 return
             self.lines.append(f"{self.label(here)} at {received.now:.3f} s")
+        elif isinstance(received, Drained):
+            self.lines.append(f"{self.label(here)} has drained {received.number}")
         else:
             self.lines.append(
                 f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
             )
-        if isinstance(received, Ticked) or not isinstance(
-            received.message, Events
-        ):  # those leave the table as it is
+        if not isinstance(received, Received) or not isinstance(received.message, Events):
+            # Events leave the table as it is.
             before = self._tables.get(here, {})
             after = self._tables[here] = dict.fromkeys(self.table(broker))
             below += [f"table + {row}" for row in after if row not in before]
@@ -103,6 +118,13 @@ class Tracer:
             return [f"acknowledge {effect.about} of {effect.client} up to {effect.number}"]
         if isinstance(effect, Persist):
             return [f"persist {write.table}{list(write.key)}" for write in effect.writes]
+        if isinstance(effect, Report):
+            spans = (f"{each.publisher}#{each.first}..{each.last}" for each in effect.losses)
+            return [f"report to {effect.client}: lost {' '.join(spans)}"]
+        if isinstance(effect, Flushed):
+            return [f"flushed to {effect.client}: question {effect.number}"]
+        if isinstance(effect, Drain):
+            return [f"drain {effect.number}"]
         return list(_deliveries(effect))
 
     def _message(self, message: Message | RecoveryMessage) -> str:
