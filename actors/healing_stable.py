@@ -18,6 +18,7 @@ Source: docs/decisions/0015-exactly-once.md; paper 4, section 4 (what is stable 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,7 @@ from ..protocol.configs import Position
 from ..protocol.effects import Deliver, Effect, Multicast, Persist, Received, Report, Send, Write
 from ..protocol.ids import GROUP, ClientId, Link, RoundNumber
 from ..protocol.messages import Acknowledge, Again, Cancel, Detach, Events, Register, Resume
-from ..protocol.recovery import RENDEZVOUS, Forgotten, Holds, LetGo, Recovery, Wants
+from ..protocol.recovery import RENDEZVOUS, Forgotten, Holds, LetGo, Recovery, TableCopy, Wants
 from .healing_flush import FlushSide
 
 KEPT: Final = "kept"
@@ -62,6 +63,7 @@ class StableSide(FlushSide):
         self._alive_at = 0.0
         self._letter_number = 0
         self._holds_at = self._remind_at = 0.0
+        self._restored = False  # whether it holds durable subscribers of an earlier life
         self._unsent = False  # whether something kept in an earlier life has not been sent in this one
         if store is not None:
             self._restore(store)
@@ -93,12 +95,21 @@ class StableSide(FlushSide):
         if self._accepted:
             self._unsent = True
             self.rounds.close(GROUP)  # nothing new goes ahead of what may never have been sent
+        self._restored = bool(self.durable)
         for name, entry in self.durable.items():
             self.ledger.resume(name, entry.had(), entry.since)
             self.rounds.close(name)
             for number, item in entry.subscriptions.items():
                 self.router.handle(Received(name, Register(number, item)))  # told when the cluster is heard
             self._unsent = True
+
+    def _on_table_copy(self, source: Link, message: TableCopy) -> list[Effect]:
+        effects = super()._on_table_copy(source, message)
+        if self.designated or not self._restored or not self._is_fellow(source):
+            return effects
+        # The designated broker takes it in as a new one, and may have dropped what it had heard of it before.
+        self._close_all()
+        return [*effects, *self.router.forget_parent(), Multicast(Wants(self.router.wants()))]
 
     def accepted(self, publisher: ClientId) -> int:
         """Return the last sequence of a publisher that was accepted here, 0 for none."""
@@ -265,7 +276,10 @@ class StableSide(FlushSide):
         if self.designated and not self.root and not self.path:
             self.rounds.doubt_from(self.now)
         if self._unsent and self.now >= self._remind_at:
+            first = not self._remind_at
             self._remind_at = self.now + self.recovery.answer_seconds
+            if first:
+                return effects  # its cluster has yet to hear of it
             self._wants_round = True
             if not self.designated and not self.router.settled():
                 effects.append(Multicast(Wants(self.router.wants())))
@@ -291,23 +305,28 @@ class StableSide(FlushSide):
             for publisher, (sequence, at) in self.rounds.gone.items()
             if self.now - at <= doubt
         )
-        return self._flood(self.home.broker, Forgotten(entries)) if entries else []
+        return (
+            self._flood(self.home.broker, Forgotten(entries, self.rounds.current, doubt)) if entries else []
+        )
 
     def _on_forgotten(self, source: Link, message: Forgotten) -> list[Effect]:
-        if not (self._is_fellow(source) or (self.designated and self._is_neighbour(source))):
+        if self._is_fellow(source):
+            if message.ballot != self.view.ballot:
+                return []
+        elif not (self.designated and self._is_neighbour(source)):
             return []
-        return self._flood(source, message)
+        return self._begin(message.round, message.doubt_seconds) + self._flood(source, message)
 
     def _flood(self, source: Link, message: Forgotten) -> list[Effect]:
         """Pass losses on to every link but that of arrival, and tell the subscribers here."""
         effects: list[Effect] = []
         if not self._is_fellow(source):
-            effects.append(Multicast(message))
+            effects.append(Multicast(replace(message, ballot=self.view.ballot)))
         if self.designated:
             beyond = [view.designated for view in self._neighbours() if view.designated != source]
             effects += [Send(broker, message) for broker in beyond]
         for client in self.router.subscribers():
-            if not self.rounds.passes(client, self.rounds.current):
+            if not self.rounds.passes(client, message.round):
                 continue
             found = (
                 self.ledger.missed(client, publisher, last, self.now - age)

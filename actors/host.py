@@ -48,7 +48,6 @@ from ..protocol.messages import (
     Events,
     Message,
     Register,
-    Resume,
 )
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, Children, Pong, Recovery, RecoveryMessage
@@ -267,23 +266,6 @@ class BrokerHost(LastingClients):
         finally:
             for key in keys:
                 seat.confirming.pop(key, None)
-
-    async def resume(
-        self,
-        at: BrokerId,
-        session: str,
-        client: ClientId,
-        resume: Resume,
-        items: Sequence[tuple[int, Filter]],
-    ) -> None:
-        """Take over a subscriber whose broker died, or a durable one: what it has had, and all that it wants."""
-        await self._service(at)
-        seat = self._seat_of(at)
-        seat.owners[client] = self._session(session)
-        seat.absent.here(client)
-        self._handle(seat, client, resume)
-        for number, item in items:
-            self._handle(seat, client, Register(number, item))
 
     async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
         """Cancel subscriptions; no event that this broker handles from now on is delivered for them."""

@@ -6,7 +6,7 @@ Rule: a durable subscriber's position is its own (`durable`); the host only pass
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,9 @@ from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained, Effect
 from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Acknowledge, Flush
+from ..protocol.messages import Acknowledge, Flush, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
+from ..routing.filters import Filter
 from .absent import Absent
 from .broker import Broker
 from .commits import Commits
@@ -67,11 +68,34 @@ class LastingClients:
     def _carry_out(self, seat: Seat, effect: Effect, filled: Any, full: Any) -> None:
         raise NotImplementedError
 
+    def _session(self, session: str) -> Session:
+        raise NotImplementedError
+
+    async def _service(self, broker: BrokerId, messages: int = 1) -> None:
+        raise NotImplementedError
+
     def _seat_of(self, broker: BrokerId) -> Seat:
         try:
             return self._seats[broker]
         except KeyError:
             raise BrokerUnavailable(f"broker {broker} is not on this host") from None
+
+    async def resume(
+        self,
+        at: BrokerId,
+        session: str,
+        client: ClientId,
+        resume: Resume,
+        items: Sequence[tuple[int, Filter]],
+    ) -> None:
+        """Take over a subscriber whose broker died, or a durable one: what it has had, and all that it wants."""
+        await self._service(at)
+        seat = self._seat_of(at)
+        seat.owners[client] = self._session(session)
+        seat.absent.here(client)
+        self._handle(seat, client, resume)
+        for number, item in items:
+            self._handle(seat, client, Register(number, item))
 
     async def acknowledge(self, at: BrokerId, client: ClientId, message: Acknowledge) -> None:
         """Take in how far a durable subscriber is."""

@@ -265,9 +265,14 @@ class Forgotten:
     ----------
     entries
         (publisher, the last sequence that is gone, how many seconds ago that was accepted).
+    round, doubt_seconds, ballot
+        As with events, which it goes ahead of.
     """
 
     entries: tuple[tuple[ClientId, int, float], ...]
+    round: RoundNumber
+    doubt_seconds: float
+    ballot: Ballot | None = None
 
 
 # Durable subscribers, and the rendezvous point: at which broker each is.
