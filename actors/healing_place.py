@@ -1,7 +1,7 @@
 """What a broker that heals knows of its place in the tree; the sides of it that change it build on this.
 
 The broker is one object in several files, each a side of it: its place (here), `healing_events` (subscriptions, events,
-rounds), `healing_tree` (parent, children, joining), `healing_cluster` (succession), `healing_flush` (is all delivered?),
+rounds), `healing_tree` (parent, children, joining), `healing_cluster` (succession), `healing_flush` (all delivered?),
 `healing_stable` (what outlives it, durable subscribers, losses); `healing` puts them together.
 """
 
