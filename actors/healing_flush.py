@@ -69,7 +69,9 @@ class FlushSide(ClusterSide):
         self._again_at = self.now + self._patience
         self._patience = min(2 * self._patience, LONGEST_SECONDS)
         me = self.home.broker
-        return self._pass_on(me, Marker(me, self._wave_number, self.rounds.current))
+        return self._pass_on(
+            me, Marker(me, self._wave_number, self.rounds.current, self.rounds.doubt_seconds)
+        )
 
     def _mark_again(self) -> list[Effect]:
         """Ask again when the last marker has not been answered in time."""
@@ -83,7 +85,7 @@ class FlushSide(ClusterSide):
                 return []
         elif not (self.designated and self._is_neighbour(source)):
             return []
-        return self._pass_on(source, marker)
+        return self._begin(marker.round, marker.doubt_seconds) + self._pass_on(source, marker)
 
     def _pass_on(self, source: Link, marker: Marker) -> list[Effect]:
         if not self._in_order(marker):
@@ -110,7 +112,7 @@ class FlushSide(ClusterSide):
                 return False
         elif self.home.broker not in self.view.members or self.view.designated == self.home.broker:
             return False
-        return marker.round <= self.rounds.current and self.rounds.all_pass(marker.round)
+        return self.rounds.all_pass(marker.round)
 
     def _on_marker_done(self, source: Link, message: MarkerDone) -> list[Effect]:
         wave = self._waves.get(message.origin)

@@ -302,6 +302,7 @@ class Marker:
     origin: BrokerId
     number: int
     round: RoundNumber
+    doubt_seconds: float  # of the round, which begins with the marker where it has not begun
     ballot: Ballot | None = None  # over the group: as with events
 
 

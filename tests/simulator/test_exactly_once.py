@@ -205,7 +205,7 @@ def test_chaos_with_stores_and_clients_that_die(first):
         assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-@pytest.mark.parametrize("seed", [15, 45, 47, 51, 114, 129])
+@pytest.mark.parametrize("seed", [15, 45, 47, 51, 114, 129, 233])
 def test_what_once_failed_with_stores_holds(seed):
     report = run_chaos(seed, brokers_max=20, stable=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
