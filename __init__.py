@@ -17,8 +17,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .actors.clients import Notification, Publisher, Subscriber
+    from .actors.clients import Publisher, Subscriber
     from .actors.network import Network, networks
+    from .actors.notification import Notification
+    from .protocol.admission import AdmissionConfig, Capacity
     from .protocol.configs import Limits
     from .protocol.errors import (
         BrokerUnavailable,
@@ -28,8 +30,11 @@ if TYPE_CHECKING:
         InputError,
         NetworkExists,
         NetworkNotFound,
+        NotAdvertised,
+        RateExceeded,
         RayvousError,
         SelectorError,
+        SubscriptionRejected,
         SubscriptionTimeout,
         TopologyError,
     )
@@ -46,7 +51,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdmissionConfig": "protocol.admission",
     "BrokerUnavailable": "protocol.errors",
+    "Capacity": "protocol.admission",
     "ClientError": "protocol.errors",
     "ClusterTree": "routing.topologies",
     "EventError": "protocol.errors",
@@ -57,8 +64,10 @@ _HOMES = {
     "Network": "actors.network",
     "NetworkExists": "protocol.errors",
     "NetworkNotFound": "protocol.errors",
-    "Notification": "actors.clients",
+    "NotAdvertised": "protocol.errors",
+    "Notification": "actors.notification",
     "Publisher": "actors.clients",
+    "RateExceeded": "protocol.errors",
     "RayvousError": "protocol.errors",
     "Recovery": "protocol.recovery",
     "Stability": "protocol.stability",
@@ -67,6 +76,7 @@ _HOMES = {
     "SelectorError": "protocol.errors",
     "Simulation": "simulator.simulation",
     "Subscriber": "actors.clients",
+    "SubscriptionRejected": "protocol.errors",
     "SubscriptionTimeout": "protocol.errors",
     "TopologyError": "protocol.errors",
     "attr": "routing.builders",
@@ -78,7 +88,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdmissionConfig",
     "BrokerUnavailable",
+    "Capacity",
     "ClientError",
     "ClusterTree",
     "EventError",
@@ -89,8 +101,10 @@ __all__ = [
     "Network",
     "NetworkExists",
     "NetworkNotFound",
+    "NotAdvertised",
     "Notification",
     "Publisher",
+    "RateExceeded",
     "RayvousError",
     "Recovery",
     "Scenario",
@@ -99,6 +113,7 @@ __all__ = [
     "Stability",
     "Stable",
     "Subscriber",
+    "SubscriptionRejected",
     "SubscriptionTimeout",
     "TopologyError",
     "attr",

@@ -127,6 +127,8 @@ class Attaching(Lives):
         with broker_errors(f"attaching to {self.name!r}"):
             call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex)
             places = ray.get(call, timeout=60)
+            if any(place not in self._directory.hosts for place in places):
+                self._find_reborn()
             last = [0] * len(names)
             if self._recovery is not None and kind is Publisher:
                 last = ray.get(self._rendezvous.sequences.remote(names), timeout=60)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..faults.crash_recover import CrashRecover
 from ..faults.stores import Store
+from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
 from ..protocol.effects import Drained, Effect, Received, Ticked
 from ..protocol.errors import InputError
@@ -20,6 +21,7 @@ from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
 from ..protocol.stability import Stability
 from ..routing.schemes import Router, scheme
+from .admitting import Admitting
 from .healing import HealingBroker
 
 HEALING_SCHEMES = ("hybrid",)
@@ -38,14 +40,18 @@ class Broker:
     recovery
         How quickly it notices and mends failures; None for a broker that does not, and needs no ticks.
     incarnation
-        0 at the start of the network; higher after each restart.
+        0 at the start of the network, or of a new cluster; higher after each restart, and for a broker that joins.
     seed
         Of the chance in its waits.
+    joins
+        Whether it comes to a network that runs already, as the designated broker of a new cluster.
     store
         Where it keeps what must outlive it, and finds it when it is made anew; None for a broker that a crash empties.
         One with a store needs ticks.
     stability
         Times and limits of a broker with a store that does not heal.
+    admission
+        What it admits, and what it can carry; None for a broker that admits everything and keeps no books.
 
     Raises
     ------
@@ -55,7 +61,7 @@ class Broker:
         If the store cannot be read, or is that of another broker.
     """
 
-    __slots__ = ("_router", "handle", "healing", "position", "stable")
+    __slots__ = ("_router", "admitting", "handle", "healing", "position", "stable")
 
     def __init__(
         self,
@@ -64,15 +70,20 @@ class Broker:
         recovery: Recovery | None = None,
         incarnation: int = 0,
         seed: int = 0,
+        joins: bool = False,
         *,
         store: Store | None = None,
         stability: Stability | None = None,
+        admission: AdmissionConfig | None = None,
     ) -> None:
         self.position = position
+        self.admitting: Admitting | None = None
         self.handle: Callable[[Received | Ticked | Drained], list[Effect]]
         self.healing: HealingBroker | None = None
         self.stable: CrashRecover | None = None
         make: Any = scheme(scheme_name)
+        if store is not None and admission is not None:
+            raise InputError("a broker with admission control cannot recover from a store")
         if store is not None and recovery is None:
             if not hasattr(make, "restore"):
                 raise InputError(f"scheme {scheme_name!r} cannot recover from a store")
@@ -84,12 +95,19 @@ class Broker:
         if recovery is None:
             self._router: Router = make(position)
             self.handle = self._router.handle
+            self._admit(admission)
             return
         if scheme_name not in HEALING_SCHEMES:
             raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-        self.healing = HealingBroker(position, recovery, incarnation, seed, store)
+        self.healing = HealingBroker(position, recovery, incarnation, seed, joins, store)
         self._router = self.healing.router
         self.handle = self.healing.handle
+        self._admit(admission, anew=incarnation > 0)
+
+    def _admit(self, admission: AdmissionConfig | None, *, anew: bool = False) -> None:
+        if admission is not None:
+            self.admitting = Admitting(lambda: self.router.position, admission, self.handle, anew=anew)
+            self.handle = self.admitting.handle
 
     def learn_dead(self, other: BrokerId) -> None:
         """Take in what the transport knows for certain: the process of another broker is dead."""
@@ -105,8 +123,11 @@ class Broker:
         """Return the sizes of what the broker keeps."""
         if self.stable is not None:
             return self.router.describe() | self.stable.describe()
-        return self.router.describe() if self.healing is None else self.healing.describe()
+        sizes = self.router.describe() if self.healing is None else self.healing.describe()
+        return sizes if self.admitting is None else sizes | self.admitting.describe()
 
     def check(self) -> None:
         """Assert the broker's invariants; for tests."""
         self.router.check()
+        if self.admitting is not None:
+            self.admitting.check()

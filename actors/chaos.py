@@ -63,9 +63,12 @@ def draw_ray_case(seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan 
     )
 
 
-def run_ray_chaos(seed: int, **options: Any) -> ChaosReport:
-    """Draw a case from a seed, run it on Ray and judge it; for the options see :func:`draw_ray_case`."""
-    return _Run(draw_ray_case(seed, **options)).run()
+def run_ray_chaos(seed: int, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
+    """Draw a case from a seed, run it on Ray and judge it; for the options see :func:`draw_ray_case`.
+
+    With `keep_trace` the report has the trace of the run.
+    """
+    return _Run(draw_ray_case(seed, **options), keep_trace).run()
 
 
 def run_ray_seeds(
@@ -80,7 +83,7 @@ def run_ray_seeds(
     progress
         Called with each report as it comes.
     options
-        As for :func:`draw_ray_case`.
+        As for :func:`run_ray_chaos`.
     """
     started = ensure_ray()
     reports = []
@@ -96,9 +99,10 @@ def run_ray_seeds(
 
 
 class _Run:
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, keep_trace: bool) -> None:
         assert case.recovery is not None, "drawn with one"
         self.case = case
+        self.keep_trace = keep_trace
         self.recovery = case.recovery
         self.report = ChaosReport("ray", case.describe())
         self.watch = Watch(case.recovery.degree)
@@ -191,22 +195,22 @@ class _Run:
     def _liveness(self) -> None:
         account = self.players.account
         self.net.settle(SETTLE_SECONDS)
-        account.quiet.append(self.clock())
+        account.settled(self.clock())
         self._play(self.case.closing, 0.0)
         self.net.settle(SETTLE_SECONDS)
-        account.quiet.append(self.clock())
+        account.settled(self.clock())
         for problem in self.net.problems():
             self._problem(f"at the end: {problem}")
         self.net.check()
 
     def _judge(self) -> None:
         report, account = self.report, self.players.account
-        report.verdict, report.lost_by_retention = account.judge()
+        account.settled(self.clock())  # it had all the time that it is given
+        trace = account.in_time()
+        report.judge(trace, keep_trace=self.keep_trace)
         report.brokers = len(self.net.positions)
-        report.events = len(account.events)
-        report.notifications = sum(map(len, account.heard.values()))
         report.moves = self.players.moves
-        self.watch.tell(report, account, self.recovery.heartbeat_seconds / 2, self.clock())
+        self.watch.tell(report, trace, self.recovery.heartbeat_seconds / 2, self.clock())
 
     # What happened.
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
-from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
+from ..protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RayvousError
 from ..protocol.ids import BrokerId, ClientId
 from .errors import broker_errors
 from .process import ClientProcess
@@ -65,6 +65,9 @@ class Client:
         self._recovery = directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
+        self._given_up = process.given_up[
+            self.host
+        ]  # how often this process had left the host when it came there
         self.moves = 0
 
     @property
@@ -110,7 +113,10 @@ class Client:
                 try:
                     return call(host, broker, again, max(left, 0.0))
                 except _Moved:
+                    self._process.submit(self.move(host, False)).result()
                     self._process.submit(self._forsake(host, broker)).result()
+                except BrokerLeaving:
+                    self._process.submit(self.go_from(broker)).result()
                 except RayActorError as error:
                     if left <= 0 or (self._recovery is None and self._directory.stable is None):
                         raise
@@ -140,6 +146,12 @@ class Client:
                     raise _Moved from None
                 if left <= LOOK_SECONDS:
                     raise
+            except RayTaskError as error:
+                # A host that was told that nobody is here any more ends the calls that wait there.
+                left_since = self.host != host or self._process.given_up[host] != self._given_up
+                if left_since and isinstance(error.cause, ClientError):
+                    raise _Moved from None
+                raise
 
     async def move(self, left: Any, dead: bool) -> None:
         """Go to another broker, if it is still at this actor; on the process's background loop.
@@ -153,6 +165,12 @@ class Client:
             if self.host == left and not self._closed:
                 gone = {self.broker: left} if dead else {}
                 await self._move(gone, {self.broker})
+
+    async def go_from(self, broker: BrokerId) -> None:
+        """Go to another broker, if it is still at this one, which leaves the network; as `move` does."""
+        async with self._moving:
+            if self.broker == broker and not self._closed:
+                await self._move({}, {broker})
 
     def move_to(self, broker: BrokerId) -> BrokerId:
         """Go to another broker of one's own will, in a network that heals; return where it is then.
@@ -220,6 +238,7 @@ class Client:
                 self._leave(host, place)
             return False
         (old, old_host), self._place = self._place, (place, host)
+        self._given_up = before
         self.moves += 1
         if old not in gone and old_host != host:
             self._leave(old_host, old)

@@ -13,22 +13,21 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import datetime
 import itertools
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import ray
-from ray.exceptions import GetTimeoutError
+from ray.exceptions import GetTimeoutError, RayTaskError
 
 from ..faults.clients import PublisherMachine, SubscriberMachine
+from ..protocol.admission import Refusal
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import (
     BrokerUnavailable,
@@ -38,13 +37,15 @@ from ..protocol.errors import (
 )
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Lost
-from ..protocol.values import Timestamp, Value
 from ..routing.filters import Filter
 from ..routing.language import to_filter
+from .advertiser import Advertiser
 from .client import Client
 from .columns import batch_from
+from .edge import Edge
 from .errors import broker_errors
 from .inbox import Arrival, Inbox
+from .notification import Notification, for_people
 from .process import ClientProcess
 
 if TYPE_CHECKING:
@@ -55,41 +56,7 @@ BUSY_PATIENCES: Final = 5
 """How many times as long as a sign of life what is published again may take: the broker may have to wait for others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """One event that a subscriber was notified of.
-
-    Attributes
-    ----------
-    event
-        Attribute names and values; timestamps are aware datetimes in UTC.
-    publisher, sequence
-        Who published it, and its number there.
-    published_at, received_at
-        Seconds since 1970 on the publisher's and on this process's clock.
-    """
-
-    event: dict[str, Value | datetime.datetime]
-    publisher: str
-    sequence: int
-    published_at: float
-    received_at: float
-
-    @property
-    def latency_seconds(self) -> float:
-        """How long it took from the publisher to this process."""
-        return self.received_at - self.published_at
-
-    def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(str(value))}</td></tr>"
-            for name, value in self.event.items()
-        )
-        head = f"{escape(self.publisher)} #{self.sequence}, {self.latency_seconds * 1000:.1f} ms"
-        return f"<table><caption>{head}</caption>{cells}</table>"
-
-
-class Publisher(Client):
+class Publisher(Advertiser):
     """Publishes events at its broker.
 
     Made by :meth:`Network.publisher`; may be used from several threads.
@@ -109,6 +76,7 @@ class Publisher(Client):
         super().__init__(name, broker, directory, process, rendezvous)
         self.published = published
         self._turn = threading.Lock()
+        self._edge = None if directory.admission is None else Edge(time.time, time.sleep)
         self._machine: PublisherMachine | None = None
         self._machine_turn = threading.Lock()
         self._questions = itertools.count(1)
@@ -194,11 +162,12 @@ class Publisher(Client):
             self._open()
             if not self._counted:
                 self._ask(self._count, self._directory.limits.call_seconds)
-            for start in range(0, len(batch), step):
-                part = batch
-                if len(batch) > step:
-                    part = batch.take(np.arange(start, min(start + step, len(batch))))
-                self._call(self._stamp(part))
+            for allowed in (batch,) if self._edge is None else self._edge.pass_on(batch):
+                for start in range(0, len(allowed), step):
+                    part = allowed
+                    if len(allowed) > step:
+                        part = allowed.take(np.arange(start, min(start + step, len(allowed))))
+                    self._call(self._stamp(part))
             return self.published
 
     def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
@@ -246,6 +215,7 @@ class Publisher(Client):
         assert self._machine is not None
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
+            await self._advertise_again(host, broker)
         with self._machine_turn:
             again = self._machine.moved(time.time())
         for events in again:
@@ -255,6 +225,8 @@ class Publisher(Client):
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
+        if not self._closed:
+            self._withdraw_all()
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)
@@ -281,6 +253,7 @@ class Subscriber(Client):
     ) -> None:
         super().__init__(name, broker, directory, process, rendezvous)
         self.subscriptions: dict[int, Filter] = {}
+        self._priorities: dict[int, int] = {}
         self.received = 0
         self._next_number = 1
         self._unread: deque[Notification] = deque()
@@ -309,7 +282,7 @@ class Subscriber(Client):
         """How many notifications were shed because they were not read in time."""
         return self._inbox.shed
 
-    def subscribe(self, filter: Any, *, timeout_seconds: float | None = None) -> int:
+    def subscribe(self, filter: Any, *, timeout_seconds: float | None = None, priority: int = 0) -> int:
         """Subscribe, and return the subscription's number once it is installed up to the root.
 
         Parameters
@@ -319,6 +292,8 @@ class Subscriber(Client):
             pattern as a mapping.
         timeout_seconds
             How long to wait; None for the network's `call_seconds`.
+        priority
+            With admission control: when a broker can no longer carry everything, the lowest degrades first.
 
         Raises
         ------
@@ -326,12 +301,16 @@ class Subscriber(Client):
             If the filter is not one, or its normal form is too large.
         SubscriptionTimeout
             If it was not installed in time; it is cancelled then.
+        SubscriptionRejected
+            If the network has admission control and cannot carry it; `refusals` says who lacks what.
         BrokerUnavailable
             If the broker's host is gone.
         """
-        return self.subscribe_all([filter], timeout_seconds=timeout_seconds)[0]
+        return self.subscribe_all([filter], timeout_seconds=timeout_seconds, priority=priority)[0]
 
-    def subscribe_all(self, filters: Iterable[Any], *, timeout_seconds: float | None = None) -> list[int]:
+    def subscribe_all(
+        self, filters: Iterable[Any], *, timeout_seconds: float | None = None, priority: int = 0
+    ) -> list[int]:
         """Subscribe to several filters in one call; all of them, or none when an error is raised. See `subscribe`."""
         self._open()
         limits = self._directory.limits
@@ -345,15 +324,18 @@ class Subscriber(Client):
             self._machine.wants(time.time())
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered)
+            waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered, priority)
             try:
                 self._answer(waiting, host, left)
-            except GetTimeoutError:
+            except (GetTimeoutError, RayTaskError) as error:
                 cancel = host.unsubscribe.remote(broker, self.name, numbers)
                 self._answer(cancel, host, limits.call_seconds)
+                if isinstance(error, RayTaskError):
+                    raise
                 return None
             return host
 
+        self._priorities.update(dict.fromkeys(numbers, priority) if priority else {})
         deadline = time.monotonic() + seconds
         while True:
             installed_at = self._ask(call, max(deadline - time.monotonic(), 0.0))
@@ -377,7 +359,9 @@ class Subscriber(Client):
         items = list(self.subscriptions.items())
         resume = self._machine.resume(time.time(), time.time() - self._inbox.heard_at)
         async with asyncio.timeout(patience_seconds):
-            await host.resume.remote(broker, self._process.session, self.name, resume, items)
+            await host.resume.remote(
+                broker, self._process.session, self.name, resume, items, self._priorities
+            )
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         host.detach.remote(broker, self.name)
@@ -408,6 +392,15 @@ class Subscriber(Client):
 
         self._ask(call, self._directory.limits.call_seconds)
         del self.subscriptions[number]
+
+    def degraded(self) -> dict[int, tuple[Refusal, ...]]:
+        """Return the subscriptions that some broker can no longer carry as promised, by number, and what it lacks."""
+        self._open()
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> dict[int, tuple[Refusal, ...]]:
+            return ray.get(host.standing.remote(broker, self.name), timeout=left)  # type: ignore[no-any-return]
+
+        return self._ask(call, self._directory.limits.call_seconds)
 
     async def unsubscribe_async(self, number: int) -> None:
         """Cancel a subscription from a coroutine; see `unsubscribe`."""
@@ -457,7 +450,7 @@ class Subscriber(Client):
         events = arrival.batch.events()
         for row in arrival.rows.tolist():
             publisher, sequence = arrival.batch.identity(row)
-            event = {name: _for_people(value) for name, value in events[row].items()}
+            event = {name: for_people(value) for name, value in events[row].items()}
             published_at = float(arrival.batch.published_at[row])
             self._unread.append(Notification(event, publisher, sequence, published_at, arrival.received_at))
         return True
@@ -479,7 +472,3 @@ class Subscriber(Client):
     def __repr__(self) -> str:
         count = len(self.subscriptions)
         return f"Subscriber({self.name!r}, broker={self.broker}, subscriptions={count}, received={self.received})"
-
-
-def _for_people(value: Value) -> Value | datetime.datetime:
-    return value.datetime if isinstance(value, Timestamp) else value

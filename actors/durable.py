@@ -22,8 +22,9 @@ from ray.exceptions import ActorDiedError, RayActorError
 
 from ..faults.clients import SubscriberMachine
 from ..protocol.ids import BrokerId, ClientId
-from .clients import Notification, Publisher, Subscriber
+from .clients import Publisher, Subscriber
 from .errors import broker_errors
+from .notification import Notification
 from .process import ClientProcess
 
 if TYPE_CHECKING:
@@ -90,7 +91,9 @@ class DurableSubscriber(Subscriber):
         resume = self._machine.resume(time.time(), max(away, 0.0))
         items = list(self.subscriptions.items())
         async with asyncio.timeout(seconds):
-            await host.resume.remote(broker, self._process.session, self.name, resume, items)
+            await host.resume.remote(
+                broker, self._process.session, self.name, resume, items, self._priorities
+            )
         self._inbox.recover()
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
@@ -98,9 +101,11 @@ class DurableSubscriber(Subscriber):
 
     # Subscriptions are written down when they are installed, and before they are cancelled.
 
-    def subscribe_all(self, filters: Any, *, timeout_seconds: float | None = None) -> list[int]:
+    def subscribe_all(
+        self, filters: Any, *, timeout_seconds: float | None = None, priority: int = 0
+    ) -> list[int]:
         """Subscribe to several filters in one call; see :meth:`Subscriber.subscribe_all`."""
-        numbers = super().subscribe_all(filters, timeout_seconds=timeout_seconds)
+        numbers = super().subscribe_all(filters, timeout_seconds=timeout_seconds, priority=priority)
         self._write_down(dict(self.subscriptions))
         return numbers
 

@@ -78,6 +78,10 @@ class MulticastGroup:
         done, _ = await asyncio.wait(calls, timeout=self._patience_seconds)
         return sum(not call.result() for call in done)
 
+    def meet(self, fellows: Sequence[Peer]) -> None:
+        """Take loads to these from now on."""
+        self._fellows = tuple(fellows)
+
     def begin_anew(self, broker: BrokerId) -> None:
         """Forget what is known of a member that has been started again; what was out to it is gone."""
         self._dead.discard(broker)

@@ -47,16 +47,21 @@ from ..protocol.recovery import (
     Goodbye,
     JoinAnswer,
     JoinRequest,
+    Leave,
+    Leaving,
     LetGo,
     Marker,
     MarkerDone,
     MemberBeat,
+    MemberGone,
     MemberInstalled,
     Ping,
     Pong,
     Probe,
     ProbeAnswer,
+    Reconsider,
     Recovery,
+    Resign,
     Root,
     RootBeat,
     Round,
@@ -75,6 +80,8 @@ class HealingBroker(StableSide):
     ----------
     position, recovery, incarnation, seed
         As of :class:`~.healing_place.Place`.
+    joins
+        Whether it comes to a network that runs already, as the designated broker of a new cluster.
     store
         What was made stable in earlier lives, read here once; None for a broker that makes nothing stable.
     """
@@ -85,6 +92,7 @@ class HealingBroker(StableSide):
         recovery: Recovery,
         incarnation: int = 0,
         seed: int = 0,
+        joins: bool = False,
         store: Store | None = None,
     ) -> None:
         super().__init__(position, recovery, incarnation, seed, store)
@@ -92,7 +100,10 @@ class HealingBroker(StableSide):
         self._ticked = False
         self._handlers = self._table()
         if incarnation == 0 and self.designated:
-            self._stand_at(position)
+            if joins:
+                self._found()
+            else:
+                self._stand_at(position)
 
     def _table(self) -> dict[type, Callable[[Link, Any], list[Effect]]]:
         return {
@@ -121,7 +132,7 @@ class HealingBroker(StableSide):
             Root: self._on_root,
             BecomeRoot: self._on_become_root,
             Children: self._on_join,
-            Pong: self._on_join,
+            Pong: self._on_pong,
             AskRound: self._on_ask_round,
             Round: self._on_round,
             Forgotten: self._on_forgotten,
@@ -131,6 +142,11 @@ class HealingBroker(StableSide):
             Flush: self._on_flush,
             Marker: self._on_marker,
             MarkerDone: self._on_marker_done,
+            Resign: self._on_resign,
+            MemberGone: self._on_member_gone,
+            Leaving: self._on_leaving,
+            Leave: self._on_leave,
+            Reconsider: self._on_reconsider,
         }
 
     def _stand_at(self, position: Position) -> None:
@@ -149,7 +165,7 @@ class HealingBroker(StableSide):
     def handle(self, event: Received | Ticked | Drained) -> list[Effect]:
         """Take in a message or the time, and return what is to be done."""
         if isinstance(event, Ticked):
-            effects = self._on_tick(event)
+            effects = [] if self.left else self._on_tick(event)
         elif isinstance(event, Drained):
             effects = self._on_drained(event)
         else:
@@ -183,15 +199,20 @@ class HealingBroker(StableSide):
         return effects
 
     def _on_tick(self, event: Ticked) -> list[Effect]:
+        founds = False
         if not self._ticked:
             self._ticked = True  # nobody has been silent before the clock began
+            founds = self.designated and not self.root and self.parent is None
             for view in self._neighbours():
                 self.probing.watch(view, event.now)
         self.now = event.now
         self.rounds.expire(self.now)
-        effects = self._remind() + self._with_succession(event)
+        self.load.tick(self.now)
+        effects = self._remind() + self._with_succession(event) + self._operate()
         if not self.designated:
             return effects + self._ask_round()
+        if founds:
+            effects += self._seek_parent(root_died=False)
         effects += self._absorb(self.probing.handle(event))
         effects += self._joining(event) + self._remind_children()
         if self._answer_by is not None and self.now >= self._answer_by:
@@ -200,7 +221,9 @@ class HealingBroker(StableSide):
             self._beat_at = self.now + self.recovery.heartbeat_seconds
             effects += self._tree_beats()
             if self.root:
-                effects.append(Send(RENDEZVOUS, RootBeat(self.view, self.term)))
+                effects.append(
+                    Send(RENDEZVOUS, RootBeat(self.view, self.term, tuple(self.children.values())))
+                )
         return effects + self._ask_round()
 
     def survey(self) -> dict[str, Any]:
@@ -218,6 +241,8 @@ class HealingBroker(StableSide):
             "round": self.rounds.current,
             "settled": self.router.settled(),
             "closed": self.rounds.closed_links(),
+            "searching": self.searching,
+            "left": self.left,
         }
 
     def describe(self) -> dict[str, int]:

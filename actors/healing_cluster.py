@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Multicast, Received, Send, Ticked
+from ..protocol.effects import Effect, Multicast, Received, Regroup, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.recovery import (
     RENDEZVOUS,
@@ -39,10 +39,29 @@ class ClusterSide(TreeSide):
         super().__init__(position, recovery, incarnation, seed)
         self._copy: dict[ClusterId, dict[Filter, None]] = {}  # what children want, at a normal broker
         self._seen_view = self.succession.view
-        self._dropped = False  # whether the designated broker has left this one out of the members
+        # Whether the designated broker has left this one out of the members, or has not taken it in yet.
+        self._dropped = incarnation > 0
 
     def _on_cluster(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Effect]:
-        return self._with_succession(Received(source, message))
+        return self._meet(source, message) + self._with_succession(Received(source, message))
+
+    def _meet(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Effect]:
+        """Take whoever has joined the cluster, as a beat or a registration tells, into the group."""
+        if isinstance(message, ClusterBeat):
+            cluster, named = message.view.cluster, message.view.members
+        else:
+            cluster, named = message.cluster, ()
+        if cluster != self.view.cluster or not isinstance(source, int):
+            return []
+        new = {source, *named} - self.fellows - self.succession.departed - {self.home.broker}
+        if not new:
+            return []
+        self.fellows |= new
+        return self._regroup()
+
+    def _regroup(self) -> list[Effect]:
+        self.router.meet(self.fellows)
+        return [Regroup(tuple(sorted(self.fellows)))]
 
     def _with_succession(self, event: Received | Ticked) -> list[Effect]:
         effects = self._absorb(self.succession.handle(event))
@@ -62,7 +81,9 @@ class ClusterSide(TreeSide):
         if not self._dropped and not moved:
             return []
         effects: list[Effect] = []
-        self._dropped = False
+        if self._dropped:
+            self._dropped = False
+            self._wants_round = True  # what was published here meanwhile was of a round that is long over
         if view.designated != self.home.broker:
             self._place(attached=True)
             effects += self.router.forget_parent()

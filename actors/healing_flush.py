@@ -24,7 +24,7 @@ from ..protocol.effects import Drain, Drained, Effect, Flushed, Multicast, Send
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Flush
 from ..protocol.recovery import Marker, MarkerDone, Recovery
-from .healing_cluster import ClusterSide
+from .healing_operations import OperationsSide
 
 LONGEST_SECONDS = 60.0
 
@@ -39,7 +39,7 @@ class _Wave:
     drain: int
 
 
-class FlushSide(ClusterSide):
+class FlushSide(OperationsSide):
     """Markers behind events."""
 
     def __init__(self, position: Position, recovery: Recovery, incarnation: int, seed: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..faults.join import Join
 from ..faults.ledger import Ledger
+from ..faults.load import Load
 from ..faults.probing import Probing
 from ..faults.rounds import Rounds
 from ..faults.succession import Succession
@@ -38,6 +39,12 @@ class Place:
         0 at the start of the network; higher after each restart.
     seed
         Of the chance in its waits.
+
+    Attributes
+    ----------
+    fellows
+        The other members of the group: those of the position, those that have been heard of since, and not those that
+        have left. A member that is silent stays one; the view says who is alive.
     """
 
     def __init__(self, position: Position, recovery: Recovery, incarnation: int, seed: int) -> None:
@@ -52,6 +59,8 @@ class Place:
             recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
         )
         self.ledger = Ledger()
+        self.load = Load()
+        self.fellows = set(position.members) - {position.broker}
         self.parent: ClusterView | None = None
         self.children: dict[ClusterId, ClusterView] = {}
         self.path: tuple[ClusterId, ...] = ()
@@ -66,6 +75,7 @@ class Place:
         # What a child wants that is not installed yet, by token; None stands for what it has not told yet.
         self._unanswered: dict[BrokerId, dict[int, Filter | None]] = {}
         self._tell_by: dict[ClusterId, float] = {}  # when a child that was taken over unasked must have told
+        self.going: set[ClusterId] = set()  # children that are about to leave the network
         self._unheard: set[BrokerId] = (
             set()
         )  # members that have not told a new designated broker what they want
@@ -90,7 +100,12 @@ class Place:
         return any(view.designated == source for view in self._neighbours())
 
     def _is_fellow(self, source: Link) -> bool:
-        return source in self.home.members and source != self.home.broker
+        return source in self.fellows
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this broker is about to leave the network."""
+        return self.succession.leaving
 
     def _tell_succession(self) -> None:
         self.succession.set_tree(self.parent, tuple(self.children.values()), self.path, self.term)

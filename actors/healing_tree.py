@@ -54,7 +54,11 @@ class TreeSide(EventSide):
             if self.parent is not None and source == self.parent.designated:
                 effects += self._follow_path(beat.path, beat.term)
             return effects
-        if cluster in self.children:
+        child = self.children.get(cluster)
+        if child is not None:
+            if child.designated == beat.view.designated and not child.newer_than(beat.view):
+                self.children[cluster] = beat.view  # its members, for whoever takes over here
+                self._tell_succession()
             return self._absorb(self.probing.handle(Received(source, beat)))
         return [Send(source, Goodbye(self.view.cluster))]  # type: ignore[arg-type]
 
@@ -140,6 +144,7 @@ class TreeSide(EventSide):
             return self._orphaned()
         self.probing.forget(cluster)
         self._tell_by.pop(cluster, None)
+        self.going.discard(cluster)
         child = self.children.pop(cluster, None)
         if child is None:
             return []
@@ -151,9 +156,10 @@ class TreeSide(EventSide):
     def _reconnect(self) -> list[Effect]:
         """Tell the parent's new designated broker, or the parent as a new one, what the subtree wants."""
         assert self.parent is not None
+        effects = self._absorb(self.join.stop())
         self.path = ()
         self._place(attached=False)
-        effects = self.router.forget_parent()
+        effects += self.router.forget_parent()
         self._offered = dict(self.router.wants())
         self._answer_by = self.now + self.recovery.answer_seconds
         self.rounds.close(self.parent.designated)
@@ -205,7 +211,7 @@ class TreeSide(EventSide):
         return []
 
     def _joined(self, parent: ClusterView, path: tuple[ClusterId, ...], term: int) -> list[Effect]:
-        effects: list[Effect] = []
+        effects: list[Effect] = self._moves_from(parent.cluster)
         former = self.children.pop(parent.cluster, None)
         self._tell_by.pop(parent.cluster, None)
         if former is not None:  # it left without a word, and now it is above
@@ -228,11 +234,23 @@ class TreeSide(EventSide):
                 effects.append(Send(parent.designated, Withdraw(item)))
         return effects + self._changed()
 
+    def _moves_from(self, new: ClusterId | None) -> list[Effect]:
+        """Leave a parent that is alive, now that another one has taken this cluster, or it is the root."""
+        old = self.parent
+        if old is None or old.cluster == new:
+            return []
+        self.parent, self._answer_by = None, None
+        self.probing.forget(old.cluster)
+        self.rounds.forget(old.designated)
+        effects = self.router.forget_parent(keep=True)
+        return [*effects, Send(old.designated, Goodbye(self.view.cluster))]
+
     def _made_root(self, term: int) -> list[Effect]:
+        effects = self._moves_from(None)
         self.root, self.term = True, term
         self.parent, self.path = None, (self.view.cluster,)
         self._place(attached=True)
-        effects = self.router.forget_parent(top=True)
+        effects += self.router.forget_parent(top=True)
         self._wants_round = True
         return self._counted(effects) + self._changed()
 
@@ -260,7 +278,16 @@ class TreeSide(EventSide):
 
     def _on_join_request(self, source: Link, request: JoinRequest) -> list[Effect]:
         answer = judge(
-            request, self.view, self.path, self.term, self.children, self.recovery, designated=self.designated
+            request,
+            self.view,
+            self.path,
+            self.term,
+            self.children,
+            self.recovery,
+            designated=self.designated,
+            load=self.load.events_per_second,
+            leaving=self.leaving and not self.root,
+            going=self.going,
         )
         known = self.children.get(request.view.cluster)
         if answer.accepted and known is not None and known.newer_than(request.view):
@@ -275,6 +302,7 @@ class TreeSide(EventSide):
         view = request.view
         if self.parent is not None and view.cluster == self.parent.cluster:
             return [Send(source, replace(answer, accepted=False, reason="ring"))]  # type: ignore[arg-type]
+        self.going.discard(view.cluster)
         effects += self._exchange(view, request.filters, answer=True)  # type: ignore[arg-type]
         self.probing.watch(view, self.now)
         for item, _ in request.filters:

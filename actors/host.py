@@ -25,6 +25,7 @@ from typing import Any
 
 import ray
 
+from ..protocol.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
 from ..protocol.effects import (
@@ -33,31 +34,28 @@ from ..protocol.effects import (
     Drain,
     Effect,
     Flushed,
+    Inform,
     Multicast,
     Received,
+    Regroup,
     Report,
     Send,
     Ticked,
 )
-from ..protocol.errors import ClientError
+from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import (
-    Again,
-    Cancel,
-    Detach,
-    Events,
-    Message,
-    Register,
-)
+from ..protocol.messages import Cancel, Events, Message, Register
 from ..protocol.recorder import TelemetryBuffer
-from ..protocol.recovery import RENDEZVOUS, Children, Pong, Recovery, RecoveryMessage
+from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
 from ..routing.filters import Filter
-from .absent import loss_parcel
 from .broker import Broker
-from .host_lasting import LastingClients, Seat
+from .host_admission import AdmissionSide
+from .host_lasting import LastingClients
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
+from .seat import Seat
 from .sessions import Session, split
+from .turnover import Turnover
 from .ways import LINK, Ways
 from .weather import Forecast
 
@@ -68,7 +66,7 @@ TICKS_A_FLUSH = 40
 _LOG = logging.getLogger("rayvous.host")
 
 
-class BrokerHost(LastingClients):
+class BrokerHost(LastingClients, Turnover, AdmissionSide):
     """Hosts one broker or many.
 
     Parameters
@@ -85,6 +83,8 @@ class BrokerHost(LastingClients):
         The network's name, under which metrics go out; None sends none.
     recovery
         How quickly its brokers notice and mend failures; None for a network that does not heal.
+    admission
+        What its brokers admit; None for a network without admission control.
     """
 
     def __init__(
@@ -95,7 +95,10 @@ class BrokerHost(LastingClients):
         collector: Any = None,
         network: str | None = None,
         recovery: Recovery | None = None,
+        admission: AdmissionConfig | None = None,
     ) -> None:
+        super().__init__()
+        self._admission = admission
         self._network = network
         self._scheme_name = scheme_name
         self._limits = limits
@@ -105,6 +108,7 @@ class BrokerHost(LastingClients):
         self._sessions: dict[str, Session] = {}
         self._recovery = recovery
         self._ways = Ways(limits, recovery, self._seats, self.receive, self._died, self._drop_links)
+        self._leaving: dict[BrokerId, None] = {}
         self._clock_zero = time.time() - time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
         self._handled = 0
@@ -116,7 +120,10 @@ class BrokerHost(LastingClients):
     async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
         """Make the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
-            self._make_seat(Broker(position, self._scheme_name, self._recovery, life), life)
+            self._make_seat(self._broker(position, life), life)
+
+    def _broker(self, position: Position, life: int) -> Broker:
+        return Broker(position, self._scheme_name, self._recovery, life, admission=self._admission)
 
     def _make_seat(self, broker: Broker, life: int = 0) -> Seat:
         position = broker.position
@@ -132,6 +139,7 @@ class BrokerHost(LastingClients):
         In a network that heals, `rendezvous` knows all the others.
         """
         self._ways.rendezvous = rendezvous
+        self._measure_soon()
         for seat in self._seats.values():
             position = seat.broker.position
             seat.group = self._ways.group(position, hosts)
@@ -177,7 +185,7 @@ class BrokerHost(LastingClients):
         for turn in itertools.count(1):
             if turn % TICKS_A_FLUSH == 0 and self._collector is not None:
                 self._flush_soon()  # whoever dies takes little of what was seen along
-            for broker, seat in self._seats.items():
+            for broker, seat in list(self._seats.items()):
                 await self._service(broker)
                 self._tell_time(seat)
             await asyncio.sleep(seconds)
@@ -207,7 +215,9 @@ class BrokerHost(LastingClients):
         """Take messages from another broker in its `life`, or from the rendezvous point, in order."""
         if not await self._heard(to, source, len(messages), life):
             return
-        seat = self._seats[to]
+        seat = self._seats.get(to)
+        if seat is None:
+            return  # it has left
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
         for message in messages:
@@ -238,7 +248,7 @@ class BrokerHost(LastingClients):
         `again` says that a broker that died may have had them, so many seconds ago.
         """
         await self._service(at)
-        seat = self._seat_of(at)
+        seat = self._open_seat(at)
         if not again:
             seat.telemetry.published(time.time(), batch)
         filled: dict[Outbox, None] = {}
@@ -248,11 +258,16 @@ class BrokerHost(LastingClients):
         await self._room(filled, full)
 
     async def subscribe(
-        self, at: BrokerId, session: str, client: ClientId, items: Sequence[tuple[int, Filter]]
+        self,
+        at: BrokerId,
+        session: str,
+        client: ClientId,
+        items: Sequence[tuple[int, Filter]],
+        priority: int = 0,
     ) -> None:
         """Register subscriptions; return when all are installed up to the root."""
         await self._service(at)
-        seat = self._seat_of(at)
+        seat = self._open_seat(at)
         owner = self._session(session)
         if seat.owners.setdefault(client, owner) is not owner:
             raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
@@ -261,7 +276,7 @@ class BrokerHost(LastingClients):
         done = [seat.confirming.setdefault(key, loop.create_future()) for key in keys]
         try:
             for number, item in items:
-                self._handle(seat, client, Register(number, item))
+                self._handle(seat, client, Register(number, item, priority))
             await asyncio.gather(*done)
         finally:
             for key in keys:
@@ -273,16 +288,8 @@ class BrokerHost(LastingClients):
         seat = self._seat_of(at)
         for number in numbers:
             self._handle(seat, client, Cancel(number))
+            self._forget_standing(at, client, number)
             self._give_up(seat, (client, number))
-
-    async def detach(self, at: BrokerId, client: ClientId) -> None:
-        """Let a subscriber go, with all its subscriptions."""
-        await self._service(at)
-        seat = self._seat_of(at)
-        self._handle(seat, client, Detach())
-        for key in [key for key in seat.confirming if key[0] == client]:
-            self._give_up(seat, key)
-        seat.owners.pop(client, None)
 
     def _give_up(self, seat: Seat, key: tuple[ClientId, int]) -> None:
         """End the call that waits for a subscription which was cancelled before it was installed."""
@@ -295,10 +302,9 @@ class BrokerHost(LastingClients):
         events_max = self._limits.call_events_max * 4
         queue = self._session(session)
         queue.acknowledge(acknowledged)
-        for seat in self._seats.values():
-            for client, first in seat.absent.catching_up(queue, seat.owners):
-                self._handle(seat, client, Again(first))
-        return await queue.poll(acknowledged, timeout_seconds, events_max)
+        self._catch_up(queue)
+        parcels = await queue.poll(acknowledged, timeout_seconds, events_max)
+        return [*parcels, *self._farewells()]
 
     def _session(self, session: str) -> Session:
         queue = self._sessions.get(session)
@@ -308,18 +314,11 @@ class BrokerHost(LastingClients):
         queue.heard(time.monotonic())
         return queue
 
-    async def end_session(self, session: str) -> None:
-        """Forget a client process: its subscribers are detached and what waits for it is let go."""
-        queue = self._sessions.pop(session, None)
-        if queue is None:
-            return
-        for broker, seat in self._seats.items():
-            for client in [client for client, owner in seat.owners.items() if owner is queue]:
-                if client in seat.durable:
-                    await self.release(broker, client)
-                else:
-                    await self.detach(broker, client)
-        queue.end()
+    def _seat_of(self, broker: BrokerId) -> Seat:
+        try:
+            return self._seats[broker]
+        except KeyError:
+            raise BrokerUnavailable(f"broker {broker} is not on this host") from None
 
     # The driver: an event in, its effects carried out.
 
@@ -327,16 +326,20 @@ class BrokerHost(LastingClients):
         self,
         seat: Seat,
         source: Link,
-        message: Message | RecoveryMessage,
+        message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
         filled: dict[Outbox, None] | None = None,
         full: dict[Session, None] | None = None,
     ) -> None:
         self._handled += not is_beat(message)
         if isinstance(message, Events):
+            in_time = self._in_time(seat, message)
+            if in_time is None:
+                return
+            message = in_time
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(message.batch))
-        if isinstance(message, Children | Pong):
+        if isinstance(message, TIMED):
             self._tell_time(seat)  # it measures a round trip by the time that it was told last
         self._drive(seat, Received(source, message), filled, full)
         if self._collector is not None and seat.telemetry.rows >= TELEMETRY_FLUSH_ROWS:
@@ -375,6 +378,8 @@ class BrokerHost(LastingClients):
             case Multicast(message):
                 if seat.group is not None:
                     self._put(seat, seat.group, message, filled)
+            case Regroup(members):
+                seat.group = self._ways.regroup(seat.broker.position.broker, members, seat.group)
             case Deliver():
                 if seat.metrics is not None:
                     seat.metrics.delivered(now, effect)
@@ -384,15 +389,13 @@ class BrokerHost(LastingClients):
                 if done is not None and not done.done():
                     done.set_result(None)
             case Flushed(client, number):
-                done = seat.flushing.get((client, number))
-                if done is not None and not done.done():
-                    done.set_result(None)
+                self._tell_flushed(seat, client, number)
             case Report(client, losses):
-                owner = seat.owners.get(client)
-                if owner is not None:
-                    owner.put(loss_parcel(owner, client, losses), seat.tally)
+                self._tell_losses(seat, client, losses)
             case Drain(number):
                 self._drain_soon(seat, number)
+            case Inform(client, news):
+                self._inform(seat, client, news)
 
     def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
         box.put(message)
@@ -479,6 +482,7 @@ class BrokerHost(LastingClients):
                 "lost_events": sum(box.lost_events for box in boxes),
                 "shed_notifications": seat.tally.shed,
                 "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
+                "expired_events": self._expired.get(broker, 0),
                 "events_in": seat.events_in,
                 "events_out": seat.events_out,
                 "notifications": seat.notifications,

@@ -6,54 +6,19 @@ Rule: a durable subscriber's position is its own (`durable`); the host only pass
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ..faults.durable import DeadLetter
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained, Effect
-from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Acknowledge, Flush, Register, Resume
-from ..protocol.recorder import TelemetryBuffer
+from ..protocol.messages import Acknowledge, Again, Flush, Lost, Register, Resume
 from ..routing.filters import Filter
-from .absent import Absent
-from .broker import Broker
-from .commits import Commits
-from .metrics import BrokerMetrics
-from .outbox import Outbox
-from .sessions import Session, Tally
-
-
-@dataclass(slots=True, eq=False)
-class Seat:
-    """One broker in its host: the broker, its links out, its subscribers, what it writes down."""
-
-    broker: Broker
-    telemetry: TelemetryBuffer
-    metrics: BrokerMetrics | None
-    links: dict[BrokerId, Outbox] = field(default_factory=dict)
-    group: Outbox | None = None
-    events_in: int = 0
-    events_out: int = 0
-    notifications: int = 0
-    tally: Tally = field(default_factory=Tally)
-    owners: dict[ClientId, Session] = field(default_factory=dict)
-    confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
-    commits: Commits | None = None  # where the broker has a store
-    flushing: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
-    absent: Absent = field(default_factory=Absent)
-
-    async def stable(self) -> None:
-        """Wait until all that the broker wanted done so far has left it."""
-        if self.commits is not None:
-            await self.commits.stable()
-
-    @property
-    def durable(self) -> Container[ClientId]:
-        """Its durable subscribers."""
-        return () if self.broker.healing is None else self.broker.healing.durable
+from .absent import loss_parcel
+from .seat import Seat
+from .sessions import Session
 
 
 class LastingClients:
@@ -75,10 +40,10 @@ class LastingClients:
         raise NotImplementedError
 
     def _seat_of(self, broker: BrokerId) -> Seat:
-        try:
-            return self._seats[broker]
-        except KeyError:
-            raise BrokerUnavailable(f"broker {broker} is not on this host") from None
+        raise NotImplementedError
+
+    def _open_seat(self, broker: BrokerId) -> Seat:
+        raise NotImplementedError
 
     async def resume(
         self,
@@ -87,15 +52,16 @@ class LastingClients:
         client: ClientId,
         resume: Resume,
         items: Sequence[tuple[int, Filter]],
+        priorities: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         """Take over a subscriber whose broker died, or a durable one: what it has had, and all that it wants."""
         await self._service(at)
-        seat = self._seat_of(at)
+        seat = self._open_seat(at)
         seat.owners[client] = self._session(session)
         seat.absent.here(client)
         self._handle(seat, client, resume)
         for number, item in items:
-            self._handle(seat, client, Register(number, item))
+            self._handle(seat, client, Register(number, item, priorities.get(number, 0), admitted=True))
 
     async def acknowledge(self, at: BrokerId, client: ClientId, message: Acknowledge) -> None:
         """Take in how far a durable subscriber is."""
@@ -125,6 +91,22 @@ class LastingClients:
         """Return what could not be delivered to durable subscribers here, oldest first."""
         healing = (seat.broker.healing for seat in self._seats.values())
         return [letter for broker in healing if broker is not None for letter in broker.letters]
+
+    def _catch_up(self, queue: Session) -> None:
+        """Let those durable subscribers of a process that has read all be told what was left out meanwhile."""
+        for seat in list(self._seats.values()):
+            for client, first in seat.absent.catching_up(queue, seat.owners):
+                self._handle(seat, client, Again(first))
+
+    def _tell_losses(self, seat: Seat, client: ClientId, losses: tuple[Lost, ...]) -> None:
+        owner = seat.owners.get(client)
+        if owner is not None:
+            owner.put(loss_parcel(owner, client, losses), seat.tally)
+
+    def _tell_flushed(self, seat: Seat, client: ClientId, number: int) -> None:
+        done = seat.flushing.get((client, number))
+        if done is not None and not done.done():
+            done.set_result(None)
 
     def _drain_soon(self, seat: Seat, number: int) -> None:
         """Tell the broker when all processes have what was delivered; those of durable subscribers need not."""

@@ -132,12 +132,43 @@ def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendez
         ray.get(calls)
 
 
+def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
+    """Start brokers that join a running network, each in an actor of its own; all of them, or none on an error."""
+    arguments = (
+        directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
+        directory.recovery,
+    )  # fmt: skip
+    hosts: dict[BrokerId, Any] = {}
+    try:
+        for place in places:
+            title = f"{directory.name}:host:{place.broker}"
+            started = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE)
+            hosts[place.broker] = started.remote(*arguments)
+        ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
+        ray.get(rendezvous.admit.remote(places, hosts))
+        known = {**directory.hosts, **hosts}
+        ray.get(
+            [
+                hosts[place.broker].connect.remote(
+                    {other: known[other] for other in place.neighbours}, rendezvous
+                )
+                for place in places
+            ]
+        )
+        ray.get([host.begin.remote() for host in hosts.values()])
+    except BaseException:
+        for broker, host in hosts.items():
+            rendezvous.forget.remote(broker)
+            ray.kill(host)
+        raise
+
+
 def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: int) -> Any:
     """Start a dead broker in an actor of its own, known to the rendezvous point before it says a word."""
     position = next(position for position in directory.positions if position.broker == broker)
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
-        directory.recovery,
+        directory.recovery, directory.admission,
     )  # fmt: skip
     title = f"{directory.name}:host:{broker}:{life}"
     host = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)

@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import ray
@@ -65,8 +66,7 @@ class Lives:
             answers: list[Any] = []
             asked = {self._directory.hosts[broker] for broker in without}
             while True:
-                if self._dead:
-                    self._find_reborn()
+                self._find_reborn()
                 hosts = [host for host in self.hosts() if host not in asked]
                 if not hosts:
                     return answers
@@ -87,10 +87,18 @@ class Lives:
         return answers
 
     def _find_reborn(self) -> None:
-        """Take the new actors of brokers that were started again, perhaps by another process."""
+        """Take the actors of brokers that have come or were started again, perhaps by another process."""
         hosts = ray.get(self._rendezvous.hosts.remote(), timeout=60)
-        self._directory.hosts.update(hosts)
-        self._dead &= set(self._directory.hosts.values())
+        known = self._directory.hosts
+        known.update(hosts)
+        for gone in [broker for broker in known if broker not in hosts]:
+            del known[gone]
+        self._dead &= set(known.values())
+        if len(hosts) != len(self._directory.positions) or any(
+            place.broker not in hosts for place in self._directory.positions
+        ):
+            fresh = ray.get(self._rendezvous.directory.remote(), timeout=60)
+            self._directory = replace(fresh, hosts=known)  # clients share the hosts
 
     def kill_broker(self, broker: BrokerId) -> list[BrokerId]:
         """Kill the actor of a broker, and return all brokers that died with it."""

@@ -21,6 +21,7 @@ from uuid import uuid4
 import networkx as nx
 import ray
 
+from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Limits, Position
 from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from ..protocol.ids import BrokerId
@@ -45,6 +46,8 @@ from .launching import (
     networks,
     rendezvous_name,
 )
+from .network_admission import NetworkAdmission
+from .operations import Operations
 from .process import ClientProcess
 from .rendezvous import Directory
 from .store import RayStore
@@ -55,7 +58,7 @@ POLL_SECONDS: Final = 0.05
 """Between two questions whether the network has converged."""
 
 
-class Network(Attaching):
+class Network(Attaching, Operations, NetworkAdmission):
     """A running network and this process's part in it.
 
     Made by :meth:`launch` or :meth:`attach`; closed by :meth:`close` or at the end of a ``with`` block.
@@ -90,6 +93,7 @@ class Network(Attaching):
         detached: bool = False,
         recovery: Recovery | None = None,
         stable: Stable | None = None,
+        admission: AdmissionConfig | None = None,
         progress: Progress | None = None,
     ) -> Network:
         """Launch the brokers of a topology on the Ray cluster that this process is in, or that it starts.
@@ -114,6 +118,8 @@ class Network(Attaching):
             How quickly brokers notice and mend failures, in a network that heals; None for one that does not.
         stable
             Where brokers of a fixed tree keep what must outlive them: who dies is started again and goes on.
+        admission
+            What brokers can carry, and how they judge subscriptions; None admits everything.
         progress
             Called as brokers get ready.
 
@@ -135,6 +141,12 @@ class Network(Attaching):
                 raise InputError("a network heals or has stable brokers: give recovery or stable, not both")
         if stable is not None:
             stable.validate()
+        if admission is not None:
+            if stable is not None:
+                raise InputError(
+                    "a network with stable brokers has no admission control: give stable or admission"
+                )
+            admission.validate()
         positions = routing_scheme(scheme).positions(topology.positions())
         name = name or f"network-{uuid4().hex[:8]}"
         started_ray = ensure_ray()
@@ -144,12 +156,14 @@ class Network(Attaching):
         try:
             collector = actor(Collector, f"{name}:collector", detached).remote()
             actors.append(collector)
-            arguments = (scheme, limits, trace_events, collector, name, recovery)
+            arguments: tuple[Any, ...] = (scheme, limits, trace_events, collector, name, recovery)
+            if stable is None:
+                arguments = (*arguments, admission)
             hosts, made = launch_hosts(
                 positions, brokers_per_actor, arguments, name, detached, actors, progress, stable
             )
             shape = name, scheme, limits, tuple(positions), hosts, collector, recovery, token
-            directory = Directory(*shape, trace_events, detached, stable)
+            directory = Directory(*shape, trace_events, detached, stable, admission)
             connect(directory, made, rendezvous)
             ray.get(rendezvous.open.remote(directory))
             if recovery is not None or stable is not None:

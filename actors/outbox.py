@@ -22,13 +22,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
 from ..protocol.messages import Adv, BrokerMessage, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
 
-LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage
+LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ..chaos.account import Account
 from ..chaos.cases import Action
+from ..faults.trace import Trace
 from ..protocol.errors import RayvousError
 from .clients import Publisher, Subscriber
 from .network import Network
@@ -46,7 +46,7 @@ class Players:
     def __init__(
         self, net: Network, clock: Callable[[], float], zero: float, finding: Callable[[str], None]
     ) -> None:
-        self.account = Account()
+        self.account = Trace()
         self._net = net
         self._clock = clock
         self._zero = zero

@@ -25,6 +25,7 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from ..protocol.ids import BrokerId, ClientId
 from .inbox import Inbox
+from .sessions import Farewell
 
 POLL_SECONDS: Final = 20.0
 COME_BACK_SECONDS: Final = 0.1
@@ -40,6 +41,15 @@ class Mover(Protocol):
     @property
     def host(self) -> Any:
         """The actor of its broker."""
+        ...
+
+    @property
+    def broker(self) -> BrokerId:
+        """Its broker."""
+        ...
+
+    async def go_from(self, broker: BrokerId) -> None:
+        """Go to another broker, if it is still at this one, which leaves the network."""
         ...
 
     async def move(self, left: Any, dead: bool) -> None:
@@ -124,6 +134,14 @@ class ClientProcess:
                 self._moves.add(task)
                 task.add_done_callback(self._moved)
 
+    def _move_from(self, broker: BrokerId) -> None:
+        """Tell the clients at a broker that it leaves the network."""
+        for mover in self._movers:
+            if mover.broker == broker:
+                task = asyncio.get_running_loop().create_task(mover.go_from(broker))
+                self._moves.add(task)
+                task.add_done_callback(self._moved)
+
     def _moved(self, task: asyncio.Task[None]) -> None:
         self._moves.discard(task)
         if not task.cancelled() and task.exception() is not None:
@@ -150,6 +168,9 @@ class ClientProcess:
                 return
             now = time.time()
             for parcel in parcels:
+                if isinstance(parcel, Farewell):
+                    self._move_from(parcel.broker)
+                    continue
                 for i, client in enumerate(parcel.clients):
                     target = self._inboxes.get(client)
                     if target is None or target.host != host:

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..faults.rendezvous import RendezvousMachine
+from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Limits, Position
 from ..protocol.effects import Received, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError
-from ..protocol.ids import BrokerId, ClientId
+from ..protocol.ids import BrokerId, ClientId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery, RecoveryMessage
 from ..protocol.stability import Stable
 from .names import LastingNames
@@ -39,9 +40,9 @@ class Directory:
     limits
         What its brokers keep at most.
     positions
-        Every broker's place at the start, in rising order.
+        Every broker's place when it came, in rising order.
     hosts
-        The actor that hosts each broker; the one thing that changes, when a broker is started again.
+        The actor that hosts each broker; it changes when brokers come, leave, or are started again.
     collector
         The actor that takes telemetry.
     recovery
@@ -52,6 +53,8 @@ class Directory:
         As it was launched.
     stable
         Where its brokers keep what must outlive them; None when they keep it nowhere.
+    admission
+        What its brokers admit; None for a network without admission control.
     """
 
     name: str
@@ -65,15 +68,17 @@ class Directory:
     trace_events: bool = False
     detached: bool = False
     stable: Stable | None = None
+    admission: AdmissionConfig | None = None
 
     @property
     def root(self) -> BrokerId:
-        """The root broker at the start."""
-        return next(position.broker for position in self.positions if position.role == "REB")
+        """The root broker at the start; when its cluster has left, the first broker."""
+        roots = (position.broker for position in self.positions if position.role == "REB")
+        return next(roots, self.positions[0].broker)
 
     def cluster_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
-        """Return the members of a broker's cluster, itself included, rising."""
-        return next(position.members for position in self.positions if position.broker == broker)
+        """Return the members of a broker's cluster, itself included, rising; none for one that has left."""
+        return next((position.members for position in self.positions if position.broker == broker), ())
 
 
 class Rendezvous:
@@ -95,6 +100,7 @@ class Rendezvous:
         ] = {}  # where, and whose call it was
         self._sequences: dict[ClientId, int] = {}
         self._gone: set[BrokerId] = set()
+        self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids that were given out to newcomers
         self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again
         self._load: dict[BrokerId, int] = {}
         if store is not None:
@@ -107,6 +113,8 @@ class Rendezvous:
             return
         self.open(directory, restored=True)
         self._clients, self._sequences, self._gone = store.get("clients") or ({}, {}, set())
+        self._last = store.get("last") or self._last
+        self._load |= {broker: 0 for broker in self._gone if broker not in self._load}
         for broker, _ in self._clients.values():
             self._load[broker] += 1
         self._lives = store.get("lives") or {}
@@ -123,7 +131,7 @@ class Rendezvous:
         self._directory = directory
         self._load = {position.broker: 0 for position in directory.positions}
         if directory.recovery is not None:
-            root = next(position for position in directory.positions if position.role == "REB")
+            root = next(position for position in directory.positions if position.broker == directory.root)
             view = ClusterView(root.cluster, 0, root.broker, root.members)
             self._machine = RendezvousMachine(directory.recovery, view)
             self._machine.handle(Ticked(time.monotonic()))
@@ -338,6 +346,56 @@ class Rendezvous:
         """Return the actor of every broker as it is now."""
         return {} if self._directory is None else dict(self._directory.hosts)
 
+    def identities(self, brokers: int, *, cluster: bool) -> tuple[list[BrokerId], ClusterId]:
+        """Return ids for so many brokers that are about to come, and, if asked for, one for a cluster of theirs."""
+        assert self._directory is not None, "who asks has its directory"
+        places = self._directory.positions
+        first = max([self._last[0], *(place.broker for place in places)]) + 1
+        last_cluster = max([self._last[1], *(place.cluster for place in places)]) + cluster
+        self._last = first + brokers - 1, last_cluster
+        if self._store is not None:
+            self._store.put("last", self._last)
+        return list(range(first, first + brokers)), last_cluster
+
+    def admit(self, places: Sequence[Position], hosts: Mapping[BrokerId, Any]) -> None:
+        """Take note of brokers that have come."""
+        assert self._directory is not None, "they have its directory"
+        self._directory.hosts.update(hosts)
+        for place in places:
+            self._load.setdefault(place.broker, 0)
+        others = [place for place in self._directory.positions if place.broker not in hosts]
+        self._take_places(with_members([*others, *places], places[0].cluster, places[0].members))
+
+    def retire(self, brokers: Sequence[BrokerId]) -> None:
+        """Send no client to these any more: they are about to leave."""
+        self._gone.update(brokers)
+        self._keep_clients()
+
+    def clients_at(self, brokers: Sequence[BrokerId]) -> int:
+        """Return how many clients are at these."""
+        return sum(self._load[broker] for broker in brokers)
+
+    def forget(self, broker: BrokerId) -> None:
+        """Take note that a broker has left."""
+        assert self._directory is not None, "it was there before"
+        self._directory.hosts.pop(broker, None)
+        self._gone.add(broker)
+        self._load.setdefault(broker, 0)
+        left = self._directory.cluster_of(broker)
+        rest = [place for place in self._directory.positions if place.broker != broker]
+        cluster = next((place.cluster for place in self._directory.positions if place.broker == broker), None)
+        if cluster is not None:
+            rest = with_members(rest, cluster, [member for member in left if member != broker])
+        self._take_places(rest)
+        self._keep_clients()
+
+    def _take_places(self, places: Sequence[Position]) -> None:
+        assert self._directory is not None
+        ordered = tuple(sorted(places, key=lambda place: place.broker))
+        self._directory = replace(self._directory, positions=ordered)
+        if self._store is not None:
+            self._store.put("directory", self._directory)
+
     def next_life(self, broker: BrokerId) -> int:
         """Return the number of the life that a broker begins now; one that is used by nobody is no harm."""
         self._lives[broker] = self._lives.get(broker, 0) + 1
@@ -366,9 +424,24 @@ class Rendezvous:
         if self._store is not None and (state := self._machine.state()) != before:
             self._store.put("root", state)
         for answer in answers:
+            if answer.to not in self._directory.hosts:
+                continue
             # Not waited for: who asks and hears nothing asks again.
             self._directory.hosts[answer.to].receive.remote(answer.to, RENDEZVOUS, [answer.message])
 
     def pid(self) -> int:
         """Return the id of the process that this is."""
         return os.getpid()
+
+
+def with_members(
+    positions: Iterable[Position], cluster: ClusterId, members: Iterable[BrokerId]
+) -> list[Position]:
+    """Return the places with a cluster that has these members from now on."""
+    now = tuple(sorted(members))
+    return [
+        replace(place, members=now, designated=place.designated if place.designated in now else now[-1])
+        if place.cluster == cluster
+        else place
+        for place in positions
+    ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
+from ..faults.recording import Recording
+from ..faults.trace import Trace
 from ..protocol.scenario import Scenario
 from ..protocol.steps import Publish, Settle, Subscribe, Unsubscribe
 from .clients import Publisher, Subscriber
 from .network import Network
-
-EventId = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -35,14 +36,21 @@ class _Clients:
             self.publishers[step.client] = self.net.publisher(step.client, broker=_id(step.broker))
         self.publishers[step.client].publish_batch(list(step.events))
 
+    def drain(self, trace: Trace) -> None:
+        """Take in what the subscribers were notified of since this was last called."""
+        for name, subscriber in self.subscribers.items():
+            for arrival in subscriber.batches(timeout_seconds=0):
+                for row in arrival.rows.tolist():
+                    trace.notified(arrival.received_at, name, *arrival.batch.identity(row))
+
 
 def _id(broker: int | str) -> int:
     assert isinstance(broker, int), "explicit() turns labels into ids"
     return broker
 
 
-def replay(net: Network, scenario: Scenario) -> dict[str, list[EventId]]:
-    """Do the steps of a scenario on a network; return what each subscriber was notified of, in its order.
+def replay(net: Network, scenario: Scenario) -> Trace:
+    """Do the steps of a scenario on a network; return what clients did and were notified of.
 
     Parameters
     ----------
@@ -52,21 +60,20 @@ def replay(net: Network, scenario: Scenario) -> dict[str, list[EventId]]:
         As :meth:`Scenario.explicit` returns it.
     """
     clients = _Clients(net)
+    recording = Recording()
     for step in scenario.steps:
+        recording.begin(time.time(), step)
         if isinstance(step, Subscribe):
             clients.subscribe(step)
+            recording.confirm(time.time(), step)
         elif isinstance(step, Unsubscribe):
             clients.unsubscribe(step)
         elif isinstance(step, Publish):
             clients.publish(step)
         elif isinstance(step, Settle):
             net.settle()
+            clients.drain(recording.trace)
+            recording.trace.settled(time.time())
     net.settle()
-    return {
-        name: [
-            arrival.batch.identity(row)
-            for arrival in subscriber.batches(timeout_seconds=0)
-            for row in arrival.rows.tolist()
-        ]
-        for name, subscriber in clients.subscribers.items()
-    }
+    clients.drain(recording.trace)
+    return recording.finish(time.time())

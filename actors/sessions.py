@@ -20,7 +20,7 @@ import numpy as np
 
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.effects import Deliver
-from ..protocol.ids import ClientId
+from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Lost
 
 
@@ -67,6 +67,13 @@ def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
     if len(kept) == len(batch):
         return batch, rows
     return batch.take(kept), (np.cumsum(used) - 1)[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """A broker leaves the network: its clients are to go to another one. Comes with every poll until it has left."""
+
+    broker: BrokerId
 
 
 @dataclass(slots=True, eq=False)

@@ -23,6 +23,7 @@ import ray
 
 from ..faults.crash_recover import CrashRecover
 from ..faults.sqlite_store import SqliteStore
+from ..protocol.admission import AdmissionMessage, AdmissionRequest
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
 from ..protocol.effects import Deliver, Received, Ticked
@@ -34,8 +35,8 @@ from ..protocol.stability import Stable
 from .broker import Broker
 from .commits import Commits
 from .host import BrokerHost
-from .host_lasting import Seat
 from .outbox import LinkMessage, Outbox
+from .seat import Seat
 from .sessions import Session, split
 
 
@@ -166,11 +167,13 @@ class StableHost(BrokerHost):
         self._handle(seat, client, Back(had))
         await seat.stable()
 
-    async def subscribe(self, at: BrokerId, session: str, client: ClientId, items: Any) -> None:
+    async def subscribe(
+        self, at: BrokerId, session: str, client: ClientId, items: Any, priority: int = 0
+    ) -> None:
         """Register subscriptions; return when all are installed up to the root."""
         await self._awake()
         self._seat_of(at).commits.raise_error()  # type: ignore[union-attr]  # it has been seated here
-        await super().subscribe(at, session, client, items)
+        await super().subscribe(at, session, client, items, priority)
 
     async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
         """Cancel subscriptions; return when that is stable."""
@@ -205,7 +208,7 @@ class StableHost(BrokerHost):
         self,
         seat: Seat,
         source: Link,
-        message: Message | RecoveryMessage,
+        message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
         filled: dict[Outbox, None] | None = None,
         full: dict[Session, None] | None = None,
     ) -> None:

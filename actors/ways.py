@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import Any, Final
 
 from ray.exceptions import ActorDiedError
@@ -110,10 +110,18 @@ class Ways:
     def group(self, position: Position, hosts: Mapping[BrokerId, Any]) -> Outbox | None:
         """Return a new outbox to all other members of a broker's cluster; None when there are none."""
         source = position.broker
+        others = [other for other in position.members if other != source]
+        for other in others:
+            self.peer(other, hosts)
+        return self.regroup(source, others, None)
+
+    def regroup(self, source: BrokerId, members: Sequence[BrokerId], known: Outbox | None) -> Outbox | None:
+        """Let the group of a broker here be these from now on; return the outbox to it, a new one if there is none."""
         reach = self._reach(source, GROUP_LANE)
-        fellows = [
-            Peer(other, reach, self.peer(other, hosts).local) for other in position.members if other != source
-        ]
+        fellows = [Peer(other, reach, other in self._seated) for other in members]
+        if known is not None:
+            self._groups[source].meet(fellows)
+            return known
         if not fellows:
             return None
         patience = None if self._recovery is None else self._recovery.heartbeat_seconds

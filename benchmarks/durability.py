@@ -2,8 +2,8 @@
 
 The write path is what an event meets at a broker with a store: the machine of `faults.crash_recover` numbers it, keeps
 it for the next broker and asks for the commit; the store commits several steps together, as the host does when they
-wait together; the next broker's acknowledgement lets it go. Measured in one process, without Ray, with batches of one
-size and several batches a commit.
+wait together; the next broker's acknowledgement lets it go. Measured in one process, without Ray, with
+publications of several sizes and several of them a commit.
 
 Beside it, in the same run and on the same disk: how many rows of the same bytes SQLite itself commits in transactions
 of the same size, put and later deleted, with nothing of ours around it. `of_commit_rate` is events a second through the
@@ -15,7 +15,8 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,39 +31,41 @@ from ..protocol.stability import SYNCHRONOUS, Synchronous
 from ..routing.topologies import ClusterTree
 
 STEPS_A_COMMIT: Final = 16
+BATCHES_MAX: Final = 4_000
 
 
 def run(
-    *, events: int = 100_000, batch_events: int = 64, directory: str | Path | None = None
+    *,
+    events: int = 200_000,
+    batch_events: Sequence[int] = (1, 64, 512),
+    directory: str | Path | None = None,
 ) -> dict[str, Any]:
     """Measure, and return the figures as plain data.
 
     Parameters
     ----------
     events
-        Through each store.
+        Through each store, but no more than `BATCHES_MAX` publications.
     batch_events
-        Events in one publication.
+        Events in one publication; each is measured.
     directory
         Where the files go for the time of the run; the system's temporary folder when None. What it is on decides.
     """
-    batches = _load(events, batch_events)
-    count = sum(map(len, batches))
     results = []
     with tempfile.TemporaryDirectory(dir=directory) as folder:
-        memory = count / _timed(lambda: _write_path(batches, MemoryStore()))
-        for synchronous in SYNCHRONOUS:
-            results.append(_compare(batches, synchronous, Path(folder)))
-    return {
-        "benchmark": "durability",
-        "events": count,
-        "batch_events": batch_events,
-        "steps_a_commit": STEPS_A_COMMIT,
-        "bytes_an_event": round(len(encode(Events(batches[0]))) / batch_events),
-        "bare_events_per_second": round(count / _timed(lambda: _bare(batches))),
-        "memory_events_per_second": round(memory),
-        "results": results,
-    }
+        for size in batch_events:
+            batches = _load(min(events, size * BATCHES_MAX), size)
+            count = sum(map(len, batches))
+            common = {
+                "batch_events": size,
+                "bytes_an_event": round(len(encode(Events(batches[0]))) / size),
+                "bare_events_per_second": round(count / _timed(partial(_bare, batches))),
+                "memory_events_per_second": round(
+                    count / _timed(partial(_write_path, batches, MemoryStore()))
+                ),
+            }
+            results += [common | _compare(batches, setting, Path(folder)) for setting in SYNCHRONOUS]
+    return {"benchmark": "durability", "events": events, "steps_a_commit": STEPS_A_COMMIT, "results": results}
 
 
 def _load(events: int, batch_events: int) -> list[EventBatch]:
@@ -78,11 +81,12 @@ def _load(events: int, batch_events: int) -> list[EventBatch]:
 
 def _compare(batches: list[EventBatch], synchronous: Synchronous, folder: Path) -> dict[str, Any]:
     count = sum(map(len, batches))
-    store = SqliteStore(folder / f"{synchronous}.sqlite", synchronous)
+    name = f"{synchronous}-{len(batches[0])}"
+    store = SqliteStore(folder / f"{name}.sqlite", synchronous)
     ours = count / _timed(lambda: _write_path(batches, store))
     store.close()
     values = [encode(Events(batch)) for batch in batches]
-    limit = count / _timed(lambda: _bare_commits(values, synchronous, folder / f"{synchronous}.limit"))
+    limit = count / _timed(lambda: _bare_commits(values, synchronous, folder / f"{name}.limit"))
     return {
         "synchronous": synchronous,
         "sqlite_events_per_second": round(ours),

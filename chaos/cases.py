@@ -5,6 +5,8 @@ Rules
 * Everything comes from ``random.Random`` of the seed; the same arguments give the same case on every machine.
 * All clients arrive, and subscribe, before the first fault. While faults go on they publish, and now and then subscribe
   to something new, cancel, or move to another broker of their own will.
+* Operations (brokers that come and go in good order) are drawn only when they are asked for, from chance of their own:
+  with and without them a seed draws the same network, load and plan.
 * Nothing is beyond retention unless the caller's `recovery` makes it so.
 """
 
@@ -24,6 +26,17 @@ from ..protocol.workload import random_event, random_selector
 from ..routing.topologies import topology_of
 
 RETENTION_SECONDS: Final = 600.0
+OPERATIONS: Final = {
+    "add_broker": 4,
+    "add_cluster": 3,
+    "remove_broker": 4,
+    "remove_designated": 3,
+    "remove_cluster": 3,
+    "remove_root_cluster": 1,
+    "reoptimise": 3,
+}
+"""What is done, and how often beside the others."""
+
 BUILD_SECONDS: Final = 5.0
 """How long the network and its first subscriptions have before the first fault."""
 
@@ -45,6 +58,28 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class Operation:
+    """What whoever operates the network does to it.
+
+    Attributes
+    ----------
+    at_seconds
+        Counted from the start of the faults.
+    do
+        One of `OPERATIONS`.
+    pick
+        From 0 up to 1: which of those that are there by then, the first to the last.
+    size
+        Of a cluster that comes.
+    """
+
+    at_seconds: float
+    do: str
+    pick: float
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """All that a run of chaos is made from.
 
@@ -62,6 +97,8 @@ class Case:
         What goes wrong.
     stable, durable
         Whether brokers have stores, and which subscribers are durable then.
+    operations
+        Which brokers and clusters come and go meanwhile.
     """
 
     seed: int
@@ -74,6 +111,7 @@ class Case:
     plan: FaultPlan
     stable: bool = False
     durable: tuple[str, ...] = ()
+    operations: tuple[Operation, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """Return the case as plain data; of the clients' doings only how many there are of each kind."""
@@ -89,6 +127,7 @@ class Case:
             "actions": counts,
             "plan": self.plan.to_dict(),
             **({"durable": list(self.durable)} if self.stable else {}),
+            **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
         }
 
 
@@ -102,6 +141,7 @@ def draw_case(
     heals: bool = True,
     kinds: Sequence[str] | None = None,
     faults_max: int = 6,
+    operations: bool = False,
     topology: dict[str, Any] | None = None,
     aim: str | None = None,
 ) -> Case:
@@ -121,6 +161,8 @@ def draw_case(
         Whether brokers heal; if not, the drawn plan is empty.
     kinds, faults_max
         As in :func:`rayvous.faults.draws.draw`.
+    operations
+        Whether brokers and clusters come and go.
     topology
         Taken instead of what would be drawn; it says its `degree`.
     aim
@@ -154,7 +196,23 @@ def draw_case(
     if aim is not None and given is None:
         homes = sorted({action.broker for action in opening})
         plan = aimed(dice, plan, aim, positions, homes)
-    return Case(seed, topology, recovery, links, opening, actions, closing, plan)
+    operated = draw_operations(seed, plan.heal_seconds) if operations and heals else ()
+    return Case(seed, topology, recovery, links, opening, actions, closing, plan, operations=operated)
+
+
+def draw_operations(seed: int, seconds: float) -> tuple[Operation, ...]:
+    """Return what is done to the network of a seed while things go wrong for `seconds`."""
+    dice = random.Random(f"operations/{seed}")
+    drawn = [
+        Operation(
+            round(dice.uniform(0.0, 0.9) * seconds, 3),
+            dice.choices(list(OPERATIONS), list(OPERATIONS.values()))[0],
+            dice.random(),
+            dice.randint(1, 4),
+        )
+        for _ in range(dice.randint(1, 6))
+    ]
+    return tuple(sorted(drawn, key=lambda operation: operation.at_seconds))
 
 
 def small_topology(seed: int, brokers_max: int) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..faults.reliability import Verdict
+from ..faults.reliability import judge
+from ..faults.trace import Trace
+from ..faults.verdict import Verdict
 from .story import Recovered
 
 
@@ -44,6 +46,8 @@ class ChaosReport:
         How long it took on Ray, the launch included.
     options
         What the command that runs it again has to say besides.
+    trace
+        What clients did and heard, when it was to be kept.
     """
 
     on: str
@@ -63,6 +67,15 @@ class ChaosReport:
     virtual_seconds: float = 0.0
     seconds: float = 0.0
     options: str = ""
+    trace: Trace | None = field(default=None, repr=False)
+
+    def judge(self, trace: Trace, *, keep_trace: bool = False) -> None:
+        """Take in what clients did and heard, and what the conditions say of it."""
+        self.verdict = judge(trace)
+        self.trace = trace if keep_trace else None
+        self.lost_by_retention = self.verdict.lost
+        self.events = self.verdict.events_published
+        self.notifications = self.verdict.notifications_delivered
 
     @property
     def seed(self) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..faults.plans import WORDS, Fault
-from .account import Account
+from ..faults.trace import Trace
 
 if TYPE_CHECKING:
     from .report import ChaosReport
@@ -86,9 +86,9 @@ class Story:
         """Return the kind of fault under which its recovery is counted."""
         return WORDS[type(fault)]
 
-    def tell(self, report: ChaosReport, account: Account, late_seconds: float, end: float) -> None:
+    def tell(self, report: ChaosReport, trace: Trace, late_seconds: float, end: float) -> None:
         """Write the timeline and the recoveries into the report; for the parameters see `recoveries`."""
-        report.recoveries = self.recoveries(account, late_seconds, end)
+        report.recoveries = self.recoveries(trace, late_seconds, end)
         for each in report.recoveries:
             if each.first_delivery_seconds is not None:
                 when = each.at_seconds + each.first_delivery_seconds
@@ -97,23 +97,23 @@ class Story:
 
     # How long faults were felt.
 
-    def recoveries(self, account: Account, late_seconds: float, end: float) -> list[Recovered]:
+    def recoveries(self, trace: Trace, late_seconds: float, end: float) -> list[Recovered]:
         """Return how long each fault was felt, given what clients did and heard.
 
         Parameters
         ----------
-        account
+        trace
             What clients did and heard.
         late_seconds
             From when on a notification is late: half a heartbeat.
         end
             When the run ended.
         """
+        published = trace.publications()
         heard = sorted(
-            (when, account.events[event][0])
-            for got in account.heard.values()
-            for when, event in got
-            if event in account.events
+            (note.at_seconds, published[note.publisher, note.sequence].at_seconds)
+            for note in trace.notifications()
+            if (note.publisher, note.sequence) in published
         )
         late = [(when, published) for when, published in heard if when - published > late_seconds]
         moments = [when for when, _ in self.faults] + [end]

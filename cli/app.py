@@ -28,9 +28,18 @@ bench = typer.Typer(
     help="Measure our speed beside its limits and peers; prints JSON, never fails for being slow.",
 )
 app.add_typer(bench, name="bench")
+experiment = typer.Typer(
+    no_args_is_help=True,
+    help="Reproduce the figures of the papers: numbers, pictures, published beside ours.",
+)
+app.add_typer(experiment, name="experiment")
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
+]
+TraceDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the trace, event by event, for rayvous audit; made if it is not there."),
 ]
 
 
@@ -62,6 +71,7 @@ def demo(
         str | None,
         typer.Option(help="Kill or cut when half is published, and heal: deb, neb, cluster, root or link."),
     ] = None,
+    trace_dir: TraceDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish real flights to real subscribers over a tree of brokers on Ray, and judge what was delivered.
@@ -75,12 +85,13 @@ def demo(
       rayvous demo --limit 100000 --clusters 8 --brokers-per-cluster 2 --brokers-per-actor 4
       rayvous demo --events trades.csv --subscriptions alerts.txt --json
       rayvous demo --kill deb
+      rayvous demo --trace-dir out/trace --no-spark
     """
     from .demo import DemoOptions, run_demo
 
     options = DemoOptions(
         events, subscriptions, clusters, brokers_per_cluster, degree, subscribers, publishers, limit,
-        brokers_per_actor, scheme, seed, out, spark, kill,
+        brokers_per_actor, scheme, seed, out, spark, kill, trace_dir,
     )  # fmt: skip
     result = run_demo(options, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
@@ -92,6 +103,7 @@ def run(
     on: Annotated[
         str, typer.Option(help="Where: sim (virtual time, one process) or ray (real actors).")
     ] = "sim",
+    trace_dir: TraceDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario file, on the simulator or on Ray, and judge what was delivered.
@@ -105,7 +117,7 @@ def run(
     """
     from .scenarios import run_scenario_file
 
-    result = run_scenario_file(scenario, on, as_json=as_json)
+    result = run_scenario_file(scenario, on, trace_dir, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
 
@@ -132,6 +144,11 @@ def chaos(
             help="Brokers have stores that outlive them; some subscribers are durable; clients die and come back.",
         ),
     ] = False,
+    trace_dir: TraceDir = None,
+    operations: Annotated[
+        bool,
+        typer.Option("--operations", help="Brokers and clusters also join and leave meanwhile; on sim only."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Break networks by a seed, let them heal, and judge whether they kept their promises.
@@ -147,13 +164,41 @@ def chaos(
     --------
       rayvous chaos --seed 7
       rayvous chaos --seed 0 --seeds 200 --json
+      rayvous chaos --seed 3 --operations
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
       rayvous chaos --seed 0 --seeds 100 --stable
     """
     from .chaos import run_chaos_seeds
 
-    result = run_chaos_seeds(seed, seeds, on, plan, brokers, as_json=as_json, stable=stable)
+    result = run_chaos_seeds(
+        seed, seeds, on, plan, brokers, trace_dir, stable=stable, operations=operations, as_json=as_json
+    )
+    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+
+
+@app.command()
+def audit(
+    trace: Annotated[Path, typer.Argument(help="A folder that --trace-dir of another verb has written.")],
+    spark: Annotated[
+        bool, typer.Option(help="Check in Spark, which takes millions of rows; else in this process.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Check a trace against every condition: at most once, only what is wanted, complete, in order, and more.
+
+    Filters are evaluated by brute force. Each violation comes with the operations that explain it. Exit status 0 only
+    when no condition is violated.
+
+    Examples
+    --------
+      rayvous chaos --seed 7 --trace-dir out/trace
+      rayvous audit out/trace
+      rayvous audit out/trace --no-spark --json
+    """
+    from .audit import run_audit
+
+    result = run_audit(trace, spark=spark, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
 
@@ -181,6 +226,29 @@ def selector(
         console.print_json(result)
     else:
         console.print_table("Selector", {name: str(value) for name, value in result.items()})
+
+
+@experiment.command("admission")
+def experiment_admission(
+    preset: Annotated[str, typer.Option(help="quick (fewer points) or paper (its parameters).")] = "quick",
+    out: Annotated[
+        Path, typer.Option(help="Folder for figures and numbers; made if it is not there.")
+    ] = Path("out/experiments/admission"),
+    as_json: AsJson = False,
+) -> None:
+    """Paper 3, section 5: discards, rejections and utilisation under no, full, 20 % and 40 % admission control.
+
+    Runs in virtual time. Writes admission.json, figure_9.png and figure_10.png; prints what the paper says beside
+    what was measured. Never fails for a statement that does not hold.
+
+    Examples
+    --------
+      rayvous experiment admission
+      rayvous experiment admission --preset paper --out out/admission --json
+    """
+    from .experiments import run_admission
+
+    run_admission(preset, out, as_json=as_json)
 
 
 @bench.command("matching")
@@ -230,8 +298,10 @@ def bench_simulator(
 
 @bench.command("durability")
 def bench_durability(
-    events: Annotated[int, typer.Option(help="Events through each store.")] = 100_000,
-    batch_events: Annotated[int, typer.Option(help="Events in one publication.")] = 64,
+    events: Annotated[int, typer.Option(help="Events through each store.")] = 200_000,
+    batch_events: Annotated[
+        list[int] | None, typer.Option(help="Events in one publication; may be given more than once.")
+    ] = None,
     directory: Annotated[
         Path | None,
         typer.Option(help="Where the files go for the run; the disk that it is on is what is measured."),
@@ -244,9 +314,31 @@ def bench_durability(
     """
     from ..benchmarks import durability
 
-    if events < 1 or batch_events < 1:
+    sizes = tuple(batch_events) if batch_events else (1, 64, 512)
+    if events < 1 or min(sizes) < 1:
         raise InputError("--events and --batch-events: there must be at least 1")
-    _show_bench(durability.run(events=events, batch_events=batch_events, directory=directory), as_json)
+    _show_bench(durability.run(events=events, batch_events=sizes, directory=directory), as_json)
+
+
+@bench.command("admission")
+def bench_admission(
+    advertisements: Annotated[
+        list[int] | None, typer.Option(help="How many advertisements; may be given more than once.")
+    ] = None,
+    subscriptions: Annotated[int, typer.Option(help="Subscriptions to time.")] = 500,
+    seed: Annotated[int, typer.Option(help="Of all filters.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure admission control: subscriptions judged per second by a broker that knows many advertisements.
+
+    Besides, how the cost grows with their number beside the paper's O(N), and the two estimators side by side.
+    """
+    from ..benchmarks import admission
+
+    counts = tuple(sorted(advertisements)) if advertisements else (1_000, 10_000)
+    if min(counts) < 1 or subscriptions < 1:
+        raise InputError("--advertisements and --subscriptions: there must be at least 1")
+    _show_bench(admission.run(advertisements=counts, subscriptions=subscriptions, seed=seed), as_json)
 
 
 def _show_bench(result: dict[str, object], as_json: bool) -> None:

@@ -11,15 +11,13 @@ from ..chaos.cases import Case, draw_case
 from ..chaos.report import ChaosReport
 from ..chaos.story import by_kind
 from ..faults.plans import FaultPlan
+from ..faults.verdict import total
 from ..protocol.errors import InputError
 from ..routing.topologies import topology_of
 from . import console
+from .audit import check_trace_dir, keep_trace
 
 FAILURES_SHOWN = 3
-COUNTS = (
-    "events_published", "notifications_expected", "notifications_delivered",
-    "missing", "duplicates", "spurious", "disordered",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,11 @@ def run_chaos_seeds(
     on: str,
     plan: Path | None,
     brokers: int | None,
+    trace_dir: Path | None = None,
     *,
-    as_json: bool,
     stable: bool = False,
+    operations: bool = False,
+    as_json: bool,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
 
@@ -77,10 +77,16 @@ def run_chaos_seeds(
         raise InputError(
             f"--seeds must be at least 1, --seed at least 0, --brokers at least {where.least} on {on}"
         )
-    if stable and on != "sim":
-        raise InputError("--stable: on sim only")
+    check_trace_dir(trace_dir)
+    if trace_dir is not None and seeds != 1:
+        raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
+    for word, wanted in (("--stable", stable), ("--operations", operations)):
+        if wanted and on != "sim":
+            raise InputError(f"{word} is for --on sim, not for {on}")
+    if stable and operations:
+        raise InputError("give --stable or --operations, not both")
     numbers = range(seed, seed + seeds)
-    given: dict[str, Any] = {"brokers_max": most}
+    given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
@@ -96,16 +102,18 @@ def run_chaos_seeds(
         steps.show("seeds", 0, seeds)
         if stable:
             given["stable"] = True
-        reports = where.run(numbers, progress=show, **given)
+        kept = {} if trace_dir is None else {"keep_trace": True}
+        reports = where.run(numbers, progress=show, **kept, **given)
     for report in reports:
         report.options = "".join(
             [
                 f" --brokers {brokers}" if brokers is not None else "",
                 f" --plan {plan}" if plan else "",
                 " --stable" if stable else "",
+                " --operations" if operations else "",
             ]
         )
-    result = _summary(on, reports)
+    result = _summary(on, reports) | keep_trace(trace_dir, reports[0].trace)
     if as_json:
         console.print_json(result)
     else:
@@ -124,14 +132,16 @@ def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
 
 def _summary(on: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
     failed = [report for report in reports if not report.holds]
+    verdict = total(report.verdict for report in reports)
     return {
         "on": on,
         "seeds": len(reports),
         "held": len(reports) - len(failed),
         "failed": [report.seed for report in failed],
         "replay": [report.replay for report in failed],
-        **{name: sum(getattr(report.verdict, name) for report in reports) for name in COUNTS},
-        "lost_by_retention": sum(report.lost_by_retention for report in reports),
+        **verdict.counts(),
+        "conditions": verdict.conditions(),
+        "lost_by_retention": verdict.lost,
         "recovery": by_kind(each for report in reports for each in report.recoveries),
         "verdict": "violated" if failed else "holds",
         **({"report": reports[0].to_dict()} if len(reports) == 1 else {}),
@@ -150,9 +160,7 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
         name.replace("_", " "): result[name]
         for name in ("seeds", "held", "events_published", "notifications_expected", "notifications_delivered")
     }
-    rows["missing / duplicates / spurious / disordered"] = " / ".join(
-        str(result[name]) for name in ("missing", "duplicates", "spurious", "disordered")
-    )
+    rows |= console.conditions(total(report.verdict for report in reports))
     seconds = "virtual s" if result["on"] == "sim" else "s"
     for kind, times in result["recovery"].items():
         rows[f"recovery from {kind}"] = (
@@ -160,6 +168,8 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
             f"{times['delivery_median_seconds']} {seconds} (medians of {times['count']})"
         )
     console.print_table("rayvous chaos", rows)
+    if "trace" in result:
+        console.out.print(f"trace: {result['trace']}", soft_wrap=True)
     for command in result["replay"]:
         console.out.print(f"replay: {command}")
     style = "bold red" if result["failed"] else "bold green"
@@ -178,5 +188,6 @@ def _print_drawn(case: dict[str, Any]) -> None:
 def _print_story(report: ChaosReport) -> None:
     for when, what in report.timeline:
         console.out.print(f"  {when:8.3f} s  {what}", markup=False)
-    for sentence in [*report.problems, *report.verdict.examples]:
+    for sentence in report.problems:
         console.out.print(f"  ! {sentence}", markup=False)
+    console.print_violations(report.verdict)

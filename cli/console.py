@@ -18,6 +18,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ..faults.trace import describe
+from ..faults.verdict import EXAMPLES_MAX, Verdict
+
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -55,6 +58,35 @@ def print_table(title: str, rows: Mapping[str, Any]) -> None:
     for name, value in rows.items():
         table.add_row(name, value if isinstance(value, str) else f"{value:,}")
     out.print(table)
+
+
+COUNTED = ("missing", "duplicates", "spurious", "disordered", "lost", "verdict")
+"""Counts of a verdict that its conditions tell, or its last line."""
+
+
+def conditions(verdict: Verdict) -> dict[str, str]:
+    """Return a line for each condition that was asked: how often, how often violated, how often undecided."""
+    out = {}
+    for name, finding in verdict.findings.items():
+        if finding.checked:
+            undecided = f", {finding.indeterminate:,} indeterminate" if finding.indeterminate else ""
+            out[f"  {name}"] = f"{finding.checked:,} checked, {finding.violated:,} violated{undecided}"
+    return out
+
+
+def print_violations(verdict: Verdict) -> None:
+    """Print a few violations with the piece of the trace that explains each."""
+    for violation in verdict.violations[:EXAMPLES_MAX]:
+        out.print(f"  ! {violation.condition}: {violation.sentence}", markup=False)
+        for operation in violation.piece:
+            out.print(f"      {describe(operation)}", markup=False)
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """Print what was violated, and the last line of a verb that judges."""
+    print_violations(verdict)
+    style, word = ("bold green", "holds") if verdict.holds else ("bold red", "violated")
+    out.print(f"verdict: [{style}]{word}[/]")
 
 
 class Steps:

@@ -18,14 +18,16 @@ import numpy as np
 from ..actors.clients import Publisher, Subscriber
 from ..actors.columns import batch_from
 from ..actors.network import Network
-from ..faults.reliability import EventId, Verdict, judge
+from ..faults.reliability import judge
+from ..faults.trace import Trace
+from ..faults.verdict import Verdict
 from ..protocol.batch import EventBatch
 from ..protocol.errors import InputError, ScenarioError, SelectorError
-from ..routing.predicates import Predicate
 from ..routing.schemes import scheme as routing_scheme
 from ..routing.selectors import parse_selector
 from ..routing.topologies import ClusterTree
 from . import console
+from .audit import check_trace_dir, keep_trace
 from .inputs import flight_alerts, flights, read_events, read_selectors, selectors_for
 from .killing import Killing, check_kind, recovery_for
 
@@ -51,6 +53,7 @@ class DemoOptions:
     out: Path
     spark: bool
     kill: str | None = None
+    trace_dir: Path | None = None
 
     def validate(self) -> None:
         """Raise InputError if a number is out of range or a name is none."""
@@ -61,6 +64,7 @@ class DemoOptions:
                 )
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"--out {self.out}: is a file, and has to be a folder")
+        check_trace_dir(self.trace_dir)
         routing_scheme(self.scheme)
         if self.kill is not None:
             check_kind(self.kill, self.clusters, self.brokers_per_cluster, self.degree)
@@ -68,18 +72,17 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """What the run is fed: events as a batch, and each subscriber's selector and predicate."""
+    """What the run is fed: events as a batch, and each subscriber's selector."""
 
     batch: EventBatch
     selectors: dict[str, str]
-    predicates: dict[str, Predicate]
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the clients saw."""
+    """What the clients did and saw."""
 
-    notified: dict[str, list[EventId]]
+    trace: Trace
     latencies: np.ndarray[Any, Any]
     publish_seconds: float
     elapsed_seconds: float
@@ -99,8 +102,8 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
     given = _read(options)
     with console.steps() as steps, _launch(options, topology, steps) as net:
         seen = _publish_and_read(net, options, given, steps)
-        verdict = _judge(options, given, seen, steps)
-        result = _summary(verdict, seen)
+        verdict = judge(seen.trace, lambda done, total: steps.show("judged by brute force", done, total))
+        result = _summary(verdict, seen) | keep_trace(options.trace_dir, seen.trace)
         graph = net.describe()
         network = repr(net)
         if options.spark:
@@ -124,15 +127,14 @@ def _read(options: DemoOptions) -> _Input:
     else:
         numbered = list(enumerate(selectors_for(table, options.subscribers, options.seed), 1))
     selectors: dict[str, str] = {}
-    predicates: dict[str, Predicate] = {}
     for number, text in numbered:
         name = f"subscriber-{number}"
         try:
-            predicates[name] = parse_selector(text)
+            parse_selector(text)
         except SelectorError as error:
             raise ScenarioError(f"{options.subscriptions}:{number}: {error}") from None
         selectors[name] = text
-    return _Input(batch, selectors, predicates)
+    return _Input(batch, selectors)
 
 
 def _launch(options: DemoOptions, topology: ClusterTree, steps: console.Steps) -> Network:
@@ -148,23 +150,30 @@ def _launch(options: DemoOptions, topology: ClusterTree, steps: console.Steps) -
 
 def _publish_and_read(net: Network, options: DemoOptions, given: _Input, steps: console.Steps) -> _Seen:
     subscribers = net.subscribers(given.selectors)
-    _subscribe(subscribers, given.selectors, steps)
+    trace = Trace()
+    _subscribe(subscribers, given.selectors, trace, steps)
     publishers = net.publishers([f"publisher-{number}" for number in range(1, options.publishers + 1)])
     started = time.perf_counter()
     killing = None if options.kill is None else Killing(options.kill, started)
-    published = _publish(net, publishers, given.batch, steps, killing)
+    published = _publish(net, publishers, given.batch, trace, steps, killing)
     net.settle(300)
     settled = time.perf_counter()
-    notified, latencies = _drain(subscribers)
+    latencies = _drain(subscribers, trace)
+    trace.settled(time.time())
     if killing is not None:
         killing.say("everything published was delivered")
-    return _Seen(notified, latencies, published - started, settled - started, killing)
+    return _Seen(trace.in_time(), latencies, published - started, settled - started, killing)
 
 
-def _subscribe(subscribers: Sequence[Subscriber], selectors: Mapping[str, str], steps: console.Steps) -> None:
+def _subscribe(
+    subscribers: Sequence[Subscriber], selectors: Mapping[str, str], trace: Trace, steps: console.Steps
+) -> None:
+    for subscriber in subscribers:
+        trace.subscribed(time.time(), subscriber.name, 1, selectors[subscriber.name])
     with ThreadPoolExecutor(SUBSCRIBE_AT_ONCE) as pool:
         numbers = pool.map(lambda subscriber: subscriber.subscribe(selectors[subscriber.name]), subscribers)
         for done, _ in enumerate(numbers, 1):
+            trace.confirmed(time.time(), subscribers[done - 1].name, 1)
             steps.show("subscriptions installed", done, len(subscribers))
 
 
@@ -172,6 +181,7 @@ def _publish(
     net: Network,
     publishers: Sequence[Publisher],
     batch: EventBatch,
+    trace: Trace,
     steps: console.Steps,
     killing: Killing | None,
 ) -> float:
@@ -180,12 +190,15 @@ def _publish(
     Returns when the last was published, and what was killed is healed: the moment when the last was published.
     """
     shares = [np.arange(first, len(batch), len(publishers)) for first in range(len(publishers))]
+    events = batch.events()
     done = [0] * len(publishers)
     half = Event()
 
     def publish(turn: int) -> float:
         for start in range(0, len(shares[turn]), BATCH_EVENTS):
             rows = shares[turn][start : start + BATCH_EVENTS]
+            now, contents = time.time(), [events[row] for row in rows.tolist()]
+            trace.published(now, publishers[turn].name, start + 1, contents)
             publishers[turn].publish_batch(batch.take(rows))
             done[turn] += len(rows)
             if 2 * sum(done) >= len(batch):
@@ -202,30 +215,14 @@ def _publish(
         return max(share.result() for share in publishing)
 
 
-def _drain(subscribers: Sequence[Subscriber]) -> tuple[dict[str, list[EventId]], np.ndarray[Any, Any]]:
-    notified: dict[str, list[EventId]] = {}
+def _drain(subscribers: Sequence[Subscriber], trace: Trace) -> np.ndarray[Any, Any]:
     latencies = [np.zeros(0)]
     for subscriber in subscribers:
-        mine = notified[subscriber.name] = []
         for arrival in subscriber.batches(timeout_seconds=0):
             latencies.append(arrival.received_at - arrival.batch.published_at[arrival.rows])
-            mine.extend(arrival.batch.identity(row) for row in arrival.rows.tolist())
-    return notified, np.concatenate(latencies)
-
-
-def _judge(options: DemoOptions, given: _Input, seen: _Seen, steps: console.Steps) -> Verdict:
-    events = given.batch.events()
-    count = options.publishers
-    published = {
-        (f"publisher-{row % count + 1}", row // count + 1): event for row, event in enumerate(events)
-    }
-    subscriptions = {name: [predicate] for name, predicate in given.predicates.items()}
-    return judge(
-        published,
-        subscriptions,
-        seen.notified,
-        lambda done, total: steps.show("judged by brute force", done, total),
-    )
+            for row in arrival.rows.tolist():
+                trace.notified(arrival.received_at, subscriber.name, *arrival.batch.identity(row))
+    return np.concatenate(latencies)
 
 
 def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
@@ -261,13 +258,13 @@ def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, ne
         "events published": result["events_published"],
         "notifications expected": result["notifications_expected"],
         "notifications delivered": result["notifications_delivered"],
-        "missing / duplicates / spurious / disordered": " / ".join(
-            str(result[name]) for name in ("missing", "duplicates", "spurious", "disordered")
-        ),
+        **console.conditions(verdict),
         "events per second": f"{result['events_per_second']:,.0f}",
         "notifications per second": f"{result['notifications_per_second']:,.0f}",
         "latency p50 / p99": f"{seconds('latency_p50_seconds')} / {seconds('latency_p99_seconds')}",
     }
+    if "trace" in result:
+        rows["trace"] = result["trace"]
     if "killed" in result:
         what = ", ".join(f"broker {broker}" for broker in result["killed"])
         rows["killed"] = what or "the link between clusters {} and {}".format(*result["cut"])
@@ -280,7 +277,4 @@ def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, ne
     console.print_table("rayvous demo", rows)
     for moment in result.get("timeline", ()):
         console.out.print(f"  {moment['seconds']:8.3f} s  {moment['what']}")
-    for example in verdict.examples:
-        console.out.print(f"  {example}")
-    style = "bold green" if verdict.holds else "bold red"
-    console.out.print(f"verdict: [{style}]{result['verdict']}[/]")
+    console.print_verdict(verdict)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..faults.expectation import expectation_of
-from ..faults.reliability import compare
+from ..faults.reliability import judge
+from ..faults.trace import Trace
 from ..protocol.errors import InputError
 from ..protocol.scenario import Scenario
 from ..routing.topologies import topology_of
 from . import console
+from .audit import check_trace_dir, keep_trace
 
-Deliveries = dict[str, list[tuple[str, int]]]
 
-
-def run_scenario_file(path: Path, on: str, *, as_json: bool) -> dict[str, Any]:
+def run_scenario_file(path: Path, on: str, trace_dir: Path | None = None, *, as_json: bool) -> dict[str, Any]:
     """Run a scenario file, print the verdict, and return it as a mapping.
 
     Raises
@@ -26,20 +25,26 @@ def run_scenario_file(path: Path, on: str, *, as_json: bool) -> dict[str, Any]:
     hosts = {"sim": _on_simulator, "ray": _on_ray}
     if on not in hosts:
         raise InputError(f"--on {on}: it is one of {', '.join(hosts)}")
+    check_trace_dir(trace_dir)
     scenario = Scenario.load(path)
     explicit = scenario.explicit(topology_of(scenario.topology).positions())
-    notified, figures = hosts[on](explicit)
-    expected = expectation_of(explicit)
-    verdict = compare(expected.published, expected.must, expected.may, notified)
+    trace, figures = hosts[on](explicit)
+    figures |= keep_trace(trace_dir, trace)
+    verdict = judge(trace)
     result = {"scenario": scenario.name, "on": on, "seed": scenario.seed, **verdict.to_dict(), **figures}
     if as_json:
         console.print_json(result)
     else:
-        console.print_table(f"rayvous run {path}", {name: str(value) for name, value in result.items()})
+        rows = {"scenario": scenario.name, "on": on, "seed": scenario.seed, **verdict.counts()}
+        rows = {name.replace("_", " "): value for name, value in rows.items() if name not in console.COUNTED}
+        rows |= console.conditions(verdict)
+        rows |= {name.replace("_", " "): str(value) for name, value in figures.items()}
+        console.print_table(f"rayvous run {path}", rows)
+        console.print_verdict(verdict)
     return result
 
 
-def _on_simulator(scenario: Scenario) -> tuple[Deliveries, dict[str, Any]]:
+def _on_simulator(scenario: Scenario) -> tuple[Trace, dict[str, Any]]:
     from ..simulator.run import run_scenario
 
     outcome = run_scenario(scenario)
@@ -50,10 +55,10 @@ def _on_simulator(scenario: Scenario) -> tuple[Deliveries, dict[str, Any]]:
         "virtual_seconds": outcome.virtual_seconds,
         "traffic_events_and_control": traffic,
     }
-    return outcome.deliveries, figures
+    return outcome.trace, figures
 
 
-def _on_ray(scenario: Scenario) -> tuple[Deliveries, dict[str, Any]]:
+def _on_ray(scenario: Scenario) -> tuple[Trace, dict[str, Any]]:
     from ..actors.network import Network
     from ..actors.replay import replay
 

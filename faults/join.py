@@ -21,6 +21,9 @@ Where the figure is silent or wrong
 * Who does not answer a question within `answer_seconds` is out (state false) until the next attempt.
 * While it is searched the tree changes: clusters already gone down to, and the own cluster, are left out of children.
 * Who is asked and is not designated names the one who is: that one is asked in its place, from its children on.
+* Figure 3 begins at the root. Who cannot reach it, since the link to it is cut, goes on at the root's children, as the
+  rendezvous point knows them from the root's beats.
+* A cluster that still has a parent may look for another one (it is told to leave the present one, or to reconsider).
 
 Bound: an attempt goes down to a cluster at most once, and one broker gets at most one each of `Ping`, `AskChildren`,
 `JoinRequest` and `Goodbye`. So with b brokers named to it an attempt ends after at most 4 b messages, each waited for
@@ -88,6 +91,9 @@ def judge(
     recovery: Recovery,
     *,
     designated: bool,
+    load: float = 0.0,
+    leaving: bool = False,
+    going: Collection[ClusterId] = (),
 ) -> JoinAnswer:
     """Return what the one that is asked to become a parent answers.
 
@@ -101,9 +107,15 @@ def judge(
     children
         The clusters that are children now. One of them may always ask again: it stays what it is.
     recovery
-        `degree` is how many children are taken.
+        `degree` is how many children are taken, `load_max` the load above which no other is.
     designated
         Whether this broker speaks for its cluster; if not, the view names the one that does.
+    load
+        The events per second that this broker handles.
+    leaving
+        Whether the own cluster is about to leave the network: only a child is taken, which is told to leave then.
+    going
+        The children that are about to leave; their places are free.
     """
     asker = request.view.cluster
     if not designated:
@@ -112,8 +124,12 @@ def judge(
         reason = "no way to the root"
     elif asker in path:
         reason = "ring"
-    elif asker not in children and len(children) >= recovery.degree:
+    elif leaving and asker not in children:
+        reason = "leaving"
+    elif asker not in children and len(set(children) - set(going)) >= recovery.degree:
         reason = "full"
+    elif asker not in children and recovery.load_max is not None and load > recovery.load_max:
+        reason = "overloaded"
     else:
         reason = ""
     return JoinAnswer(not reason, reason, my_view, () if reason else path, term)
@@ -150,6 +166,8 @@ class _Attempt:
         The brokers that got an `AskChildren`, a `Ping`.
     waiting
         The round trips under way: number -> (cluster, broker, sent at).
+    spare
+        The root's children as the rendezvous point knows them, for when the root itself does not answer.
     """
 
     parent: ClusterId
@@ -162,6 +180,7 @@ class _Attempt:
     asked: set[BrokerId] = field(default_factory=set)
     pinged: set[BrokerId] = field(default_factory=set)
     waiting: dict[int, tuple[ClusterId, BrokerId, float]] = field(default_factory=dict)
+    spare: tuple[ClusterView, ...] = ()
 
     def nearest(self) -> ClusterId | None:
         """Line 6: the nearest of the parent and its children whose state is true, among those that have answered."""
@@ -220,6 +239,8 @@ class Join:
         self._me: ClusterView
         self._filters: Wanted = ()
         self._attempt: _Attempt
+        self._within: float | None = None
+        self._present: ClusterId | None = None
 
     @property
     def active(self) -> bool:
@@ -236,7 +257,16 @@ class Join:
         """The moment at which a tick leads to something, if nothing comes before; None while nothing is looked for."""
         return self._deadline if self.active else None
 
-    def start(self, me: ClusterView, filters: Wanted, now: float, *, root_died: bool) -> list[Out]:
+    def start(
+        self,
+        me: ClusterView,
+        filters: Wanted,
+        now: float,
+        *,
+        root_died: bool = False,
+        present: ClusterId | None = None,
+        within: float | None = None,
+    ) -> list[Out]:
         """Begin to look for a parent; what was looked for before is given up.
 
         Parameters
@@ -248,8 +278,13 @@ class Join:
         root_died
             Whether the parent that was lost was the root: then each of its children waits for a random time, up to
             `root_wait_seconds`, before it asks the rendezvous point.
+        present, within
+            For a cluster that has a parent, `present`. Without `within` it has to find another one. With `within` it
+            only looks for a better one: the search ends without any when `present` is the nearest, or nobody with a
+            round trip of at most `within` seconds takes it.
         """
         out = self.stop()
+        self._present, self._within = present, within
         self._now = max(self._now, now)
         self._failures = 0
         self.update(me, filters)
@@ -291,7 +326,9 @@ class Join:
         if answer.root.cluster == self._me.cluster:
             # An earlier question was answered with BecomeRoot, and the answer did not arrive.
             return self._made_root(answer.term)
-        self._attempt = _Attempt(answer.root.cluster)
+        self._attempt = _Attempt(answer.root.cluster, spare=answer.children)
+        if self._present is not None and self._within is None:
+            self._attempt.refused.add(self._present)
         return self._open(answer.root)
 
     def _on_become_root(self, source: BrokerId, answer: BecomeRoot) -> list[Out]:
@@ -349,22 +386,32 @@ class Join:
 
     def _go_on(self) -> list[Out]:
         attempt = self._attempt
+        out: list[Out] = []
         while True:
             until = attempt.undecided_until(self._now, self._recovery.answer_seconds)
             if until is not None:
                 self._phase, self._deadline = Phase.TRIPS, until
-                return []
+                return out
             if (nearest := attempt.nearest()) is not None:
                 break
-            if not attempt.stack:
-                return self._nobody()
-            attempt.parent, attempt.children = attempt.stack.pop()
+            if attempt.stack:
+                attempt.parent, attempt.children = attempt.stack.pop()
+            elif attempt.spare:
+                spare, attempt.spare = attempt.spare, ()
+                for child in spare:
+                    out += self._consider(child)
+            else:
+                return out + self._nobody()
         if nearest == attempt.parent:
-            return self._question(
+            if self._within is not None and (
+                nearest == self._present or attempt.trips[nearest] > self._within
+            ):
+                return out + self.stop()
+            return out + self._question(
                 Phase.ANSWER, attempt.views[nearest].designated, JoinRequest(self._me, self._filters)
             )
         attempt.stack.append((attempt.parent, attempt.children))
-        return self._open(attempt.views[nearest])
+        return out + self._open(attempt.views[nearest])
 
     def _on_answer(self, source: BrokerId, answer: JoinAnswer) -> list[Out]:
         attempt = self._attempt
@@ -393,6 +440,8 @@ class Join:
         return self._go_on()
 
     def _nobody(self) -> list[Out]:
+        if self._within is not None:
+            return self.stop()
         longest = self._recovery.root_wait_seconds * min(2**self._failures, GROWTH_MAX)
         self._failures = min(self._failures + 1, GROWTH_MAX)
         self._wait(self._random.uniform(longest / 2, longest))

@@ -8,6 +8,8 @@ Rules
 * Only the rendezvous point gives terms out, and they only grow. A root of an older term is told who is root by now, so
   it steps down and joins. A beat of a term that was never given out here says that this state is older than the world:
   it is believed.
+* The root says who its children are, and whoever asks for the root is told: one that cannot reach it goes on at these.
+* A root that leaves names a child: that one is root from then on, under the next term, and the old one joins below it.
 * `state` is plain data: the host stores it before it sends the answers, and hands it to `restore` at the next start. A
   restart is no death of the root: it has one patience, from the first moment known, to be heard.
 """
@@ -20,7 +22,17 @@ from typing import Any
 from ..protocol.effects import Received, Send, Ticked
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.recovery import AskRoot, BecomeRoot, ClusterView, Holds, LetGo, Recovery, Root, RootBeat
+from ..protocol.recovery import (
+    AskRoot,
+    BecomeRoot,
+    ClusterView,
+    Holds,
+    LetGo,
+    Recovery,
+    Root,
+    RootBeat,
+    YieldRoot,
+)
 
 
 class RendezvousMachine:
@@ -38,6 +50,7 @@ class RendezvousMachine:
         self._recovery = recovery
         self._root = root
         self._term = term
+        self._children: tuple[ClusterView, ...] = ()
         self._now: float | None = None
         self._heard: float | None = None
         self._durable: dict[ClientId, tuple[int, BrokerId]] = {}  # in which life, and where
@@ -68,6 +81,8 @@ class RendezvousMachine:
             return self._asked(source, message.me)
         if isinstance(message, Holds):
             return self._held(source, message)
+        if isinstance(message, YieldRoot):
+            return self._yielded(source, message)
         return []
 
     def _held(self, source: BrokerId, message: Holds) -> list[Send]:
@@ -85,26 +100,36 @@ class RendezvousMachine:
 
     def _beat(self, source: BrokerId, beat: RootBeat) -> list[Send]:
         if beat.term > self._term:
-            self._take(beat.view, beat.term)
+            self._take(beat.view, beat.term, beat.children)
             return []
         if beat.view.cluster != self._root.cluster or self._root.newer_than(beat.view):
-            return [Send(source, Root(self._root, self._term))]
-        self._take(beat.view, self._term)
+            return [Send(source, self._answer())]
+        self._take(beat.view, self._term, beat.children)
         # The cluster was made root and never learned of it, for example because its broker died meanwhile.
         return [Send(source, BecomeRoot(self._term))] if beat.term < self._term else []
 
     def _asked(self, source: BrokerId, me: ClusterView) -> list[Send]:
         if me.cluster == self._root.cluster:
             # Its first answer was lost or is late: the same again.
-            self._take(self._root if self._root.newer_than(me) else me, self._term)
+            self._take(self._root if self._root.newer_than(me) else me, self._term, self._children)
             return [Send(source, BecomeRoot(self._term))]
         if not self._silent():
-            return [Send(source, Root(self._root, self._term))]
+            return [Send(source, self._answer())]
         self._take(me, self._term + 1)
         return [Send(source, BecomeRoot(self._term))]
 
-    def _take(self, root: ClusterView, term: int) -> None:
-        self._root, self._term, self._heard = root, term, self._now
+    def _yielded(self, source: BrokerId, message: YieldRoot) -> list[Send]:
+        if message.term == self._term and source == self._root.designated:
+            self._take(message.heir, self._term + 1)
+        heir = self._root.designated
+        again = [Send(heir, BecomeRoot(self._term))] if self._root == message.heir else []
+        return [*again, Send(source, self._answer())]
+
+    def _answer(self) -> Root:
+        return Root(self._root, self._term, self._children)
+
+    def _take(self, root: ClusterView, term: int, children: tuple[ClusterView, ...] = ()) -> None:
+        self._root, self._term, self._heard, self._children = root, term, self._now, children
 
     def _silent(self) -> bool:
         if self._now is None or self._heard is None:

@@ -17,6 +17,9 @@ Rules
 * Nobody is designated by having been so: a broker that has restarted (`incarnation` above 0) is normal at first and
   listens for one patience, also when it was the first DEB. And who has not heard the DEB even once in its life has
   no reason yet to think that it has failed: such a one waits for the highest id of *all* members.
+* Who leaves says so. The designated one names its heir (`Resign`), which takes over at once, without silence; a normal
+  one says `MemberGone`, and the next beat leaves it out. Whoever leaves registers no more, and whoever has gone is not
+  taken for a member again.
 * Slow is not dead, and who slept cannot judge others: silence is measured on a clock that goes on by at most one
   heartbeat from tick to tick, so a broker that was paused does not suspect the rest when it wakes.
 
@@ -37,7 +40,7 @@ from typing import Any, Final
 from ..protocol.configs import Position
 from ..protocol.effects import Multicast, Received, Send, Ticked
 from ..protocol.ids import BrokerId, ClusterId
-from ..protocol.recovery import ClusterBeat, ClusterView, MemberBeat, Recovery
+from ..protocol.recovery import ClusterBeat, ClusterView, MemberBeat, MemberGone, Recovery, Resign
 from .detector import Detector
 from .local import MembersChanged, Out, SteppedDown, TookOver
 
@@ -72,10 +75,20 @@ class Succession:
     parent, children, path, term
         The place of the cluster in the tree: at a normal broker what the last beat said, at the designated one what
         `set_tree` said. Whoever takes over has what the last beat said.
+    leaving
+        Whether this broker is about to go; set by whoever leads it out.
+    departed
+        Members that have gone for good.
     """
 
     def __init__(self, position: Position, recovery: Recovery, incarnation: int = 0) -> None:
-        self.view = ClusterView(position.cluster, 0, position.designated, tuple(sorted(position.members)))
+        # Who starts afresh is no member until the designated one says so.
+        members = sorted(
+            member for member in position.members if member != position.broker or not incarnation
+        )
+        self.view = ClusterView(position.cluster, 0, position.designated, tuple(members))
+        self.leaving = False
+        self.departed: set[BrokerId] = set()
         self.parent: ClusterView | None = None
         self.children: tuple[ClusterView, ...] = ()
         self.path: tuple[ClusterId, ...] = ()
@@ -83,6 +96,7 @@ class Succession:
         self._me = position.broker
         self._recovery = recovery
         self._incarnation = incarnation
+        self._introduced = incarnation == 0
         self._state = State.NORMAL
         self._clock = 0.0  # seconds awake
         self._ticked: float | None = None
@@ -146,6 +160,13 @@ class Succession:
             return []
         self._next_beat = self._clock + self._recovery.heartbeat_seconds
         return [Multicast(self._beat())]
+
+    def resign(self, heir: BrokerId) -> list[Out]:
+        """Ask `heir`, another member, to take over now; it is asked again when that has not happened after a while."""
+        if not self.designated:
+            return []
+        # The beat goes ahead, so that the heir knows the tree as it is now.
+        return [*self.beat_now(), Multicast(Resign(self.view.cluster, self.view.epoch, heir))]
 
     def check(self) -> None:
         """Assert the machine's invariants; for tests."""
@@ -221,8 +242,15 @@ class Succession:
         return out + (self._register() if register else [])
 
     def _register(self) -> list[Out]:
+        if self.leaving:
+            return []
+        beat = MemberBeat(self.view.cluster, self.view.epoch, self._incarnation)
+        if not self._introduced:
+            # Over the group, ahead of anything else there: a member that is new is known before it is heard.
+            self._introduced = True
+            return [Multicast(beat)]
         self._next_beat = max(self._next_beat, self._clock + self._recovery.heartbeat_seconds / 2)
-        return [Send(self._awaited, MemberBeat(self.view.cluster, self.view.epoch, self._incarnation))]
+        return [Send(self._awaited, beat)]
 
     # Election.
 
@@ -245,6 +273,13 @@ class Succession:
         self._designate(ClusterView(self.view.cluster, self._epoch_seen + 1, self._me, members))
         return [TookOver(self.view), *self.beat_now()]
 
+    def _on_resign(self, source: BrokerId, message: Resign) -> list[Out]:
+        spoke = (self.view.cluster, self.view.epoch, self.view.designated)
+        if message.heir != self._me or (message.cluster, message.epoch, source) != spoke:
+            return []
+        self._failed.add(source)
+        return self._take_over()
+
     def _designate(self, view: ClusterView) -> None:
         self._state = State.DESIGNATED
         self.view = view
@@ -266,6 +301,8 @@ class Succession:
         known = self._incarnations.get(member, message.incarnation)
         if message.cluster != self.view.cluster or message.incarnation < known:
             return []
+        if member in self.departed:
+            return []
         out: list[Out] = []
         if member not in self.view.members:
             out = self._change(joined=(member,), left=())
@@ -274,6 +311,17 @@ class Succession:
         self._incarnations[member] = message.incarnation
         self._detector.heard(member, self._clock)
         return out + self._rise_above(message.epoch)
+
+    def _on_gone(self, source: BrokerId, message: MemberGone) -> list[Out]:
+        if message.cluster != self.view.cluster:
+            return []
+        self.departed.add(source)
+        if source not in self.view.members:
+            return [Send(source, self._beat())] if self.designated else []
+        if self.designated:
+            return self._change(joined=(), left=(source,))
+        self.view = replace(self.view, members=tuple(m for m in self.view.members if m != source))
+        return []
 
     def _on_rival(self, source: BrokerId, beat: ClusterBeat) -> list[Out]:
         if not self._is_genuine(source, beat):
@@ -308,11 +356,16 @@ HANDLERS: Final[dict[tuple[State, type], Callable[[Succession, BrokerId, Any], l
     (State.NORMAL, Ticked): Succession._on_wait,
     (State.NORMAL, ClusterBeat): Succession._on_beat,
     (State.NORMAL, MemberBeat): Succession._on_foreign_registration,
+    (State.NORMAL, Resign): Succession._on_resign,
+    (State.NORMAL, MemberGone): Succession._on_gone,
     (State.ELECTING, Ticked): Succession._on_wait,
     (State.ELECTING, ClusterBeat): Succession._on_beat,
     (State.ELECTING, MemberBeat): Succession._on_foreign_registration,
+    (State.ELECTING, Resign): Succession._on_resign,
+    (State.ELECTING, MemberGone): Succession._on_gone,
     (State.DESIGNATED, Ticked): Succession._on_designated_tick,
     (State.DESIGNATED, ClusterBeat): Succession._on_rival,
     (State.DESIGNATED, MemberBeat): Succession._on_registration,
+    (State.DESIGNATED, MemberGone): Succession._on_gone,
 }
 """The legal pairs of state and event."""

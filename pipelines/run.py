@@ -1,8 +1,9 @@
-"""From the telemetry of one run to its report and its figures, in one call.
+"""From the telemetry of one run to its report and its figures, and from its trace to the audit; each in one call.
 
 Rules
 -----
-* Ray is running and has a CPU more than the executor takes (see :mod:`rayvous.pipelines.session`).
+* For a report Ray is running and has a CPU more than the executor takes (see :mod:`rayvous.pipelines.session`); for an
+  audit it is started when it is not.
 * Spark is started for the call and stopped after it.
 * A table of which no chunk was written (a network that traces no events) is left out, so that the figures
   come from those that were.
@@ -10,10 +11,13 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..actors.java import prepare_java
+from ..faults.verdict import Verdict
 from .session import spark_session
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     import ray
 
 ALWAYS: Final = ("transfers", "deliveries")
+AUDIT_MEMORY: Final = "2g"
+"""Heap of the executor of an audit: what it holds of a million notifications goes to disk where it does not fit."""
 
 
 def report_run(
@@ -66,3 +72,38 @@ def report_run(
         "mean_delay_seconds": delays["mean_delay_seconds"],
         "report": str(report.folder),
     }
+
+
+def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None = None) -> Verdict:
+    """Audit a trace in Spark, on the Ray that is running or on one that is started for it.
+
+    Parameters
+    ----------
+    folder, progress
+        See :func:`~rayvous.pipelines.audit.audit`.
+
+    Raises
+    ------
+    InputError
+        The folder is no trace.
+    SparkUnavailable
+        Spark could not be started.
+    """
+    import ray
+
+    started = not ray.is_initialized()
+    cores = max(1, os.cpu_count() or 1)
+    if started:
+        prepare_java()
+        # One more than Spark takes: its master runs as an actor too.
+        ray.init(num_cpus=cores + 1, include_dashboard=False, log_to_driver=False, logging_level="error")
+    else:
+        cores = 1
+    try:
+        with spark_session("rayvous-audit", executor_cores=cores, executor_memory=AUDIT_MEMORY) as spark:
+            from .audit import audit
+
+            return audit(spark, folder, progress)
+    finally:
+        if started:
+            ray.shutdown()

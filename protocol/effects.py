@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .admission import AdmissionMessage, AdmissionRequest, News
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
 from .messages import BrokerMessage, Lost, Message
@@ -25,7 +26,7 @@ class Received:
     """A message came in from a broker or a client."""
 
     source: Link
-    message: Message | RecoveryMessage
+    message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Send:
     """Send a message to one broker (paper 1: unicast)."""
 
     to: BrokerId
-    message: BrokerMessage | RecoveryMessage
+    message: BrokerMessage | RecoveryMessage | AdmissionMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,13 @@ class Multicast:
     """Send a message to every other member of the cluster (paper 1: multicast in the MC)."""
 
     message: BrokerMessage | RecoveryMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """From now on a multicast goes to these brokers; at first it is all other members of the position."""
+
+    members: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +124,14 @@ class Flushed:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Inform:
+    """Tell a client what became of its subscription or its advertisement (admission control)."""
+
+    client: ClientId
+    news: News
+
+
 Key: TypeAlias = tuple[int | str, ...]
 
 
@@ -135,4 +151,6 @@ class Persist:
     writes: tuple[Write, ...]
 
 
-Effect: TypeAlias = Send | Multicast | Deliver | Confirm | Report | Drain | Flushed | Acknowledge | Persist
+Effect: TypeAlias = (
+    Send | Multicast | Regroup | Deliver | Confirm | Report | Drain | Flushed | Acknowledge | Inform | Persist
+)

@@ -4,6 +4,8 @@ Rule: an :class:`InputError` is the caller's to mend and says what is wrong and 
 one line and exits with status 2. Every other :class:`RayvousError` is about the state of the system.
 """
 
+from typing import Any
+
 
 class RayvousError(Exception):
     """Base of all errors that Rayvous raises on purpose."""
@@ -60,8 +62,40 @@ class BrokerUnavailable(RayvousError):
     """A broker or its host is gone and did not answer."""
 
 
+class BrokerLeaving(BrokerUnavailable):
+    """The broker is about to leave the network: its clients go to another one."""
+
+
 class SubscriptionTimeout(RayvousError):
     """A subscription was not installed up to the root in the time that the caller allowed."""
+
+
+class SubscriptionRejected(RayvousError):
+    """A network with admission control cannot carry a subscription.
+
+    Attributes
+    ----------
+    refusals
+        What each refusing broker said: `broker`, `resource`, `asked`, `free` and, for bandwidth, `link`.
+    asked
+        How many brokers were asked.
+    """
+
+    def __init__(self, message: str, refusals: tuple[Any, ...] = (), asked: int = 0) -> None:
+        super().__init__(message)
+        self.refusals = refusals
+        self.asked = asked
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.refusals, self.asked)
+
+
+class NotAdvertised(InputError):
+    """A publisher published what none of its advertisements covers."""
+
+
+class RateExceeded(RayvousError):
+    """A publisher published more than it advertised, and had asked to be told so."""
 
 
 class SparkUnavailable(RayvousError):

@@ -84,10 +84,15 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A subscriber registers a subscription under a number of its own (paper 4, table 1)."""
+    """A subscriber registers a subscription under a number of its own (paper 4, table 1).
+
+    With admission control, the lowest `priority` degrades first, and what was `admitted` before is not judged again.
+    """
 
     subscription: int
     filter: Filter
+    priority: int = 0
+    admitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .admission import AdmissionMessage
 from .batch import EventBatch
 from .configs import Limits, Position
 from .effects import Confirm, Deliver, Effect, Multicast, Send
@@ -126,7 +127,9 @@ class TelemetryBuffer:
                 self._published_rows += len(batch)
                 self._published.append((now, batch.publishers, batch.publisher, batch.sequence))
 
-    def _transfer(self, now: float, kind: str, peer: int, message: Message | RecoveryMessage) -> None:
+    def _transfer(
+        self, now: float, kind: str, peer: int, message: Message | RecoveryMessage | AdmissionMessage
+    ) -> None:
         if isinstance(message, Adv):
             message = message.message
         if isinstance(message, Events):

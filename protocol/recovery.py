@@ -105,6 +105,22 @@ class MemberInstalled:
     round: RoundNumber
 
 
+@dataclass(frozen=True, slots=True)
+class Resign:
+    """The designated broker, of this epoch, leaves: over the group, `heir` takes over at once."""
+
+    cluster: ClusterId
+    epoch: int
+    heir: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class MemberGone:
+    """A member leaves for good; over the group, behind all that it has sent."""
+
+    cluster: ClusterId
+
+
 # Between neighbours (4.1.2).
 
 
@@ -138,6 +154,13 @@ class Goodbye:
     cluster: ClusterId
 
 
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """This cluster will leave: its children look for another parent, its parent counts its place as free."""
+
+    cluster: ClusterId
+
+
 # Joining (4.2).
 
 
@@ -150,10 +173,14 @@ class AskRoot:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The rendezvous point's answer: the root's view and its term."""
+    """The rendezvous point's answer: the root's view and its term.
+
+    `children` are the root's, as it last said; who cannot reach the root goes on at these.
+    """
 
     root: ClusterView
     term: int
+    children: tuple[ClusterView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +195,15 @@ class RootBeat:
     """The root's sign of life to the rendezvous point; answered with `Root` when another one is root by now."""
 
     view: ClusterView
+    term: int
+    children: tuple[ClusterView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class YieldRoot:
+    """To the rendezvous point: the root leaves, and `heir`, a child of it, is to be root in its place."""
+
+    heir: ClusterView
     term: int
 
 
@@ -221,7 +257,7 @@ class JoinRequest:
 class JoinAnswer:
     """Accepted, with the path that the joiner now hangs on; or refused, with the reason.
 
-    `reason` is one of "", "not designated", "no way to the root", "full", "ring".
+    `reason` is one of "", "not designated", "no way to the root", "full", "ring", "overloaded", "leaving".
     """
 
     accepted: bool
@@ -314,14 +350,45 @@ class MarkerDone:
     number: int
 
 
-ClusterMessage: TypeAlias = ClusterBeat | MemberBeat | TableEntry | TableCopy | Wants | MemberInstalled
-NeighbourMessage: TypeAlias = TreeBeat | Probe | ProbeAnswer | Goodbye
+# From whoever operates the network; the rendezvous point passes it on, so it comes from RENDEZVOUS.
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Leave the network; the broker has no clients any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconsider:
+    """Look for a parent that is clearly nearer than the present one."""
+
+
+ClusterMessage: TypeAlias = (
+    ClusterBeat | MemberBeat | TableEntry | TableCopy | Wants | MemberInstalled | Resign | MemberGone
+)
+NeighbourMessage: TypeAlias = TreeBeat | Probe | ProbeAnswer | Goodbye | Leaving
 JoinMessage: TypeAlias = (
-    AskRoot | Root | BecomeRoot | RootBeat | AskChildren | Children | Ping | Pong | JoinRequest | JoinAnswer
+    AskRoot
+    | Root
+    | BecomeRoot
+    | RootBeat
+    | YieldRoot
+    | AskChildren
+    | Children
+    | Ping
+    | Pong
+    | JoinRequest
+    | JoinAnswer
 )
 RoundMessage: TypeAlias = AskRound | Round | Forgotten | Marker | MarkerDone
 DurableMessage: TypeAlias = Holds | LetGo
-RecoveryMessage: TypeAlias = ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage
+Order: TypeAlias = Leave | Reconsider
+RecoveryMessage: TypeAlias = (
+    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage | Order
+)
+
+TIMED: Final = (Root, Children, Pong, Reconsider)
+"""Before one of these a host tells the time (`Ticked`): round trips are measured from it, and between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +413,8 @@ class Recovery:
         The longest random wait before a dead root's child asks the rendezvous point.
     degree
         The most children that a cluster takes.
+    load_max
+        The most events per second that a designated broker handles and still takes another child; None for no limit.
     retention_events_max, retention_bytes_max, retention_seconds
         What a publisher's broker keeps to send again.
     client_patience_seconds
@@ -366,6 +435,7 @@ class Recovery:
     answer_seconds: float = 2.0
     root_wait_seconds: float = 1.0
     degree: int = 8
+    load_max: float | None = None
     retention_events_max: int = 100_000
     retention_seconds: float = 60.0
     client_patience_seconds: float = 6.0
@@ -393,6 +463,8 @@ class Recovery:
             if entry.name == "detector":
                 if value not in ("adaptive", "fixed"):
                     raise InputError(f"detector {value!r}: it is adaptive or fixed")
+            elif entry.name == "load_max" and value is None:
+                continue
             elif isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise InputError(f"recovery {entry.name} is {value!r}: it must be a number above 0")
         if self.suspect_after_seconds < 2 * self.heartbeat_seconds:

@@ -113,20 +113,24 @@ class Announcer:
             entry.waiting.clear()
         return steps
 
-    def renew(self, *, top: bool) -> Steps:
+    def renew(self, *, top: bool, keep: bool = False) -> Steps:
         """Begin anew with another parent, or with none: nothing is installed, and every filter gets a new token.
 
         Parameters
         ----------
         top
             Whether there is nobody above from now on; then everything is installed at once.
+        keep
+            Whether filters keep their tokens.
         """
         steps = Steps()
         self._top = top
         self._by_token.clear()
         for item, entry in self._announced.items():
-            entry.token, entry.installed = self._next_token, top
-            self._next_token += 1
+            entry.installed = top
+            if not keep:
+                entry.token = self._next_token
+                self._next_token += 1
             if not top:
                 self._by_token[entry.token] = item
                 continue

@@ -55,9 +55,16 @@ class MovingHybrid(Hybrid):
         self.attached = attached
         self._normal = position.role == "NEB"
 
-    def forget_parent(self, *, top: bool = False) -> list[Effect]:
-        """Count everything announced as not installed, under new tokens; at the top, as installed."""
-        return self._carry_out(self.announcer.renew(top=top))
+    def meet(self, fellows: Iterable[BrokerId]) -> None:
+        """Take these for the other members of the group from now on."""
+        self._fellows = frozenset(fellows)
+
+    def forget_parent(self, *, top: bool = False, keep: bool = False) -> list[Effect]:
+        """Count everything announced as not installed, under new tokens; at the top, as installed.
+
+        With `keep` the tokens stay, since the next parent has been told them already.
+        """
+        return self._carry_out(self.announcer.renew(top=top, keep=keep))
 
     def wants(self) -> tuple[tuple[Filter, int], ...]:
         """Return all that the parent has to know, with tokens."""

@@ -18,6 +18,8 @@ from .hybrid import Hybrid
 class Router(Protocol):
     """What a broker needs of a routing scheme."""
 
+    position: Position
+
     def __init__(self, position: Position) -> None: ...
 
     @staticmethod

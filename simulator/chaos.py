@@ -21,16 +21,17 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..chaos.cases import BUILD_SECONDS, Action, Case, draw_case
+from ..chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
 from ..chaos.stable_cases import with_stores
 from ..faults.plans import Fault, FaultPlan
-from ..faults.reliability import EventId
+from ..faults.trace import EventId
 from ..protocol.errors import ClientError
 from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
 from .clients import HostileSimulation
+from .operations import Operations
 from .survey import durable_problems, root_of, structure_problems, subscription_problems
 from .timeline import Timeline
 
@@ -43,7 +44,7 @@ BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
 
 
-def run_chaos(seed: int, *, stable: bool = False, **options: Any) -> ChaosReport:
+def run_chaos(seed: int, *, stable: bool = False, keep_trace: bool = False, **options: Any) -> ChaosReport:
     """Draw a case from a seed, run it and judge it.
 
     Parameters
@@ -52,30 +53,35 @@ def run_chaos(seed: int, *, stable: bool = False, **options: Any) -> ChaosReport
         The seed.
     stable
         Whether brokers have stores, and clients die too.
+    keep_trace
+        Whether the report has the trace of the run.
     options
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
-        `kinds`, `faults_max`.
+        `kinds`, `faults_max`, `operations`.
     """
     case = draw_case(seed, **options)
-    return run_case(with_stores(case) if stable else case)
+    return run_case(with_stores(case) if stable else case, keep_trace=keep_trace)
 
 
-def run_case(case: Case, **options: Any) -> ChaosReport:
+def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
     """Run a case and judge it.
 
     Parameters
     ----------
     case
         As it was drawn.
+    keep_trace
+        Whether the report has the trace of the run.
     options
         Passed on to :class:`HostileSimulation`: `record`, `broker`, `rendezvous`.
     """
-    return _Run(case, options).run()
+    return _Run(case, options, keep_trace).run()
 
 
 class _Run:
-    def __init__(self, case: Case, options: dict[str, Any]) -> None:
+    def __init__(self, case: Case, options: dict[str, Any], keep_trace: bool) -> None:
         self.case = case
+        self.keep_trace = keep_trace
         topology = topology_of(case.topology)
         self.network = HostileSimulation(
             topology.positions(),
@@ -86,7 +92,11 @@ class _Run:
             **options,
         )
         self.timeline = Timeline(self.network)
+        self.operations: Operations | None = None
+        if case.operations:
+            self.operations = Operations(self.network, self._tell)
         self.report = ChaosReport("sim", case.describe(), brokers=len(self.network.hosts))
+        self.report.options = " --operations" if case.operations else ""
         self.heartbeat = 1.0 if case.recovery is None else case.recovery.heartbeat_seconds
         self.degree = None if case.recovery is None else case.recovery.degree
         self.healed_at = self.converged_at = 0.0
@@ -119,6 +129,8 @@ class _Run:
         network = self.network
         start = network.now
         self._do_all(self.case.actions, start)
+        for operation in self.case.operations:
+            network.at(start + operation.at_seconds, self._operate, operation)
         self.healed_at = Harm(network, self.case.plan, self._say, lambda: root_of(network)).begin()
         while network.now < self.healed_at:
             network.advance_to(min(network.now + self.heartbeat / 2, self.healed_at))
@@ -133,12 +145,12 @@ class _Run:
             network.advance(self.heartbeat / 2)
             self._revive()
             problems = [] if self._look() else ["unsound"]
-            problems = problems or subscription_problems(network)
+            problems = problems or self._problems()
             steady = 0 if problems else steady + 1
             if steady == 1:
                 self.converged_at = network.now
         if steady < STEADY_LOOKS:
-            problems = structure_problems(network, self.degree) or subscription_problems(network)
+            problems = structure_problems(network, self.degree) or self._problems()
             for problem in problems or ["it does not stay sound"]:
                 self._problem(f"not converged {CONVERGE_HEARTBEATS} heartbeats after the healing: {problem}")
             return False
@@ -149,10 +161,10 @@ class _Run:
     def _liveness(self) -> None:
         network = self.network
         network.advance(SETTLE_HEARTBEATS * self.heartbeat)
-        network.account.quiet.append(network.now)
+        network.account.settled(network.now)
         last = self._do_all(self.case.closing, network.now)
         network.advance_to(last + SETTLE_HEARTBEATS * self.heartbeat)
-        network.account.quiet.append(network.now)
+        network.account.settled(network.now)
         if self.case.stable:
             self._end_of_stable()
         for problem in structure_problems(network, self.degree) or subscription_problems(network):
@@ -185,17 +197,16 @@ class _Run:
 
     def _judge(self) -> None:
         network, report = self.network, self.report
-        if self.case.stable:
-            judged = network.account.judge(self._gone_for_good(), by_subscriber=True)
-        else:
-            judged = network.account.judge(self._beyond_retention())
-        report.verdict, report.lost_by_retention = judged
-        report.events = len(network.account.events)
-        report.notifications = sum(map(len, network.account.heard.values()))
+        trace = network.account
+        gone = self._gone_for_good() if self.case.stable else self._beyond_retention()
+        for publisher, sequence in sorted(gone):
+            trace.lost(network.now, publisher, sequence)
+        trace.settled(network.now)  # it had all the time that it is given
+        report.judge(trace, keep_trace=self.keep_trace)
         report.moves = network.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
-        self.timeline.tell(report, network.account, self.heartbeat / 2, network.now)
+        self.timeline.tell(report, trace, self.heartbeat / 2, network.now)
 
     def _gone_for_good(self) -> set[EventId]:
         """Return the events of dead publishers that no living broker ever accepted."""
@@ -207,14 +218,17 @@ class _Run:
         recovery = self.case.recovery
         if recovery is None:
             return set()
-        oldest = (self.converged_at or self.network.now) - recovery.retention_seconds
-        events = self.network.account.events
-        before = [
-            event for event, (when, _) in events.items() if when <= (self.converged_at or self.network.now)
-        ]
+        healed = self.converged_at or self.network.now
+        oldest = healed - recovery.retention_seconds
+        events = self.network.account.publications()
+        before = [event for event, op in events.items() if op.at_seconds <= healed]
         last = Counter(publisher for publisher, _ in before)
         most = recovery.retention_events_max
-        return {event for event in before if events[event][0] < oldest or event[1] <= last[event[0]] - most}
+        return {
+            event
+            for event in before
+            if events[event].at_seconds < oldest or event[1] <= last[event[0]] - most
+        }
 
     # What clients do.
 
@@ -238,15 +252,15 @@ class _Run:
             return
         if session is not None and not session.alive:
             return  # nobody is there to do it
-        if not network.hosts[broker].alive:
-            broker = network.living()[0]
+        if broker not in (staying := network.staying()):
+            broker = staying[0]
         if action.do == "subscribe":
             durable = action.client in self.case.durable
             network.subscribe(action.client, broker, action.selector, action.number, durable=durable)
         elif action.do == "publish":
             network.publish(action.client, broker, action.events)
         elif action.do == "cancel":
-            if (action.client, action.number) not in network.account.wishes:
+            if session is None or action.number not in session.machine.subscriptions():  # type: ignore[union-attr]
                 return  # it was dead when it would have subscribed
             network.unsubscribe(action.client, action.number)
         elif action.do == "move":
@@ -254,6 +268,20 @@ class _Run:
                 network.move(action.client, broker)
         else:
             raise ClientError(f"{action.client} cannot {action.do!r}")
+
+    # What whoever operates the network does.
+
+    def _operate(self, operation: Operation) -> None:
+        assert self.operations is not None
+        done = self.operations.do(operation.do, operation.pick, operation.size)
+        self._tell(f"{operation.do}: {done}")
+
+    def _problems(self) -> list[str]:
+        left = [] if self.operations is None else self.operations.leaving()
+        return [f"broker {broker} has not left" for broker in left] or subscription_problems(self.network)
+
+    def _tell(self, what: str) -> None:
+        self.timeline.say(self.network.now, f"operation: {what}")
 
     # What happened.
 

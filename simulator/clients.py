@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..chaos.account import Account
 from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
@@ -31,6 +30,7 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach, Events, Flush
 from ..protocol.recovery import Recovery
 from ..routing.language import to_filter
+from .account import Account
 from .hostile import HostileNetwork
 from .hosts import Host
 
@@ -87,7 +87,7 @@ class HostileSimulation(HostileNetwork):
     Attributes
     ----------
     account
-        What clients did and heard.
+        What clients did and heard: the trace of the run.
     moves
         How often a client changed its broker.
     flushed
@@ -318,7 +318,7 @@ class HostileSimulation(HostileNetwork):
     def _reported(self, host: Host, life: int, over: int | None, effect: Report) -> None:
         session = self._listening(effect.client, host, life, over)
         if session is not None:
-            self.account.lost(effect.client, _subscriber(session).lost(effect.losses))
+            self.account.told(self.now, effect.client, _subscriber(session).lost(effect.losses))
 
     def _flushed(self, host: Host, effect: Flushed) -> None:
         arrives = self.now + self.links.client_seconds
@@ -359,8 +359,9 @@ class HostileSimulation(HostileNetwork):
     def _learn(self, session: Session, connection: int) -> None:
         if session.connection != connection or not session.alive:
             return  # it has moved meanwhile, or died itself
-        near = [broker for broker in self.members_at_start(session.home.cluster) if self.hosts[broker].alive]
-        choice = near or self.living()
+        staying = self.staying()
+        near = [broker for broker in self.members_at_start(session.home.cluster) if broker in staying]
+        choice = near or staying
         if choice:
             self._settle_at(session, self.hosts[self._client_dice.choice(choice)])
         else:

@@ -28,7 +28,7 @@ from ..actors.broker import Broker
 from ..chaos.weather import Cuts, Weather
 from ..faults.plans import Shake
 from ..faults.rendezvous import RendezvousMachine
-from ..faults.stores import MemoryStore, Store
+from ..faults.stores import MemoryStore
 from ..protocol.configs import Position
 from ..protocol.effects import (
     Confirm,
@@ -39,18 +39,19 @@ from ..protocol.effects import (
     Multicast,
     Persist,
     Received,
+    Regroup,
     Report,
     Send,
     Ticked,
 )
 from ..protocol.errors import InputError, SimulationStepLimit, StorageFailed
 from ..protocol.ids import BrokerId, ClusterId
-from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery
+from ..protocol.recovery import RENDEZVOUS, TIMED, ClusterView, Recovery
 from ..protocol.scenario import LinkModel
 from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
 from .connections import Connection, Underway
-from .hosts import Host, Machine
+from .hosts import Host, Machine, make_broker
 from .network import Step
 
 TICKS_PER_HEARTBEAT: Final = 4
@@ -137,7 +138,7 @@ class HostileNetwork:
         self._dice = random.Random(f"hostile/{seed}")
         self._delay_of = delay_of
         self._record = record
-        self._make = broker or _broker
+        self._make = broker or make_broker
         self._last_words = last_words
         self._with_stores = stable
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -153,6 +154,7 @@ class HostileNetwork:
         self._carry_out: dict[type, Callable[[Host, Any], None]] = {
             Send: self._send,
             Multicast: self._multicast,
+            Regroup: self._regroup,
             Deliver: self._deliver,
             Confirm: self._confirm,
             Report: self._report,
@@ -167,15 +169,26 @@ class HostileNetwork:
         for host in [*self.hosts.values(), *([self.rendezvous] if self.rendezvous else [])]:
             self._start_ticking(host)
 
-    def _host(self, place: Position) -> Host:
+    def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
+        """Make the process of a broker; `before` is how many lives it counts from before this network's time."""
         store = MemoryStore() if self._with_stores else None
 
         def boot(life: int) -> Machine:
-            kept = {} if store is None else {"store": store}
-            made: Machine = self._make(place, self._scheme, self.recovery, life, self._seed, **kept)
+            how: dict[str, Any] = {"joins": True} if founds and not life else {}
+            if store is not None:
+                how["store"] = store
+            there = self.positions[place.broker]
+            made: Machine = self._make(there, self._scheme, self.recovery, life + before, self._seed, **how)
             return made
 
         return Host(place.broker, place.cluster, boot, store)
+
+    def add_host(self, place: Position, *, founds: bool) -> Host:
+        """Make the process of a broker that joins a cluster of the running network, or `founds` a new one."""
+        self.positions[place.broker] = place
+        # Who joins a cluster starts as one that was started again.
+        host = self.hosts[place.broker] = self._host(place, founds=founds, before=0 if founds else 1)
+        return host
 
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Machine]:
         top = next(place for place in self.positions.values() if place.role == "REB")
@@ -306,10 +319,17 @@ class HostileNetwork:
             watcher(self.now, host.id, None, message)
         group = self._groups.get(host.id)
         if group is None:
-            others = (other for other in self.members[host.cluster] if other != host.id)
-            group = self._groups[host.id] = [self._connect(host, other, True) for other in others]
+            others = (other for other in self.positions[host.id].members if other != host.id)
+            group = self._groups[host.id] = self._links_to(host, others)
         for connection in group:
             self._transmit(connection, message)
+
+    def _regroup(self, host: Host, effect: Regroup) -> None:
+        self._groups[host.id] = self._links_to(host, effect.members)
+
+    def _links_to(self, host: Host, members: Iterable[BrokerId]) -> list[Connection]:
+        known = self._connections
+        return [known.get((host.id, other, True)) or self._connect(host, other, True) for other in members]
 
     def _transmit(self, connection: Connection, message: Any) -> None:
         target = connection.target
@@ -333,6 +353,8 @@ class HostileNetwork:
         source, target = entry.connection.source, entry.connection.target
         sent = self._last_words or (source.alive and source.life == entry.sender_life)
         if sent and target.alive and target.life == entry.target_life:
+            if type(entry.message) in TIMED and self.recovery is not None:
+                self._take_in(target, None)
             self._take_in(target, Received(source.id, entry.message))
         else:
             self.lost += 1
@@ -360,17 +382,10 @@ class HostileNetwork:
 
     # What clients would get; :class:`rayvous.simulator.clients.HostileSimulation` has clients.
 
-    def _deliver(self, host: Host, effect: Deliver) -> None:
+    def _deliver(self, host: Host, effect: Any) -> None:
         pass
 
-    def _confirm(self, host: Host, effect: Confirm) -> None:
-        pass
-
-    def _report(self, host: Host, effect: Report) -> None:
-        pass
-
-    def _flushed(self, host: Host, effect: Flushed) -> None:
-        pass
+    _confirm = _report = _flushed = _deliver
 
     def _drain(self, host: Host, effect: Drain) -> None:
         # A client that is there has a message after so long; whoever was delivered something before has it by then.
@@ -397,8 +412,9 @@ class HostileNetwork:
     def restart(self, broker: BrokerId) -> bool:
         """Start a dead broker afresh; return False when it lives."""
         host = self._any_host(broker)
-        if host.alive:
+        if host.alive or host.gone:
             return False
+        self._groups.pop(broker, None)
         host.start()
         self._start_ticking(host)
         return True
@@ -462,9 +478,13 @@ class HostileNetwork:
         """Return the brokers whose process runs, in rising order."""
         return [broker for broker, host in self.hosts.items() if host.alive]
 
+    def staying(self) -> list[BrokerId]:
+        """Return the living brokers that are not about to leave, in rising order: clients may go there."""
+        return [broker for broker, host in self.hosts.items() if host.alive and not host.retiring]
+
     def dead(self) -> list[BrokerId]:
-        """Return the brokers whose process does not run, in rising order."""
-        return [broker for broker, host in self.hosts.items() if not host.alive]
+        """Return the brokers whose process does not run, in rising order, without those that have left for good."""
+        return [broker for broker, host in self.hosts.items() if not host.alive and not host.gone]
 
     def broker(self, broker: BrokerId) -> Broker:
         """Return one broker, to look at."""
@@ -477,16 +497,3 @@ class HostileNetwork:
         if self.rendezvous is None:
             raise InputError("there is no rendezvous point: the network does not heal")
         return self.rendezvous
-
-
-def _broker(
-    position: Position,
-    scheme: str,
-    recovery: Recovery | None,
-    incarnation: int,
-    seed: int,
-    store: Store | None = None,
-) -> Broker:
-    if recovery is None:
-        return Broker(position, scheme)
-    return Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed, store=store)

@@ -6,9 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
+from ..protocol.configs import Position
 from ..protocol.effects import Drained, Effect, Received, Ticked
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.recovery import Recovery
 
 
 class Machine(Protocol):
@@ -40,6 +43,8 @@ class Host:
         How often it has been started, less one: the incarnation.
     alive, paused, factor
         Its state; a factor above 1 is slow.
+    retiring, gone
+        Whether it is to leave the network, and whether it has left for good.
     attached
         The number of the connection of each client that it has heard.
     fuse
@@ -55,11 +60,13 @@ class Host:
         "cluster",
         "factor",
         "fuse",
+        "gone",
         "handle",
         "id",
         "life",
         "machine",
         "paused",
+        "retiring",
         "serving",
         "store",
         "waiting",
@@ -72,7 +79,7 @@ class Host:
         self.cluster = cluster
         self.boot = boot
         self.life = -1
-        self.alive = self.paused = self.serving = False
+        self.alive = self.paused = self.serving = self.retiring = self.gone = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
         self.fuse: int | None = None
@@ -96,3 +103,19 @@ class Host:
         self.fuse = None
         self.waiting.clear()
         self.attached.clear()
+        self.gone = self.retiring  # whoever was to leave anyway is not started again
+
+
+def make_broker(
+    position: Position,
+    scheme: str,
+    recovery: Recovery | None,
+    incarnation: int,
+    seed: int,
+    joins: bool = False,
+    store: Store | None = None,
+) -> Broker:
+    """Return a broker; one that does not heal has no store."""
+    if recovery is None:
+        return Broker(position, scheme)
+    return Broker(position, scheme, recovery, incarnation, seed, joins, store=store)

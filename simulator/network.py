@@ -23,8 +23,20 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
+from ..protocol.admission import AdmissionConfig, News
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Drained, Effect, Multicast, Persist, Received, Send, Ticked
+from ..protocol.effects import (
+    Confirm,
+    Deliver,
+    Drained,
+    Effect,
+    Inform,
+    Multicast,
+    Persist,
+    Received,
+    Send,
+    Ticked,
+)
 from ..protocol.errors import SimulationStepLimit
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events
@@ -72,11 +84,11 @@ class Node:
         "unicast",
     )
 
-    def __init__(self, position: Position, scheme: str) -> None:
+    def __init__(self, position: Position, scheme: str, admission: AdmissionConfig | None = None) -> None:
         self.position = position
         self.id = position.broker
         self.parent = position.parent
-        self.broker = Broker(position, scheme)
+        self.broker = Broker(position, scheme, admission=admission)
         self.handle = self.broker.handle
         self.unicast: dict[BrokerId, tuple[Arrival, Node]] = {}
         self.group: list[tuple[Arrival, Node]] | None = None
@@ -111,6 +123,8 @@ class VirtualNetwork:
         Called with every step of every broker, before its effects are carried out.
     keep_notifications
         Whether to keep what each subscriber got; off, only the count is kept.
+    admission
+        What brokers admit; None for a network without admission control.
 
     Attributes
     ----------
@@ -139,6 +153,7 @@ class VirtualNetwork:
         record: Callable[[Step], None] | None = None,
         keep_notifications: bool = True,
         limits: Limits | None = None,
+        admission: AdmissionConfig | None = None,
     ) -> None:
         self.now = 0.0
         self.steps = self.notified = self.lost = 0
@@ -149,7 +164,9 @@ class VirtualNetwork:
         self._telemetry = telemetry
         self._unflushed = 0
         self._keep = keep_notifications
-        self._nodes = {place.broker: Node(place, scheme) for place in scheme_of(scheme).positions(positions)}
+        self._nodes = {
+            place.broker: Node(place, scheme, admission) for place in scheme_of(scheme).positions(positions)
+        }
         if telemetry is not None:
             limits = limits or Limits()
             for node in self._nodes.values():
@@ -162,12 +179,14 @@ class VirtualNetwork:
         self._control_messages = dict.fromkeys(LINK_KINDS, 0)
         self._installed: dict[tuple[ClientId, int], float] = {}
         self._delivered: list[tuple[float, Deliver]] = []
+        self._news: dict[ClientId, list[tuple[float, News]]] = {}
         self._carry_out: dict[type, Callable[[Node, Any], None]] = {
             Send: self._send,
             Multicast: self._multicast,
             Deliver: self._deliver,
             Confirm: self._confirm,
             Persist: self._persist,
+            Inform: self._inform,
         }
 
     # The driver.
@@ -282,6 +301,12 @@ class VirtualNetwork:
 
     def _persist(self, node: Node, effect: Persist) -> None:
         node.store.commit(effect.writes)
+
+    def _inform(self, node: Node, effect: Inform) -> None:
+        self._control_messages["deliver"] += 1
+        arrives = self._leave(node, effect, 1) + self.links.client_seconds
+        self._quiet_at = max(self._quiet_at, arrives)
+        self._news.setdefault(effect.client, []).append((arrives, effect.news))
 
     def _leave(self, node: Node, effect: Effect, copies: int) -> float:
         """Return when the effect's messages leave; of several, when the middle one does."""

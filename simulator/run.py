@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..faults.recording import Recording
+from ..faults.trace import Trace
 from ..protocol.errors import InputError, ScenarioError
 from ..protocol.ids import ClientId
 from ..protocol.scenario import Publish, Scenario, Settle, Subscribe, Unsubscribe
@@ -32,6 +34,8 @@ class Outcome:
         Messages that brokers took in, and copies that links lost.
     virtual_seconds
         How long it took.
+    trace
+        What clients did and heard, in order.
     """
 
     scenario: Scenario
@@ -41,6 +45,7 @@ class Outcome:
     steps: int
     lost: int
     virtual_seconds: float
+    trace: Trace
 
 
 def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
@@ -61,18 +66,24 @@ def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
     simulation, explicit = prepare(scenario, **options)
     deliveries: dict[ClientId, list[tuple[ClientId, int]]] = {}
     unconfirmed = []
+    recording = Recording()
     for place, step in enumerate(explicit.steps):
+        recording.begin(simulation.now, step)
         try:
             confirmed = do_step(simulation, step, explicit.publish_interval_seconds)
         except InputError as error:
             raise ScenarioError(f"steps[{place}]: {error}") from error
         if isinstance(step, Subscribe):
-            deliveries[step.client] = []
-            if not confirmed:
+            deliveries.setdefault(step.client, [])
+            if confirmed:
+                recording.confirm(simulation.now, step)
+            else:
                 unconfirmed.append((step.client, step.number))
+        elif isinstance(step, Settle):
+            _drain(simulation, deliveries, recording.trace)
+            recording.trace.settled(simulation.now)
     simulation.run()
-    for client in deliveries:
-        deliveries[client] = simulation.notifications(client)
+    _drain(simulation, deliveries, recording.trace)
     return Outcome(
         scenario=explicit,
         deliveries=deliveries,
@@ -81,7 +92,18 @@ def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
         steps=simulation.steps,
         lost=simulation.lost,
         virtual_seconds=simulation.now,
+        trace=recording.finish(simulation.now),
     )
+
+
+def _drain(
+    simulation: Simulation, deliveries: dict[ClientId, list[tuple[ClientId, int]]], trace: Trace
+) -> None:
+    """Take in what clients were notified of since this was last called."""
+    for client, had in deliveries.items():
+        for note in simulation.timed_notifications(client)[len(had) :]:
+            had.append((note.publisher, note.sequence))
+            trace.notified(note.time_seconds, client, note.publisher, note.sequence)
 
 
 def prepare(scenario: Scenario, **options: Any) -> tuple[Simulation, Scenario]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heappush
 from typing import Any, NamedTuple
 
+from ..protocol.admission import MICRO, AdmissionRequest, Advertise, News, Unadvertise, WouldAdmit
 from ..protocol.batch import batch_of
 from ..protocol.effects import Received
 from ..protocol.errors import ClientError
@@ -54,7 +55,9 @@ class Simulation(VirtualNetwork):
         self._sequences: dict[ClientId, int] = {}
         self._inboxes: dict[ClientId, list[Notification]] = {}
 
-    def subscribe(self, client: ClientId, broker: BrokerId, given: FilterLike, number: int = 0) -> int:
+    def subscribe(
+        self, client: ClientId, broker: BrokerId, given: FilterLike, number: int = 0, priority: int = 0
+    ) -> int:
         """Subscribe a client at a broker; return the number of the subscription.
 
         Parameters
@@ -65,6 +68,8 @@ class Simulation(VirtualNetwork):
             A filter, or whatever describes one.
         number
             The client's own number for it; 0 takes the next one.
+        priority
+            With admission control: the lowest degrades first.
 
         Raises
         ------
@@ -79,7 +84,7 @@ class Simulation(VirtualNetwork):
         number = number or last + 1
         self._numbers[client] = max(number, last)
         self._installed.pop((client, number), None)
-        self._enter(node, client, Register(number, wanted))
+        self._enter(node, client, Register(number, wanted, priority))
         return number
 
     def unsubscribe(self, client: ClientId, number: int) -> None:
@@ -125,6 +130,27 @@ class Simulation(VirtualNetwork):
             self._enter(node, client, Events(batch))
         return range(first, first + len(batch))
 
+    # Admission control.
+
+    def advertise(
+        self, client: ClientId, broker: BrokerId, given: FilterLike, max_rate: float, number: int = 1
+    ) -> None:
+        """Advertise what a publisher will publish, at most `max_rate` events per second, under a number of its own."""
+        message = Advertise(number, to_filter(given), round(max_rate * MICRO))
+        self._enter(self._attach(client, broker), client, message)
+
+    def unadvertise(self, client: ClientId, number: int = 1) -> None:
+        """Withdraw an advertisement."""
+        self._enter(self._home(client), client, Unadvertise(number))
+
+    def would_admit(self, client: ClientId, broker: BrokerId, given: FilterLike, number: int = 0) -> None:
+        """Ask whether a subscription would be admitted; the judgement comes with the news."""
+        self._enter(self._attach(client, broker), client, WouldAdmit(number, to_filter(given)))
+
+    def news(self, client: ClientId) -> list[News]:
+        """Return what the client has been told so far about its subscriptions and advertisements, in order."""
+        return [news for arrives, news in self._news.get(client, ()) if arrives <= self.now]
+
     def installed(self, client: ClientId, number: int) -> bool:
         """Return whether the client has heard that its subscription is installed up to the root."""
         return self._installed.get((client, number), float("inf")) <= self.now
@@ -167,6 +193,6 @@ class Simulation(VirtualNetwork):
         except KeyError:
             raise ClientError(f"client {client!r} is not attached to a broker") from None
 
-    def _enter(self, node: Node, client: ClientId, message: ClientMessage) -> None:
+    def _enter(self, node: Node, client: ClientId, message: ClientMessage | AdmissionRequest) -> None:
         arrives = self.now + self.links.client_seconds
         heappush(self._heap, (arrives, next(self._order), node, Received(client, message)))

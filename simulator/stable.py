@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..actors.broker import Broker
-from ..chaos.account import Account
 from ..faults.client_link import ClientLink
 from ..faults.stores import MemoryStore, Store
+from ..faults.trace import Trace
 from ..protocol.batch import batch_of
 from ..protocol.configs import Position
 from ..protocol.effects import Acknowledge, Confirm, Deliver, Received, Ticked
@@ -88,7 +88,7 @@ class StableSimulation(HostileNetwork):
         store: Callable[[BrokerId], Store] | None = None,
         **options: Any,
     ) -> None:
-        self.account = Account()
+        self.account = Trace()
         self.stability = stability or Stability()
         self.datagrams = datagrams or Datagrams()
         self.stores: dict[BrokerId, Store] = {}
@@ -97,7 +97,7 @@ class StableSimulation(HostileNetwork):
         super().__init__(positions, scheme, **options)
         self._carry_out[Acknowledge] = self._acknowledge
 
-    def _host(self, place: Position) -> Host:
+    def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
         store = MemoryStore() if self._make_store is None else self._make_store(place.broker)
         self.stores[place.broker] = store
 
@@ -233,7 +233,7 @@ class StableSimulation(HostileNetwork):
                 return False
             self.advance(self.stability.retransmit_seconds)
             calm = calm + 1 if self._calm() else 0
-        self.account.quiet.append(self.now)
+        self.account.settled(self.now)
         return True
 
     def _calm(self) -> bool:

@@ -11,6 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..actors.broker import Broker
+from ..protocol.admission import (
+    MICRO,
+    AdmissionMessage,
+    AdmissionRequest,
+    Advertise,
+    Advertised,
+    Ask,
+    Degraded,
+    Judgement,
+    News,
+    Refusal,
+    Release,
+    Standing,
+    Unadvertised,
+    Verdict,
+    WouldAdmit,
+)
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.configs import Position
 from ..protocol.effects import (
@@ -21,9 +38,11 @@ from ..protocol.effects import (
     Drained,
     Effect,
     Flushed,
+    Inform,
     Multicast,
     Persist,
     Received,
+    Regroup,
     Report,
     Send,
     Ticked,
@@ -112,6 +131,8 @@ class Tracer:
             return [f"-> {self.label(effect.to)}: {self._message(effect.message)}"]
         if isinstance(effect, Multicast):
             return [f"=> group: {self._message(effect.message)}"]
+        if isinstance(effect, Regroup):
+            return [f"group: {', '.join(map(self.label, effect.members))}"]
         if isinstance(effect, Confirm):
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
         if isinstance(effect, Acknowledge):
@@ -125,9 +146,11 @@ class Tracer:
             return [f"flushed to {effect.client}: question {effect.number}"]
         if isinstance(effect, Drain):
             return [f"drain {effect.number}"]
+        if isinstance(effect, Inform):
+            return [f"inform {effect.client}: {_news(effect.news)}"]
         return list(_deliveries(effect))
 
-    def _message(self, message: Message | RecoveryMessage) -> str:
+    def _message(self, message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest) -> str:
         if isinstance(message, Adv):
             return f"adv {message.number}: {self._message(message.message)}"
         if isinstance(message, Ack | Back):
@@ -140,7 +163,33 @@ class Tracer:
             return f"unsubscribe {message.subscription}"
         if isinstance(message, Announce | Withdraw):
             return f"{type(message).__name__.lower()} {self._filter(message.filter)}"
+        if isinstance(message, Advertise | Advertised):
+            return (
+                f"{type(message).__name__.lower()} {self._filter(message.filter)} {message.rate / MICRO:g}/s"
+            )
+        if isinstance(message, Unadvertised):
+            return f"unadvertised {message.publisher} {message.number}"
+        if isinstance(message, Ask | WouldAdmit | Release):
+            dry = "dry " if isinstance(message, Ask) and message.dry else ""
+            return f"{dry}{type(message).__name__.lower()} {self._filter(message.filter)}"
+        if isinstance(message, Verdict):
+            return f"verdict of {message.asked}: {_refusals(message.refusals)}"
+        if isinstance(message, Degraded):
+            return f"degraded {self._filter(message.filter)}: {_refusals(message.refusals)}"
         return type(message).__name__.lower()  # Installed, Detach, and all that heals
+
+
+def _news(news: News) -> str:
+    if isinstance(news, Judgement):
+        word = "admitted" if news.admitted else "refused"
+        return f"{word} {news.number} by {news.asked}: {_refusals(news.refusals)}"
+    if isinstance(news, Standing):
+        return f"standing of {news.number}: {_refusals(news.refusals)}"
+    return f"advertisement {news.number} is everywhere"
+
+
+def _refusals(refusals: Sequence[Refusal]) -> str:
+    return "; ".join(map(str, refusals)) or "all is well"
 
 
 def _deliveries(effect: Deliver) -> Iterator[str]:

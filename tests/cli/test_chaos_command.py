@@ -10,7 +10,7 @@ from rayvous.chaos.story import Recovered
 from rayvous.cli.chaos import run_chaos_seeds
 from rayvous.faults.draws import AIMS
 from rayvous.faults.plans import Crash, FaultPlan
-from rayvous.faults.reliability import Verdict
+from rayvous.faults.verdict import Verdict
 from rayvous.protocol.errors import InputError
 
 

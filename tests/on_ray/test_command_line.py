@@ -85,6 +85,9 @@ def test_a_selector_is_explained():
         (["chaos", "--on", "moon"], "--on moon"),
         (["chaos", "--on", "ray", "--brokers", "3"], "--brokers at least 4 on ray"),
         (["chaos", "--on", "ray", "--plan", "plan.json"], "there is no broker 999"),
+        (["chaos", "--trace-dir", "wrong.txt"], "is a file"),
+        (["audit", "nowhere"], "no such folder"),
+        (["audit", "."], "is not a trace"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):

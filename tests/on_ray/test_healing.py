@@ -19,8 +19,8 @@ import pytest
 import ray
 import rayvous as rv
 from rayvous.faults.reliability import judge
+from rayvous.faults.trace import trace_of
 from rayvous.protocol.recovery import Recovery
-from rayvous.routing.selectors import parse_selector
 
 BOUND_SECONDS = 40.0
 SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
@@ -66,8 +66,8 @@ class Traffic:
         self.net.settle(BOUND_SECONDS)
         for name, subscriber in self.subscribers.items():
             self.notified[name] += [(note.publisher, note.sequence) for note in subscriber.notifications(0)]
-        wanted = {name: [parse_selector(SELECTORS[name])] for name in self.subscribers}
-        verdict = judge(self.published, wanted, self.notified)
+        wanted = {name: [SELECTORS[name]] for name in self.subscribers}
+        verdict = judge(trace_of(self.published, wanted, self.notified))
         assert verdict.holds, verdict
         assert verdict.notifications_expected > 100
         self.net.check()

@@ -10,8 +10,8 @@ import pytest
 import rayvous as rv
 from rayvous.faults.reliability import judge
 from rayvous.faults.sqlite_store import SqliteStore
+from rayvous.faults.trace import trace_of
 from rayvous.protocol.errors import StorageFailed
-from rayvous.routing.selectors import parse_selector
 
 SELECTORS = {"all": "x >= 0", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
 TREE = rv.ClusterTree(3, 1, degree=1)  # a row: 0 is the root, 1 in the middle, 2 the leaf
@@ -53,7 +53,7 @@ def test_brokers_killed_under_load_come_back_and_lose_and_repeat_nothing(
         net.settle(30)
         heard = {name: drain(subscriber) for name, subscriber in subscribers.items()}
         graph = net.describe()
-    verdict = judge(published, {name: [parse_selector(text)] for name, text in SELECTORS.items()}, heard)
+    verdict = judge(trace_of(published, {name: [text] for name, text in SELECTORS.items()}, heard))
     assert verdict.holds, verdict.examples
     assert len(heard["all"]) == len(published) >= 150 and heard["few"]
     assert all(graph.nodes[broker]["commits"] > 0 for broker in (0, 1, 2))

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from rayvous.actors.broker import Broker
-from rayvous.chaos.account import Account
 from rayvous.chaos.cases import draw_case
 from rayvous.chaos.story import Recovered, by_kind
+from rayvous.faults import trace as operations
 from rayvous.faults.plans import Crash, FaultPlan, Restart
 from rayvous.protocol.effects import Confirm, Deliver, Multicast, Received, Send
 from rayvous.protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
@@ -151,52 +151,6 @@ def test_brokers_that_do_not_heal_are_found_out():
     assert not report.holds and report.verdict.missing and not report.verdict.duplicates
 
 
-# The judge.
-
-
-def account_of(*, confirmed=1.0, cancelled=None, quiet=(), published=(2.0, 4.0, 6.0), heard=(1, 2, 3)):
-    account = Account()
-    account.subscribed(0.0, "s", 1, "a = 1")
-    if confirmed is not None:
-        account.confirmed(confirmed, "s", 1)
-    if cancelled is not None:
-        account.cancelled(cancelled, "s", 1)
-    for number, when in enumerate(published, 1):
-        account.published(when, "p", number, [{"a": 1}])
-    for number in heard:
-        account.notified(7.0, "s", "p", number)
-    account.quiet.extend(quiet)
-    return account
-
-
-def count(account, *named):
-    verdict, lost = account.judge(set(named))
-    return verdict.missing, verdict.spurious, verdict.duplicates, verdict.disordered, lost
-
-
-def test_the_judge():
-    assert count(account_of()) == (0, 0, 0, 0, 0)
-    assert count(account_of(heard=())) == (3, 0, 0, 0, 0)
-    assert count(account_of(heard=(1, 1, 2, 3))) == (0, 0, 1, 0, 0)
-    assert count(account_of(heard=(2, 1, 3))) == (0, 0, 0, 1, 0)
-    assert count(account_of(heard=(1, 2, 3, 4))) == (0, 1, 0, 0, 0)
-    assert count(account_of(heard=(3,)), ("p", 1), ("p", 3)) == (1, 0, 0, 0, 1)
-
-
-def test_what_was_published_around_the_life_of_a_subscription_may_come():
-    assert count(account_of(confirmed=3.0, heard=(2, 3))) == (0, 0, 0, 0, 0)
-    assert count(account_of(confirmed=3.0)) == (0, 0, 0, 0, 0)
-    assert count(account_of(confirmed=None, heard=())) == (0, 0, 0, 0, 0)
-    assert count(account_of(cancelled=5.0, heard=())) == (0, 0, 0, 0, 0)
-    assert count(account_of(cancelled=5.0)) == (0, 0, 0, 0, 0)
-
-
-def test_quiet_points_make_the_judge_strict():
-    assert count(account_of(cancelled=5.0, quiet=[3.0], heard=())) == (1, 0, 0, 0, 0)
-    assert count(account_of(cancelled=5.0, quiet=[4.5], heard=())) == (2, 0, 0, 0, 0)
-    assert count(account_of(cancelled=5.0, quiet=[5.5], heard=(1, 2, 3))) == (0, 1, 0, 0, 0)
-
-
 # The survey.
 
 
@@ -316,7 +270,7 @@ def test_recovery_times():
     timeline.faults = [(10.0, "crash"), (20.0, "cut"), (25.0, "pause"), (30.0, "heal")]
     timeline.sound = [(9.0, True), (11.0, False), (12.0, True), (13.0, False), (14.0, True)]
     timeline.sound += [(21.0, True), (26.0, False), (29.0, False), (31.0, False), (32.0, True)]
-    account = Account()
+    account = operations.Trace()
     account.subscribed(0.0, "s", 1, "TRUE")
     for number, (when, heard) in enumerate([(10.5, 10.6), (11.0, 14.5), (12.0, 12.4), (21.0, 21.1)], 1):
         account.published(when, "p", number, [{}])
@@ -365,4 +319,5 @@ def test_confirmations_are_those_of_the_present_broker():
     network.subscribe("s", 1, "a = 1", 1)
     network.run()
     assert len(confirmed) == 1 and network.unconfirmed() == []
-    assert network.account.wishes["s", 1].confirmed == pytest.approx(network.now)
+    (told,) = [op for op in network.account if isinstance(op, operations.Installed)]
+    assert told.at_seconds == pytest.approx(network.now)

@@ -34,7 +34,7 @@ def messages_sent(recovery):
     for number in range(5_000):
         network.at(start + number / 1_000, network.publish, "p", 7, [{"n": number}])
     network.advance(6.0)
-    return sum(network.sent.values()) - before, sum(map(len, network.account.heard.values()))
+    return sum(network.sent.values()) - before, len(network.account.notifications())
 
 
 def test_without_faults_healing_costs_at_most_a_twentieth():

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from rayvous.faults.crash_recover import CrashRecover
+from rayvous.faults.reliability import judge
 from rayvous.faults.sqlite_store import SqliteStore
 from rayvous.protocol.effects import Effect
 from rayvous.protocol.errors import StorageFailed
@@ -80,9 +81,14 @@ def state(net: StableSimulation) -> dict[int, Any]:
     }
 
 
+def heard_by(net: StableSimulation) -> list[tuple[str, str, int]]:
+    """What each client was notified of."""
+    return sorted((note.client, note.publisher, note.sequence) for note in net.account.notifications())
+
+
 def holds(net: StableSimulation) -> None:
-    verdict, lost = net.account.judge()
-    assert verdict.holds and not lost, verdict.examples
+    verdict = judge(net.account)
+    assert verdict.holds and not verdict.lost, verdict.examples
     assert verdict.notifications_delivered == verdict.notifications_expected > 0
     for host in net.hosts.values():
         host.machine.check()
@@ -93,10 +99,7 @@ def test_a_crash_between_any_two_effects_leaves_no_trace(scheme: str, last_words
     never = Scripted(scheme, last_words=last_words)
     play(never)
     holds(never)
-    wanted, heard = (
-        state(never),
-        {name: sorted(e for _, e in got) for name, got in never.account.heard.items()},
-    )
+    wanted, heard = state(never), heard_by(never)
     runs = 0
     for broker, effects in never.effects.items():
         for boundary in range(effects):
@@ -106,7 +109,7 @@ def test_a_crash_between_any_two_effects_leaves_no_trace(scheme: str, last_words
             assert net.hosts[broker].life == 1, (broker, boundary)
             holds(net)
             assert state(net) == wanted, (broker, boundary)
-            assert {name: sorted(e for _, e in got) for name, got in net.account.heard.items()} == heard
+            assert heard_by(net) == heard
             runs += 1
     assert runs > 200
 
@@ -168,8 +171,8 @@ def chaos(seed: int) -> StableSimulation:
 @pytest.mark.parametrize("seed", range(25))
 def test_chaos_with_crashes_and_bad_links_loses_and_repeats_nothing(seed: int) -> None:
     net = chaos(seed)
-    verdict, lost = net.account.judge()
-    assert verdict.holds and not lost, (seed, verdict.examples)
+    verdict = judge(net.account)
+    assert verdict.holds and not verdict.lost, (seed, verdict.examples)
     for host in net.hosts.values():
         host.machine.check()
 
@@ -188,7 +191,7 @@ def test_a_broker_that_acknowledges_before_it_commits_is_caught(monkeypatch: pyt
         net.crash_after(3, boundary)
         try:
             play(net)
-            caught += not net.account.judge()[0].holds
+            caught += not judge(net.account).holds
         except (
             AssertionError,
             StorageFailed,
@@ -217,7 +220,7 @@ def test_a_disk_that_fills_and_is_mended_loses_nothing(tmp_path: Path) -> None:
     assert isinstance(full, SqliteStore)
     full._pragma("max_page_count = 100000")
     assert net.restart(3) and net.settle()
-    verdict, lost = net.account.judge()
-    assert verdict.holds and not lost and verdict.notifications_delivered > 0, verdict.examples
+    verdict = judge(net.account)
+    assert verdict.holds and not verdict.lost and verdict.notifications_delivered > 0, verdict.examples
     for made in net.stores.values():
         made.close()

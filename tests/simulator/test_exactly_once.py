@@ -26,7 +26,7 @@ def publish(net, number=1):
 
 
 def heard(net, client):
-    return [event[1] for _, event in net.account.heard[client]]
+    return [note.sequence for note in net.account.notifications() if note.client == client]
 
 
 def durable_at(net, broker):
@@ -112,7 +112,11 @@ def test_flush_is_answered_when_all_is_delivered_and_waits_for_the_round():
     when, _, number = net.flushed[-1]
     assert number == 2
     assert all(
-        any(at <= when and event == ("p", 2) for at, event in net.account.heard[c]) for c in ("alice", "bob")
+        any(
+            note.client == c and note.at_seconds <= when and note.sequence == 2
+            for note in net.account.notifications()
+        )
+        for c in ("alice", "bob")
     )
 
 
@@ -125,7 +129,7 @@ def test_questions_that_come_together_are_answered_together():
 
 
 def test_past_retention_the_loss_is_told_and_nothing_else_is():
-    net = network(retention_seconds=5.0)
+    net = network(retention_seconds=15.0)
     publish(net, 2)
     apart = [(one, other) for one in (4, 5) for other in (0, 1, 2, 3)]
     net.cut(apart, "apart")

@@ -1,0 +1,64 @@
+"""What a network with admission control is asked from outside: its books, and whether a subscription would enter.
+
+Rule: neither changes anything.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, Final
+
+import ray
+
+from ..protocol.admission import Judgement
+from ..protocol.configs import Position
+from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId
+from ..routing.language import to_filter
+from .errors import broker_errors
+from .process import ClientProcess
+from .rendezvous import Directory
+
+_QUESTIONS: Final = count(1)
+"""Numbers the questions of this process."""
+
+
+class NetworkAdmission:
+    """The part of :class:`~.network.Network` that has to do with admission control."""
+
+    _directory: Directory
+    _process: ClientProcess
+
+    @property
+    def positions(self) -> tuple[Position, ...]:
+        """Every broker's place."""
+        raise NotImplementedError
+
+    def _ask(self, method: str, *args: Any, timeout_seconds: float | None = None) -> list[Any]:
+        raise NotImplementedError
+
+    def admission(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return the books of every broker: each resource as (reserved, there is), and what is degraded."""
+        books: dict[BrokerId, dict[str, Any]] = {}
+        for answer in self._ask("books", timeout_seconds=60):
+            books |= answer
+        return dict(sorted(books.items()))
+
+    def would_admit(self, filter: Any, *, broker: BrokerId | None = None, priority: int = 0) -> Judgement:
+        """Ask whether a subscription would be admitted at a broker (the first, if none is named), without making it.
+
+        Raises
+        ------
+        InputError
+            If the network has no admission control, or no such broker.
+        """
+        item = to_filter(filter, clauses_max=self._directory.limits.filter_clauses_max)
+        at = self.positions[0].broker if broker is None else broker
+        if at not in self._directory.hosts:
+            raise InputError(f"no broker {at}")
+        with broker_errors(f"asking broker {at} of network {self._directory.name!r}"):
+            number = next(_QUESTIONS)
+            call = self._directory.hosts[at].would_admit.remote(
+                at, self._process.session, number, item, priority
+            )
+            return ray.get(call, timeout=self._directory.limits.call_seconds)  # type: ignore[no-any-return]

@@ -1,0 +1,49 @@
+"""One broker in its host: the broker, its links out, its subscribers, what it writes down.
+
+Rule: a seat has no behaviour of its own but to say when all that its broker wanted done has left it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.recorder import TelemetryBuffer
+from .absent import Absent
+from .broker import Broker
+from .commits import Commits
+from .metrics import BrokerMetrics
+from .outbox import Outbox
+from .sessions import Session, Tally
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """One broker in its host: the broker, its links out, its subscribers, what it writes down."""
+
+    broker: Broker
+    telemetry: TelemetryBuffer
+    metrics: BrokerMetrics | None
+    links: dict[BrokerId, Outbox] = field(default_factory=dict)
+    group: Outbox | None = None
+    events_in: int = 0
+    events_out: int = 0
+    notifications: int = 0
+    tally: Tally = field(default_factory=Tally)
+    owners: dict[ClientId, Session] = field(default_factory=dict)
+    confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
+    commits: Commits | None = None  # where the broker has a store
+    flushing: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
+    absent: Absent = field(default_factory=Absent)
+
+    @property
+    def durable(self) -> Container[ClientId]:
+        """Its durable subscribers."""
+        return () if self.broker.healing is None else self.broker.healing.durable
+
+    async def stable(self) -> None:
+        """Wait until all that the broker wanted done so far has left it."""
+        if self.commits is not None:
+            await self.commits.stable()

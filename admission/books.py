@@ -1,0 +1,316 @@
+"""The books of one broker: what is advertised, what is wanted over which link, and so what is reserved.
+
+Rules
+-----
+* What is reserved is a function of the advertisements and the filters that are held, never a running sum: over a link
+  go the distinct advertisements from elsewhere that some filter held for the link meets; the broker takes in those
+  of its own publishers and those that come from a neighbour and are wanted elsewhere. So no advertisement is reserved
+  twice, however many filters meet it, and what was reserved is free again to the last digit.
+* A subscription is asked for at its peak (4.2): its largest demand, and nothing where a filter that is held for the
+  same link covers it already. With the tight estimator it is what the reservations grow by.
+* When more is reserved than there is, filters are degraded until the rest fits: the lowest priority first, and of
+  those the last to come.
+
+Source: paper 3, sections 4.1 and 4.2; priorities are its further work (section 6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..protocol.admission import MICRO, Capacity, Estimator, Refusal, Resource
+from ..protocol.ids import BrokerId, ClientId, Link
+from ..routing.filters import Filter
+from .advertisements import LOCAL, AdvertisementDag, Micros, grown
+from .columns import FilterColumns
+from .demand import demand
+
+
+@dataclass(slots=True)
+class Advert:
+    """One advertisement: what, how fast (micro-events a second), and the link that it came over."""
+
+    filter: Filter
+    rate: int
+    link: Link
+
+
+@dataclass(slots=True)
+class Held:
+    """A filter that is wanted over one link: its priority, and when it came among the others."""
+
+    priority: int
+    order: int
+
+
+class Change(NamedTuple):
+    """A filter is held for a link from now on, or no longer."""
+
+    filter: Filter
+    link: Link
+    held: bool
+
+
+class Books:
+    """What one broker knows and has promised.
+
+    Parameters
+    ----------
+    broker
+        Whose books these are.
+    capacity
+        What it can carry.
+    estimator
+        How demand is estimated.
+    """
+
+    def __init__(self, broker: BrokerId, capacity: Capacity, estimator: Estimator = "paper") -> None:
+        self.broker = broker
+        self.capacity = capacity
+        self.estimator = estimator
+        self.dag = AdvertisementDag()
+        self.adverts: dict[tuple[ClientId, int], Advert] = {}
+        self.held: dict[Link, dict[Filter, Held]] = {LOCAL: {}}
+        self.changes: list[Change] = []
+        self._wanted = FilterColumns()
+        self._held_by: dict[Filter, int] = {}
+        self._met = np.zeros(
+            self.dag.own_rate.shape, np.int64
+        )  # [link, slot]: filters held that meet the node
+        self._next_order = 0
+
+    def join(self, link: BrokerId) -> None:
+        """Keep books for the link to a neighbour from now on."""
+        self.held.setdefault(link, {})
+        self.dag.row(link)
+        self._fit()
+
+    def measured(self, events_per_second: float) -> None:
+        """Take what was measured for what the broker can take in."""
+        self.capacity = replace(self.capacity, events_per_second=events_per_second)
+
+    # Advertisements.
+
+    def advertise(self, key: tuple[ClientId, int], item: Filter, rate: int, link: Link) -> None:
+        """Enter an advertisement, in place of the one with the same key if there is one."""
+        if key in self.adverts:
+            self.unadvertise(key)
+        self.adverts[key] = Advert(item, rate, link)
+        slot, new = self.dag.add(item, link, rate)
+        self._fit()
+        if new:
+            meeting = self.meeting(item)
+            for of, items in self.held.items():
+                self._met[self.dag.row(of), slot] = sum(other in items for other in meeting)
+
+    def unadvertise(self, key: tuple[ClientId, int]) -> Advert:
+        """Strike an advertisement out, and return it."""
+        advert = self.adverts.pop(key)
+        slot, gone = self.dag.remove(advert.filter, advert.link, advert.rate)
+        if gone:
+            self._met[:, slot] = 0
+        return advert
+
+    def comes_from(self, link: Link, item: Filter) -> bool:
+        """Return whether an advertisement that meets the filter came over that link."""
+        row = self.dag.rows.get(link)
+        return row is not None and bool(self.dag.own_count[row][self.dag.relations(item).meets].any())
+
+    # Filters that are wanted.
+
+    def hold(self, item: Filter, link: Link, priority: int) -> None:
+        """Note that a filter is wanted over a link, with that priority."""
+        items = self.held.setdefault(link, {})
+        known = items.get(item)
+        if known is not None:
+            known.priority = priority
+            return
+        items[item] = Held(priority, self._next_order)
+        self._next_order += 1
+        self.changes.append(Change(item, link, True))
+        if item not in self._held_by:
+            self._wanted.insert(item)
+        self._held_by[item] = self._held_by.get(item, 0) + 1
+        row = self.dag.row(link)
+        self._fit()
+        self._met[row, self.dag.relations(item).meets] += 1
+
+    def drop(self, item: Filter, link: Link) -> bool:
+        """Note that a filter is no longer wanted over a link; return whether it was."""
+        if self.held.get(link, {}).pop(item, None) is None:
+            return False
+        self.changes.append(Change(item, link, False))
+        self._met[self.dag.row(link), self.dag.relations(item).meets] -= 1
+        self._held_by[item] -= 1
+        if not self._held_by[item]:
+            del self._held_by[item]
+            self._wanted.remove(item)
+        return True
+
+    def wanted_beside(self, item: Filter, link: Link) -> bool:
+        """Return whether a filter is wanted over any other link than this one."""
+        return self._held_by.get(item, 0) > (item in self.held.get(link, ()))
+
+    def holders(self, item: Filter) -> list[Link]:
+        """Return the links that a filter is wanted over."""
+        return [link for link, items in self.held.items() if item in items]
+
+    def meeting(self, item: Filter) -> list[Filter]:
+        """Return the filters that are wanted over any link and may match an event that `item` matches."""
+        meets = self._wanted.relations(item).meets
+        return [self._wanted.filter(slot) for slot in np.flatnonzero(meets).tolist()]
+
+    def _fit(self) -> None:
+        self._met = grown(self._met, *self.dag.own_rate.shape)
+
+    def leave(self, link: Link) -> None:
+        """Give back what was kept for a link that is gone, once nothing is advertised or wanted over it."""
+        assert not self.held.pop(link, None)
+        self.dag.forget(link)
+
+    # What is reserved, and what is free.
+
+    def reserved(self) -> dict[tuple[Resource, BrokerId | None], int]:
+        """Return what is reserved: micro-events a second for "cpu" and, by neighbour, "bandwidth"; "memory" entries."""
+        out = self._loads(self._met)
+        out["memory", None] = len(self.adverts) + sum(map(len, self.held.values()))
+        return out
+
+    def _loads(self, met: Micros) -> dict[tuple[Resource, BrokerId | None], int]:
+        own, rows = self.dag.own_rate, self.dag.rows
+        wanted = met > 0
+        elsewhere = (wanted.sum(axis=0) - wanted) > 0
+        elsewhere[rows[LOCAL]] = True
+        out: dict[tuple[Resource, BrokerId | None], int] = {("cpu", None): int(own[elsewhere].sum())}
+        total = own.sum(axis=0)
+        for link, row in rows.items():
+            if link != LOCAL:
+                assert isinstance(link, int)
+                mask = wanted[row]
+                out["bandwidth", link] = int(total[mask].sum() - own[row][mask].sum())
+        return out
+
+    def limit(self, resource: Resource, link: BrokerId | None) -> float:
+        """Return what there is of a resource, in the units of `reserved`."""
+        if resource == "memory":
+            return self.capacity.entries
+        if resource == "cpu":
+            return self.capacity.events_per_second * MICRO
+        assert link is not None
+        return self.capacity.link(link) * MICRO
+
+    def refusals(self, item: Filter, link: Link) -> tuple[Refusal, ...]:
+        """Return why a filter cannot be taken in for a link; empty when it can (the three conditions of 4.2)."""
+        if item in self.held.get(link, ()):
+            return ()
+        reserved = self.reserved()
+        asked = self._asked(item, link, reserved)
+        out = []
+        for (resource, to), amount in asked.items():
+            free = self.limit(resource, to) - reserved.get((resource, to), 0)
+            if amount > max(free, 0):
+                out.append(self._refusal(resource, to, amount, max(free, 0)))
+        return tuple(out)
+
+    def _refusal(self, resource: Resource, link: BrokerId | None, asked: float, free: float) -> Refusal:
+        unit = 1 if resource == "memory" else MICRO
+        return Refusal(self.broker, resource, asked / unit, free / unit, link)
+
+    def _asked(
+        self, item: Filter, link: Link, reserved: dict[tuple[Resource, BrokerId | None], int]
+    ) -> dict[tuple[Resource, BrokerId | None], int]:
+        out: dict[tuple[Resource, BrokerId | None], int] = {("memory", None): 1}
+        if self.estimator == "tight":
+            met = self._met.copy()
+            met[self.dag.row(link), self.dag.relations(item).meets] += 1
+            for key, amount in self._loads(met).items():
+                out[key] = amount - reserved[key]
+        elif not self._covered(item, link):
+            into = (link, LOCAL) if link != LOCAL else (LOCAL,)
+            out["cpu", None] = demand(self.dag, item, "paper", without=into).rate_max
+            if link != LOCAL:
+                assert isinstance(link, int)
+                out["bandwidth", link] = demand(self.dag, item, "paper", without=(link,)).rate_max
+        return out
+
+    def _covered(self, item: Filter, link: Link) -> bool:
+        items = self.held.get(link)
+        if not items:
+            return False
+        above = np.flatnonzero(self._wanted.relations(item).above).tolist()
+        return any(self._wanted.filter(slot) in items for slot in above)
+
+    # What no longer fits.
+
+    def degraded(self) -> dict[tuple[Filter, Link], tuple[Refusal, ...]]:
+        """Return the filters, by link, that have to give way so that the rest fits, and what each lacks."""
+        over = self._over(self._loads(self._met))
+        if not over:
+            return {}
+        met = self._met.copy()
+        out: dict[tuple[Filter, Link], tuple[Refusal, ...]] = {}
+        entries = [
+            (held.priority, -held.order, item, link)
+            for link, items in self.held.items()
+            for item, held in items.items()
+        ]
+        for _, _, item, link in sorted(entries, key=lambda entry: entry[:2]):
+            row, mask = self.dag.row(link), self.dag.relations(item).meets
+            met[row, mask] -= 1
+            left = self._over(self._loads(met))
+            helped = {key: over[key] - left.get(key, 0) for key in over if over[key] > left.get(key, 0)}
+            if not helped:
+                met[row, mask] += 1
+                continue
+            out[item, link] = tuple(
+                self._refusal(*key, asked=amount, free=0) for key, amount in helped.items()
+            )
+            over = left
+            if not over:
+                break
+        return out
+
+    def _over(
+        self, loads: dict[tuple[Resource, BrokerId | None], int]
+    ) -> dict[tuple[Resource, BrokerId | None], float]:
+        return {key: load - limit for key, load in loads.items() if load > (limit := self.limit(*key))}
+
+    # For people and tests.
+
+    def describe(self) -> dict[str, Any]:
+        """Return the books for people: events per second, reserved and free, by resource."""
+        reserved = self.reserved()
+        rates = {
+            "cpu" if link is None else f"bandwidth to {link}": (
+                load / MICRO,
+                self.limit(resource, link) / MICRO,
+            )
+            for (resource, link), load in reserved.items()
+            if resource != "memory"
+        }
+        return {
+            "broker": self.broker,
+            "advertisements": len(self.adverts),
+            "filters": sum(map(len, self.held.values())),
+            "memory": (reserved["memory", None], self.capacity.entries),
+            **rates,
+        }
+
+    def check(self) -> None:
+        """Assert that what is reserved equals a recount from scratch, and is not negative; for tests."""
+        fresh = Books(self.broker, self.capacity, self.estimator)
+        for link, items in self.held.items():
+            if isinstance(link, int) and link != LOCAL:
+                fresh.join(link)
+            for item, held in items.items():
+                fresh.hold(item, link, held.priority)
+        for key, advert in self.adverts.items():
+            fresh.advertise(key, advert.filter, advert.rate, advert.link)
+        mine, its = self.reserved(), fresh.reserved()
+        assert mine == its and min(mine.values()) >= 0, (mine, its)
+        assert (self._met >= 0).all() and (self.dag.own_rate >= 0).all()
+        for node in (advert.filter for advert in self.adverts.values()):
+            assert self.dag.node(node) == fresh.dag.node(node)

@@ -1,0 +1,184 @@
+"""Admission control of one broker (paper 3): its two sides put together, and the links that they stand on.
+
+Rules
+-----
+* `spreading` has advertisements, `asking` subscriptions; both change the same books.
+* A filter that no longer fits is reported towards its owners, and reported again when it does.
+* Over a link that is new both ends begin anew; what came over one that is gone is forgotten, and so is what was
+  reserved for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..protocol.admission import (
+    AdmissionConfig,
+    Advertise,
+    Advertised,
+    Ask,
+    CapacityMeasured,
+    Degraded,
+    Greeting,
+    Release,
+    Spread,
+    Standing,
+    Unadvertise,
+    Unadvertised,
+    Verdict,
+    WouldAdmit,
+)
+from ..protocol.effects import Effect, Inform, Send
+from ..protocol.ids import BrokerId, Link
+from ..protocol.messages import Cancel, Detach, Register
+from ..routing.filters import Filter
+from .advertisements import LOCAL
+from .asking import Asking
+from .spreading import Out, Pass
+
+__all__ = ["Admission", "Pass"]
+
+
+class Admission(Asking):
+    """The admission side of one broker.
+
+    Parameters
+    ----------
+    broker
+        Whose it is.
+    config
+        The criterion, the estimator, the capacities.
+    neighbours
+        The brokers that it is joined to in the tree.
+    """
+
+    def __init__(self, broker: BrokerId, config: AdmissionConfig, neighbours: Iterable[BrokerId]) -> None:
+        super().__init__(broker, config, neighbours)
+        self.strays = 0
+        self._handlers: dict[type, Callable[[Any, Any], Out]] = {
+            Advertise: self._on_advertise,
+            Unadvertise: self._on_unadvertise,
+            Advertised: self._on_advertised,
+            Spread: self._on_spread,
+            Unadvertised: self._on_unadvertised,
+            Register: self._on_register,
+            Cancel: self._on_cancel,
+            Detach: self._on_detach,
+            WouldAdmit: self._on_would_admit,
+            Ask: self._on_ask,
+            Verdict: self._on_verdict,
+            Release: self._on_release,
+            Degraded: self._on_degraded,
+            Greeting: self._on_greeting,
+            CapacityMeasured: self._on_capacity,
+        }
+
+    @property
+    def neighbours(self) -> tuple[BrokerId, ...]:
+        """The brokers that it is joined to."""
+        return tuple(self._asked)
+
+    def takes(self, message: Any) -> bool:
+        """Return whether a message is for this machine."""
+        return type(message) in self._handlers
+
+    def handle(self, source: Link, message: Any) -> Out:
+        """Take in a message and return what is to be done; `Pass` is news for the broker."""
+        client_only = isinstance(message, Register | Cancel | Detach | Advertise | Unadvertise | WouldAdmit)
+        if client_only != isinstance(source, str) or not (client_only or source in self._asked):
+            if not isinstance(message, CapacityMeasured):
+                self.strays += 1
+                return []
+        return self._handlers[type(message)](source, message) + self._restand()
+
+    # Links that come and go.
+
+    def relink(self, neighbours: Iterable[BrokerId]) -> Out:
+        """Stand elsewhere in the tree: forget what came over links that are gone, and greet whoever is new."""
+        wanted = list(dict.fromkeys(neighbours))
+        out: Out = []
+        for link in [link for link in self._asked if link not in wanted]:
+            out += self._part(link)
+        for link in wanted:
+            if link not in self._asked:
+                self._join(link)
+                out.append(self._greet(link, answer=True))
+        return out + self._restand()
+
+    def _part(self, link: BrokerId) -> Out:
+        out = self._clear(link)
+        for token, (other, _, dry) in list(self._tokens.items()):
+            if other == link and dry is not None:
+                del self._tokens[token]
+                out += self._hear(dry, 0, ())
+        for wave in list(dict.fromkeys(self._waves.values())):
+            if link in wave.open:
+                wave.open.discard(link)
+                out += self._answer(wave)
+        del self._asked[link]
+        self.books.leave(link)
+        return [each for each in out if not (isinstance(each, Send) and each.to == link)]
+
+    def _clear(self, link: BrokerId) -> Out:
+        """Forget all that came over a link, and all that was asked over it."""
+        out: Out = []
+        for item in list(self._asked[link]):
+            out += self._unask(link, item)
+        for item in list(self.books.held[link]):
+            out += self._drop(item, link)
+        for key in [key for key, offers in self._offers.items() if link in offers]:
+            out += self._withdraw(key, link)
+        return out
+
+    def _greet(self, link: BrokerId, *, answer: bool) -> Effect:
+        adverts = tuple(
+            self._passed_on(key, offer, 0) for key, (source, offer) in self._chosen.items() if source != link
+        )
+        return Send(link, Greeting(adverts, answer))
+
+    def _on_greeting(self, source: BrokerId, message: Greeting) -> Out:
+        """Begin anew with a neighbour: what it wants comes after our own greeting, as what we want after its."""
+        out = [each for each in self._clear(source) if not (isinstance(each, Send) and each.to == source)]
+        if message.answer:
+            out.append(self._greet(source, answer=False))
+        for advert in message.advertisements:
+            out += self._on_advertised(source, advert)
+        return out
+
+    # What no longer fits.
+
+    def _on_capacity(self, source: Link, message: CapacityMeasured) -> Out:
+        self.books.measured(message.events_per_second)
+        return []
+
+    def _on_degraded(self, source: BrokerId, message: Degraded) -> Out:
+        item: Any = message.filter
+        if item in self._asked[source]:
+            self.standings.heard(item, source, message.broker, message.refusals)
+        return []
+
+    def _restand(self) -> Out:
+        """Tell the owners of filters what has changed in how they stand; only the full guarantee promises anything."""
+        if self.config.refusing_share_max != 0:
+            return []
+        out: Out = []
+        mine: dict[Filter, None] = {}
+        for item, link, broker, refusals in self.standings.news(self.books):
+            if link == LOCAL:
+                mine[item] = None
+            else:
+                out.append(Send(link, Degraded(item, broker, refusals)))  # type: ignore[arg-type]
+        for item in mine:
+            for client, number in self._wanting.get(item, ()):
+                if (client, number) not in self._requests:
+                    out.append(Inform(client, Standing(number, self.standings.of_clients(item))))
+        return out
+
+    def check(self) -> None:
+        """Assert that the books balance and that nothing is asked for that nobody wants; for tests."""
+        self.books.check()
+        for link, items in self._asked.items():
+            assert all(self.books.wanted_beside(item, link) for item in items)
+        assert set(self.books.held[LOCAL]) <= set(self._wanting)
+        assert all(items for items in self._wanting.values())

@@ -1,0 +1,101 @@
+"""What a subscription demands: how fast its events may come, and from how many publishers (paper 3, section 3.4).
+
+Rules
+-----
+* ``"paper"``: a node that equals the filter says it exactly; else it lies between the largest successor and the
+  smallest predecessor (formula 1).
+* What the node that bounds it does not cover, but the filter meets, is added to the upper bound. The paper leaves it
+  out, and Theorem 1 is then false: a publisher of all prices also publishes those above 5, and stands *above* that
+  node. Where nothing covers the filter, its upper bound is all that it meets.
+* ``"tight"``: between all that it covers and all that it meets. Both bounds are over distinct advertisements.
+* The lower bounds hold for publishers that publish as fast as they said; the upper ones for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..protocol.admission import Estimator
+from ..protocol.ids import Link
+from ..routing.filters import Filter
+from .advertisements import AdvertisementDag, Micros
+from .columns import Mask, Relations
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Bounds of the rate, in micro-events a second, and of the number of advertisements."""
+
+    rate_min: int
+    rate_max: int
+    count_min: int
+    count_max: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rate is known exactly."""
+        return self.rate_min == self.rate_max
+
+
+def demand(
+    dag: AdvertisementDag, item: Filter, estimator: Estimator = "paper", without: Iterable[Link] = ()
+) -> Demand:
+    """Return the demand of a subscription.
+
+    Parameters
+    ----------
+    dag
+        The advertisements that the broker knows.
+    item
+        What is subscribed to.
+    estimator
+        ``"paper"`` or ``"tight"``.
+    without
+        Links whose advertisements do not count, since they do not come from where the events would come from.
+    """
+    left_out = [dag.rows[link] for link in without if link in dag.rows]
+    relations = dag.relations(item)
+    bounds = _tight if estimator == "tight" else _paper
+    rates = bounds(dag, relations, _but(dag.own_rate, left_out), _but(dag.rate, left_out))
+    counts = bounds(dag, relations, _but(dag.own_count, left_out), _but(dag.count, left_out))
+    return Demand(*rates, *counts)
+
+
+def _but(values: Micros, rows: list[int]) -> Micros:
+    """Return the values of all links together, without those of some."""
+    total: Micros = values.sum(axis=0)
+    for row in rows:
+        total = total - values[row]
+    return total
+
+
+def _tight(dag: AdvertisementDag, relations: Relations, own: Micros, all_covered: Micros) -> tuple[int, int]:
+    covered = relations.below
+    if relations.same >= 0:
+        covered = covered.copy()
+        covered[relations.same] = True
+    return _sum(own, covered), _sum(own, relations.meets)
+
+
+def _paper(dag: AdvertisementDag, relations: Relations, own: Micros, all_covered: Micros) -> tuple[int, int]:
+    if relations.same >= 0:
+        exact = int(all_covered[relations.same])
+        outside = relations.meets & ~relations.below
+        outside[relations.same] = False
+        return exact, exact + _sum(own, outside)
+    below, above = np.flatnonzero(relations.below), np.flatnonzero(relations.above)
+    least = int(all_covered[below].max()) if len(below) else 0
+    if not len(above):
+        return least, _sum(own, relations.meets)
+    smallest = int(above[np.argmin(all_covered[above])])
+    theirs = dag.relations(dag.columns.filter(smallest))
+    outside = relations.meets & ~theirs.below
+    outside[smallest] = False
+    return least, int(all_covered[smallest]) + _sum(own, outside)
+
+
+def _sum(values: Micros, mask: Mask) -> int:
+    return int(values[mask].sum())

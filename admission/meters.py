@@ -1,0 +1,64 @@
+"""Rates that are learnt: what a publisher has published at most, and what a broker can take in at most.
+
+Rule: both only look at times and counts that they are given.
+
+Source: paper 3, sections 3.1 (a default rate from history) and 4.1 (the highest rate seen at the utilisation limit).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class RateHistory:
+    """The highest rate of a publisher over any whole window.
+
+    Attributes
+    ----------
+    window_seconds
+        The length of a window.
+    highest
+        Events per second in the busiest window so far; None before anything was published.
+    """
+
+    window_seconds: float = 1.0
+    highest: float | None = None
+    _window: int = -1
+    _count: int = 0
+
+    def saw(self, events: int, now: float) -> None:
+        """Note events published at `now` seconds."""
+        window = int(now // self.window_seconds)
+        self._count = self._count + events if window == self._window else events
+        self._window = window
+        self.highest = max(self.highest or 0.0, self._count / self.window_seconds)
+
+
+@dataclass(slots=True)
+class CapacityMeter:
+    """The highest event rate that was seen while the CPU was at its limit.
+
+    Attributes
+    ----------
+    utilisation_max
+        Share of one CPU that counts as the limit, 0 to 1.
+    highest
+        Events per second; 0 as long as the limit was never reached (the paper's initial value: nothing is known).
+    """
+
+    utilisation_max: float
+    highest: float = 0.0
+    _before: tuple[float, float, int] | None = None
+
+    def sample(self, now: float, cpu_seconds: float, events: int) -> bool:
+        """Take a sample of the clock, the CPU time and the events so far; return whether `highest` rose."""
+        before, self._before = self._before, (now, cpu_seconds, events)
+        if before is None or now <= before[0]:
+            return False
+        seconds = now - before[0]
+        rate = (events - before[2]) / seconds
+        if (cpu_seconds - before[1]) / seconds < self.utilisation_max or rate <= self.highest:
+            return False
+        self.highest = rate
+        return True

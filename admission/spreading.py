@@ -1,0 +1,245 @@
+"""The side of admission control that spreads advertisements and says what is wanted of them (paper 3, 3.2 and 3.3).
+
+Rules
+-----
+* An advertisement goes to every broker over the tree, as from its publisher's broker. Whoever hears of one tells the
+  neighbour that it came from which of the filters wanted elsewhere it meets, before the answer: so when the answers
+  are in, the publisher's broker knows what is wanted, and its events go nowhere else.
+* While the tree changes an advertisement may come over two links, one of them out of date. All are kept, the shortest
+  path counts, and none that leads through this broker: so no two brokers believe in one that is gone because each has
+  it from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..protocol.admission import (
+    AdmissionConfig,
+    Advertise,
+    Advertised,
+    Ask,
+    Everywhere,
+    Refusal,
+    Release,
+    Spread,
+    Unadvertise,
+    Unadvertised,
+)
+from ..protocol.effects import Effect, Inform, Send
+from ..protocol.ids import BrokerId, ClientId, Link
+from ..protocol.messages import Cancel, Detach, Register
+from ..routing.filters import Filter
+from .advertisements import LOCAL
+from .books import Books
+from .standing import Standings
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """News for the broker: this message of a client is for the router now."""
+
+    client: ClientId
+    message: Register | Cancel | Detach
+
+
+Out: TypeAlias = list[Effect | Pass]
+Key: TypeAlias = tuple[ClientId, int]
+"""An advertisement: whose, and which of his."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An advertisement as it came over one link, with the brokers that it came through."""
+
+    filter: Filter
+    rate: int
+    path: tuple[BrokerId, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A subscription that is being asked for: by whom, and what was said so far."""
+
+    link: Link
+    token: int  # of the neighbour's question, or the client's own number
+    filter: Filter
+    client: ClientId | None = None
+    register: Register | None = None
+    dry: bool = False
+    open: int = 0
+    asked: int = 1
+    refusals: list[Refusal] = field(default_factory=list)
+    gone: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A filter that a neighbour was asked for: who waits for the verdict, or what it was."""
+
+    token: int
+    priority: int
+    waiting: list[Request] | None
+    asked: int = 0
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Wave:
+    """An advertisement on its way: whom to answer, and how many answers are open."""
+
+    link: Link
+    token: int
+    client: ClientId | None
+    open: set[BrokerId] = field(default_factory=set)
+
+
+class Spreading:
+    """Advertisements, and what the neighbours were asked for; parameters as of :class:`~.controller.Admission`."""
+
+    def __init__(self, broker: BrokerId, config: AdmissionConfig, neighbours: Iterable[BrokerId]) -> None:
+        self.broker = broker
+        self.config = config
+        self.books = Books(broker, config.of(broker), config.estimator)
+        self.standings = Standings()
+        self._asked: dict[BrokerId, dict[Filter, Asked]] = {}
+        self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
+        self._waves: dict[int, Wave] = {}
+        self._offers: dict[Key, dict[Link, Offer]] = {}
+        self._chosen: dict[Key, tuple[Link, Offer]] = {}
+        self._next_token = 1
+        for link in neighbours:
+            self._join(link)
+
+    def _join(self, link: BrokerId) -> None:
+        self._asked[link] = {}
+        self.books.join(link)
+
+    def _token(self) -> int:
+        self._next_token += 1
+        return self._next_token - 1
+
+    def _on_advertise(self, source: ClientId, message: Advertise) -> Out:
+        item: Any = message.filter
+        wave = Wave(LOCAL, message.number, source)
+        return self._offer((source, message.number), LOCAL, Offer(item, message.rate, ()), wave)
+
+    def _on_advertised(self, source: BrokerId, message: Advertised) -> Out:
+        key, item = (message.publisher, message.number), message.filter
+        wave = Wave(source, message.token, None)
+        if self.broker in message.path:
+            return self._withdraw(key, source) + self._answer(wave)
+        return self._offer(key, source, Offer(item, message.rate, message.path), wave)  # type: ignore[arg-type]
+
+    def _offer(self, key: Key, link: Link, offer: Offer, wave: Wave) -> Out:
+        self._offers.setdefault(key, {})[link] = offer
+        return self._choose(key, wave) + self._answer(wave)
+
+    def _withdraw(self, key: Key, link: Link) -> Out:
+        offers = self._offers.get(key, {})
+        if offers.pop(link, None) is None:
+            return []
+        if not offers:
+            del self._offers[key]
+        return self._choose(key, Wave(link, 0, None))
+
+    def _choose(self, key: Key, wave: Wave) -> Out:
+        """Take the shortest way to the publisher, and tell the others when it is another than before."""
+        offers = self._offers.get(key, {})
+        link = min(offers, key=lambda link: (link != LOCAL, len(offers[link].path), link), default=None)
+        before = self._chosen.get(key)
+        if link is None:
+            return self._strike_out(key)
+        if before is not None and before == (link, offers[link]):
+            return []
+        offer = offers[link]
+        self._chosen[key] = link, offer
+        self.books.advertise(key, offer.filter, offer.rate, link)
+        out: Out = []
+        if before is not None and before[0] in self._asked:
+            out += self._let_go_of(before[0], before[1].filter)
+        if link in self._asked:
+            if before is not None and before[0] != link:
+                out.append(Send(link, Unadvertised(*key)))
+            out += self._tell_wants(link, offer.filter)
+        for other in self._asked:
+            if other != link:
+                token = self._token()
+                self._waves[token] = wave
+                wave.open.add(other)
+                out.append(Send(other, self._passed_on(key, offer, token)))
+        return out
+
+    def _passed_on(self, key: Key, offer: Offer, token: int) -> Advertised:
+        return Advertised(*key, offer.filter, offer.rate, token, (*offer.path, self.broker))
+
+    def _strike_out(self, key: Key) -> Out:
+        link, offer = self._chosen.pop(key)
+        self.books.unadvertise(key)
+        out: Out = [Send(other, Unadvertised(*key)) for other in self._asked if other != link]
+        return out + (self._let_go_of(link, offer.filter) if link in self._asked else [])
+
+    def _answer(self, wave: Wave) -> Out:
+        if wave.open:
+            return []
+        if wave.client is not None:
+            return [Inform(wave.client, Everywhere(wave.token))]
+        answerable = wave.token and wave.link in self._asked
+        return [Send(wave.link, Spread(wave.token))] if answerable else []  # type: ignore[arg-type]
+
+    def _on_spread(self, source: BrokerId, message: Spread) -> Out:
+        wave = self._waves.pop(message.token, None)
+        if wave is None:
+            return []
+        wave.open.discard(source)
+        return self._answer(wave)
+
+    def _tell_wants(self, link: BrokerId, item: Filter) -> Out:
+        """Ask the neighbour for every filter wanted elsewhere that meets a new advertisement of its side."""
+        out: Out = []
+        for wanted in self.books.meeting(item):
+            if wanted not in self._asked[link] and self.books.wanted_beside(wanted, link):
+                out.append(self._demand(link, wanted))
+        return out
+
+    def _demand(self, link: BrokerId, item: Filter) -> Effect:
+        """Ask for a filter that was admitted already."""
+        priority = self._priority(item, link)
+        self._asked[link][item] = Asked(0, priority, None)
+        return Send(link, Ask(item, priority, 0))
+
+    def _priority(self, item: Filter, but: Link) -> int:
+        """Return the highest priority with which a filter is wanted over any other link than one."""
+        held = self.books.held
+        return max(held[link][item].priority for link in self.books.holders(item) if link != but)
+
+    def _on_unadvertise(self, source: ClientId, message: Unadvertise) -> Out:
+        return self._withdraw((source, message.number), LOCAL)
+
+    def _on_unadvertised(self, source: BrokerId, message: Unadvertised) -> Out:
+        return self._withdraw((message.publisher, message.number), source)
+
+    def _let_go_of(self, link: BrokerId, item: Filter) -> Out:
+        """Release what nothing behind a neighbour meets any more, now that an advertisement is gone."""
+        out: Out = []
+        for wanted in [wanted for wanted in self.books.meeting(item) if wanted in self._asked.get(link, ())]:
+            if not self.books.comes_from(link, wanted):
+                out.append(Send(link, Release(wanted)))
+                out += self._unask(link, wanted)
+        return out
+
+    def _unask(self, link: BrokerId, item: Filter) -> Out:
+        """Forget that a neighbour was asked for a filter; whoever waits for its verdict waits no longer."""
+        asked = self._asked[link].pop(item)
+        self._tokens.pop(asked.token, None)
+        self.standings.unheard(item, link)
+        out: Out = []
+        for request in asked.waiting or ():
+            out += self._hear(request, 0, ())
+        return out
+
+    def _hear(self, request: Request, asked: int, refusals: tuple[Refusal, ...]) -> Out:
+        """Take in a verdict for a request; the side that asks knows how."""
+        raise NotImplementedError

@@ -1,0 +1,267 @@
+"""Paper 3, section 5: what admission control does to discarded events, refusals, and the use of CPU and links.
+
+Rules
+-----
+* 50 brokers, 20 publishers, 1 to 100 subscribers, placed at random; a broker takes in 100 to 200 events a second, a
+  link carries 200 to 300, a publisher sends 20 to 30; what waits longer than 5 s is dropped (5.1).
+* A publisher takes an event from a fixed set, advertises it, sends it 100 times, unadvertises it, and begins again.
+* A subscriber subscribes, receives for a while, unsubscribes, and begins again; refused, it tries something else a
+  little later. Until all have begun the load rises; it is measured after that.
+* The same seed gives the same brokers, rates, events and interests under every criterion.
+
+The paper does not say what tree joins the brokers, what events and filters look like, or how long anything runs. Ours:
+a plain tree of degree 4; an event is a point in the unit square of two attributes; a filter is a rectangle in it.
+
+Source: paper 3, sections 5.1 and 5.2, figures 9 and 10. The figures are lost; what the text says of them is in
+`admission_statements`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from ..protocol.admission import AdmissionConfig, Capacity, Judgement
+from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId
+from ..routing.filters import Filter
+from ..routing.language import to_filter
+from ..routing.topologies import ClusterTree
+from ..simulator.overload import LoadedSimulation
+from .admission_statements import compare
+
+CRITERIA: Final[dict[str, float | None]] = {"none": None, "full": 0.0, "20 %": 0.2, "40 %": 0.4}
+"""The share of the brokers asked that may refuse."""
+
+STEP_SECONDS: Final = 0.4
+"""How often clients act."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionPlan:
+    """The parameters; the defaults are the paper's where it gives them.
+
+    Attributes
+    ----------
+    brokers, publishers, subscribers
+        How many; a run for each number of subscribers.
+    cpu, bandwidth, rates
+        Ranges of events per second.
+    deadline_seconds
+        How long an event may wait at one place.
+    repeats
+        How often a publisher sends the same event.
+    event_count
+        Size of the fixed set of events.
+    side
+        Range of the sides of a filter's rectangle.
+    stay_seconds
+        Range of the time between subscribing and unsubscribing.
+    warm_seconds, measured_seconds
+        How long a run is before and while it is measured.
+    scheme, degree, estimator, seed
+        Of the network.
+    """
+
+    brokers: int = 50
+    publishers: int = 20
+    subscribers: tuple[int, ...] = (1, 20, 40, 60, 80, 90, 100)
+    cpu: tuple[float, float] = (100.0, 200.0)
+    bandwidth: tuple[float, float] = (200.0, 300.0)
+    rates: tuple[float, float] = (20.0, 30.0)
+    deadline_seconds: float = 5.0
+    repeats: int = 100
+    event_count: int = 200
+    side: tuple[float, float] = (0.15, 0.6)
+    stay_seconds: tuple[float, float] = (2.0, 8.0)
+    warm_seconds: float = 15.0
+    measured_seconds: float = 15.0
+    scheme: str = "hierarchical"
+    degree: int = 4
+    estimator: str = "paper"
+    seed: int = 0
+
+
+def preset(name: str) -> AdmissionPlan:
+    """Return the plan of that name: ``"paper"``, or ``"quick"``, which has fewer points and shorter runs.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if name == "paper":
+        return AdmissionPlan()
+    if name == "quick":
+        return AdmissionPlan(subscribers=(20, 60, 80, 100), warm_seconds=8.0, measured_seconds=8.0)
+    raise InputError(f"no preset {name!r}: there are quick, paper")
+
+
+@dataclass(slots=True)
+class _Client:
+    """A publisher or subscriber of the load: where it is, and when it acts next."""
+
+    name: str
+    home: BrokerId
+    dice: random.Random
+    at: float
+    rate: float = 0.0
+    number: int = 0
+    left: int = 0
+    owed: float = 0.0
+    event: dict[str, float] = field(default_factory=dict)
+    waiting: bool = False
+    heard: int = 0
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What was judged so far."""
+
+    asked: int = 0
+    refused: int = 0
+
+
+class _Run:
+    """One network under one criterion with one number of subscribers."""
+
+    def __init__(self, plan: AdmissionPlan, criterion: str, subscribers: int) -> None:
+        self.plan = plan
+        dice = random.Random(f"admission/{plan.seed}")
+        topology = ClusterTree(plan.brokers, 1, plan.degree)
+        positions = topology.positions()
+        capacities = {
+            place.broker: Capacity(
+                dice.uniform(*plan.cpu),
+                links={other: dice.uniform(*plan.bandwidth) for other in place.neighbours},
+            )
+            for place in positions
+        }
+        self.capacities = capacities
+        config = AdmissionConfig(CRITERIA[criterion], plan.estimator, capacities=capacities)  # type: ignore[arg-type]
+        self.net = LoadedSimulation(
+            positions,
+            plan.scheme,
+            admission=config.validate(),
+            capacity_of=capacities.__getitem__,
+            deadline_seconds=plan.deadline_seconds,
+            keep_notifications=False,
+        )
+        self.events = [{"x": dice.random(), "y": dice.random()} for _ in range(plan.event_count)]
+        self.publishers = [self._client(f"p{i}", dice, 2.0) for i in range(plan.publishers)]
+        for publisher in self.publishers:
+            publisher.rate = dice.uniform(*plan.rates)
+        everybody = [self._client(f"s{i}", dice, plan.warm_seconds / 2) for i in range(max(plan.subscribers))]
+        self.subscribers = everybody[:subscribers]
+        self.counts = _Counts()
+
+    def _client(self, name: str, dice: random.Random, spread: float) -> _Client:
+        home = dice.randrange(self.plan.brokers)
+        return _Client(name, home, random.Random(f"{name}/{self.plan.seed}"), dice.uniform(0.0, spread))
+
+    def until(self, seconds: float) -> None:
+        while self.net.now < seconds:
+            for publisher in self.publishers:
+                self._publish(publisher)
+            for subscriber in self.subscribers:
+                self._subscribe(subscriber)
+            self.net.advance(STEP_SECONDS)
+
+    def _publish(self, client: _Client) -> None:
+        if self.net.now < client.at:
+            return
+        if not client.left:
+            if client.number:
+                self.net.unadvertise(client.name, client.number)
+            client.number += 1
+            client.left = self.plan.repeats
+            client.event = client.dice.choice(self.events)
+            text = " AND ".join(f"{name} = {value!r}" for name, value in client.event.items())
+            self.net.advertise(client.name, client.home, text, client.rate, client.number)
+            return  # what is wanted of it is known at the next step
+        client.owed += client.rate * STEP_SECONDS
+        ready = min(int(client.owed), client.left)
+        if ready:
+            client.owed -= ready
+            client.left -= ready
+            self.net.publish(client.name, client.home, [client.event] * ready)
+
+    def _subscribe(self, client: _Client) -> None:
+        if client.waiting:
+            judged = [news for news in self.net.news(client.name) if isinstance(news, Judgement)]
+            if len(judged) == client.heard:
+                return
+            client.heard = len(judged)
+            client.waiting = False
+            self.counts.asked += 1
+            self.counts.refused += not judged[-1].admitted
+            client.left = int(judged[-1].admitted)
+            client.at = self.net.now + (client.dice.uniform(*self.plan.stay_seconds) if client.left else 1.0)
+        elif self.net.now >= client.at:
+            if client.left:
+                self.net.unsubscribe(client.name, client.number)
+            client.number = self.net.subscribe(client.name, client.home, self._interest(client.dice))
+            client.waiting = True
+
+    def _interest(self, dice: random.Random) -> Filter:
+        sides = [dice.uniform(*self.plan.side) for _ in range(2)]
+        lows = [dice.uniform(0.0, 1.0 - side) for side in sides]
+        return to_filter(
+            " AND ".join(
+                f"{name} BETWEEN {low!r} AND {low + side!r}"
+                for name, low, side in zip("xy", lows, sides, strict=True)
+            )
+        )
+
+
+def run_one(plan: AdmissionPlan, criterion: str, subscribers: int) -> dict[str, Any]:
+    """Run one network and return its figures.
+
+    Returns
+    -------
+    dict
+        `discarded_per_second` (events dropped at a mean broker), `rejected` (share of the subscriptions judged),
+        `cpu` and `bandwidth` (mean share used, over brokers and over directed links), and what they are made of.
+    """
+    run = _Run(plan, criterion, subscribers)
+    run.until(plan.warm_seconds)
+    net = run.net
+    dropped, taken, sent = net.dropped_events(), dict(net.taken_in), dict(net.sent)
+    run.until(plan.warm_seconds + plan.measured_seconds)
+    seconds = plan.measured_seconds
+    lost = {name: count - dropped[name] for name, count in net.dropped_events().items()}
+    cpu = [
+        (net.taken_in[broker] - taken[broker]) / seconds / capacity.events_per_second
+        for broker, capacity in run.capacities.items()
+    ]
+    links = [
+        (net.sent.get((broker, to), 0) - sent.get((broker, to), 0)) / seconds / capacity.link(to)
+        for broker, capacity in run.capacities.items()
+        for to in capacity.links
+    ]
+    return {
+        "criterion": criterion,
+        "subscribers": subscribers,
+        "discarded_per_second": sum(lost.values()) / seconds / plan.brokers,
+        "discarded_in_all_per_second": sum(lost.values()) / seconds,
+        "rejected": run.counts.refused / max(1, run.counts.asked),
+        "judged": run.counts.asked,
+        "cpu": sum(cpu) / len(cpu),
+        "bandwidth": sum(links) / len(links),
+        "notified_per_second": net.notified / net.now,
+        "dropped": lost,
+    }
+
+
+def run(plan: AdmissionPlan, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Any]:
+    """Run every criterion with every number of subscribers; return the figures and how the statements fare."""
+    rows: list[dict[str, Any]] = []
+    total = len(CRITERIA) * len(plan.subscribers)
+    for criterion in CRITERIA:
+        for subscribers in plan.subscribers:
+            if progress is not None:
+                progress(f"{criterion}, {subscribers} subscribers", len(rows), total)
+            rows.append(run_one(plan, criterion, subscribers))
+    return {"experiment": "admission", "plan": asdict(plan), "rows": rows, "statements": compare(rows)}

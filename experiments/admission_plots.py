@@ -1,0 +1,48 @@
+"""The pictures of paper 3's figures 9 and 10, from the rows of the experiment.
+
+Rule: each function returns a new matplotlib ``Figure``; pyplot and its global state are never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+COLOURS = {"none": "#000000", "40 %": "#D55E00", "20 %": "#E69F00", "full": "#0072B2"}
+MARKERS = {"none": "x", "40 %": "^", "20 %": "s", "full": "o"}
+
+
+def figure_9(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Return discarded events per second at a mean broker, and the share of refused subscriptions."""
+    figure = Figure(figsize=(9.5, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _curves(left, rows, "discarded_per_second", "events discarded per second, mean broker")
+    _curves(right, rows, "rejected", "subscriptions rejected", percent=True)
+    figure.suptitle("Figure 9: discarded events and rejected subscriptions")
+    return figure
+
+
+def figure_10(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Return the mean utilisation of CPU and links."""
+    figure = Figure(figsize=(9.5, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _curves(left, rows, "cpu", "CPU utilisation, mean broker", percent=True)
+    _curves(right, rows, "bandwidth", "bandwidth utilisation, mean link", percent=True)
+    figure.suptitle("Figure 10: utilisation of CPU and bandwidth")
+    return figure
+
+
+def _curves(
+    axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, *, percent: bool = False
+) -> None:
+    for name, colour in COLOURS.items():
+        curve = sorted((row["subscribers"], row[key]) for row in rows if row["criterion"] == name)
+        values = [value * 100 if percent else value for _, value in curve]
+        axes.plot([place for place, _ in curve], values, color=colour, marker=MARKERS[name], label=name)
+    axes.set_xlabel("subscribers")
+    axes.set_ylabel(label + (" (%)" if percent else ""))
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(title="admission")

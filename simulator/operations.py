@@ -1,0 +1,230 @@
+"""Operates a hostile network while it runs: brokers and clusters come, leave in good order, and move nearer.
+
+Rules
+-----
+* Identities are not used twice. A broker that has left, or was to leave and died, is never started again.
+* Clients leave first: before a broker is told to leave, those attached to it move to other members of its cluster, or
+  to any other broker when there is none.
+* The last broker that is not to leave is kept.
+* A tree is re-optimised one cluster after another.
+
+The hosts' counterpart on Ray is :class:`rayvous.actors.operations.Operations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+from ..protocol.configs import Position
+from ..protocol.effects import Received
+from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId, ClusterId
+from ..protocol.recovery import RENDEZVOUS, Leave, Reconsider
+from .clients import HostileSimulation
+
+LOOK_SECONDS = 0.25
+SEARCH_SECONDS_MAX = 20.0
+"""How long one cluster may look for a nearer parent before the next one's turn comes."""
+
+
+class Operations:
+    """Operates one network.
+
+    Parameters
+    ----------
+    network
+        The network; its brokers heal.
+    say
+        Called with what has happened, as a sentence.
+    """
+
+    def __init__(self, network: HostileSimulation, say: Callable[[str], None] | None = None) -> None:
+        if network.recovery is None:
+            raise InputError("a network that does not heal cannot be operated: give it recovery")
+        self._network = network
+        self._say = say or (lambda what: None)
+
+    # Growing.
+
+    def add_broker(self, cluster: ClusterId) -> BrokerId:
+        """Let a broker join a cluster; return its id.
+
+        Raises
+        ------
+        InputError
+            If the cluster is not there, or all of it is about to leave.
+        """
+        network = self._network
+        if not self._staying(cluster):
+            raise InputError(f"cluster {cluster} is not there: a broker joins one that stays")
+        broker = max(network.hosts) + 1
+        members = (*network.members[cluster], broker)
+        speaks = next((m for m in members[:-1] if self._speaks(m)), members[-2])
+        place = Position(broker, cluster, f"N{broker}", members, speaks, None, ())
+        self._regroup(cluster, members)
+        network._start_ticking(network.add_host(place, founds=False))
+        return broker
+
+    def add_cluster(self, size: int) -> tuple[ClusterId, list[BrokerId]]:
+        """Let a cluster of so many brokers join; return its id and theirs."""
+        if size < 1:
+            raise InputError(f"a cluster of {size} brokers: it has at least one")
+        network = self._network
+        cluster, first = max(network.members) + 1, max(network.hosts) + 1
+        members = tuple(range(first, first + size))
+        network.members[cluster] = members
+        hosts = []
+        for broker in members:
+            speaks = broker == members[-1]
+            label = f"{'D' if speaks else 'N'}{broker}"
+            place = Position(broker, cluster, label, members, members[-1], None, ())
+            hosts.append(network.add_host(place, founds=True))
+        for host in hosts:
+            network._start_ticking(host)
+        return cluster, list(members)
+
+    def _regroup(self, cluster: ClusterId, members: tuple[BrokerId, ...]) -> None:
+        """Note who the members are, for those that start from now on."""
+        network = self._network
+        network.members[cluster] = members
+        for member in members:
+            place = network.positions.get(member)
+            if place is not None:
+                speaks = place.designated if place.designated in members else members[-1]
+                network.positions[member] = replace(place, members=members, designated=speaks)
+
+    # Shrinking.
+
+    def remove_broker(self, broker: BrokerId) -> bool:
+        """Let a broker leave; return False, and keep it, when it is dead, leaving already, or the last one."""
+        return self._remove([broker])
+
+    def remove_cluster(self, cluster: ClusterId) -> bool:
+        """Let a cluster leave; return False, and keep it, when none of it lives or stays, or it is the last one."""
+        return self._remove(self._staying(cluster))
+
+    def _remove(self, brokers: Iterable[BrokerId]) -> bool:
+        network = self._network
+        leaving = [broker for broker in brokers if network.hosts[broker].alive and not self._retires(broker)]
+        rest = [broker for broker in network.staying() if broker not in leaving]
+        if not leaving or not rest:
+            return False
+        for broker in leaving:
+            network.hosts[broker].retiring = True
+        for broker in leaving:
+            for session in list(network.sessions.values()):
+                if session.home.id == broker and session.life == session.home.life:
+                    near = [other for other in self._staying(session.home.cluster) if other in rest]
+                    network.move(session.name, max(near) if near else rest[len(session.name) % len(rest)])
+            # Behind what clients said to it last.
+            network.at(network.now + 2 * network.links.client_seconds, self._order, broker)
+        return True
+
+    def _order(self, broker: BrokerId) -> None:
+        host = self._network.hosts[broker]
+        if host.alive:
+            self._network._take_in(host, Received(RENDEZVOUS, Leave()))
+        self._watch(broker)
+
+    def _watch(self, broker: BrokerId) -> None:
+        """End the process of a broker that has left."""
+        network, host = self._network, self._network.hosts[broker]
+        if host.alive and not host.machine.healing.left:
+            network.at(network.now + LOOK_SECONDS, self._watch, broker)
+            return
+        self._say(f"broker {broker} has left" if host.alive else f"broker {broker} died before it had left")
+        if host.alive:
+            host.die()
+        self._regroup(host.cluster, tuple(m for m in network.members[host.cluster] if m != broker))
+
+    def leaving(self) -> list[BrokerId]:
+        """Return the brokers that are about to leave and have not yet."""
+        hosts = self._network.hosts
+        return [broker for broker, host in hosts.items() if host.retiring and not host.gone]
+
+    # Nearer parents.
+
+    def reoptimise(self) -> None:
+        """Let one cluster after another look for a clearly nearer parent."""
+        network = self._network
+        speakers = [broker for broker in network.living() if self._speaks(broker)]
+        self._reconsider(speakers)
+
+    def _reconsider(self, speakers: list[BrokerId]) -> None:
+        network = self._network
+        while speakers:
+            host = network.hosts[speakers[0]]
+            if host.alive and not host.paused and self._speaks(host.id):
+                before = host.machine.healing.parent
+                network._take_in(host, None)  # the order is one of those before which the time is told
+                network._take_in(host, Received(RENDEZVOUS, Reconsider()))
+                after = partial(self._searched, speakers, before and before.cluster, network.now)
+                network.at(network.now + LOOK_SECONDS, after)
+                return
+            speakers.pop(0)
+
+    def _searched(self, speakers: list[BrokerId], before: ClusterId | None, since: float) -> None:
+        network = self._network
+        host = network.hosts[speakers[0]]
+        late = network.now - since > SEARCH_SECONDS_MAX
+        if host.alive and host.machine.healing.searching and not late:
+            network.at(network.now + LOOK_SECONDS, partial(self._searched, speakers, before, since))
+            return
+        parent = host.machine.healing.parent if host.alive else None
+        if parent is not None and parent.cluster != before:
+            self._say(f"cluster {host.cluster} moved from below {before} to below {parent.cluster}")
+        self._reconsider(speakers[1:])
+
+    # By chance.
+
+    def do(self, what: str, pick: float, size: int) -> str:
+        """Do what was drawn, with one of those that are there; return what was done, as words.
+
+        Clients, one in four, go to brokers that have come.
+        """
+        network = self._network
+        staying = network.staying()
+        clusters = sorted({network.hosts[broker].cluster for broker in staying})
+        cluster = clusters[int(pick * len(clusters))]
+        if what == "add_broker":
+            return f"broker {self._fill([self.add_broker(cluster)])} to cluster {cluster}"
+        if what == "add_cluster":
+            made, brokers = self.add_cluster(size)
+            return f"cluster {made} with brokers {self._fill(brokers)}"
+        if what == "reoptimise":
+            self.reoptimise()
+            return "one cluster after another"
+        if what in ("remove_cluster", "remove_root_cluster"):
+            if what == "remove_root_cluster":
+                cluster = next(
+                    (network.hosts[b].cluster for b in staying if network.hosts[b].machine.healing.root),
+                    cluster,
+                )
+            return f"cluster {cluster}" + ("" if self.remove_cluster(cluster) else ", which is kept")
+        among = [
+            broker for broker in staying if self._speaks(broker) == (what == "remove_designated")
+        ] or staying
+        broker = among[int(pick * len(among))]
+        return f"broker {broker}" + ("" if self.remove_broker(broker) else ", which is kept")
+
+    def _fill(self, brokers: list[BrokerId]) -> str:
+        for place, name in enumerate(sorted(self._network.sessions)):
+            if place % 4 == 0:
+                self._network.move(name, brokers[place // 4 % len(brokers)])
+        return " ".join(map(str, brokers))
+
+    # Who is there.
+
+    def _staying(self, cluster: ClusterId) -> list[BrokerId]:
+        hosts = self._network.hosts
+        members = self._network.members.get(cluster, ())
+        return [m for m in members if hosts[m].alive and not hosts[m].retiring]
+
+    def _retires(self, broker: BrokerId) -> bool:
+        return self._network.hosts[broker].retiring
+
+    def _speaks(self, broker: BrokerId) -> bool:
+        host = self._network.hosts[broker]
+        return host.alive and host.machine.healing.designated

@@ -1,0 +1,139 @@
+"""Admission control on real actors: what may enter, what publishers are held to, what the books say."""
+
+import time
+
+import pytest
+import rayvous as rv
+
+CAPACITY = rv.Capacity(events_per_second=200, link_events_per_second=60)
+
+
+@pytest.fixture(scope="module")
+def net(ray_started):
+    topology = rv.ClusterTree(2, 2)
+    config = rv.AdmissionConfig(capacity=CAPACITY, default_rate=7.0)
+    with rv.Network.launch(topology, brokers_per_actor=2, admission=config) as network:
+        yield network
+        network.settle()
+        network.check()
+
+
+def test_who_fits_is_admitted_and_who_does_not_is_told_why(net):
+    publisher = net.publisher("p", broker=0)
+    number = publisher.advertise("k = 1", max_rate=50)
+    alice, bob = net.subscriber("alice", broker=3), net.subscriber("bob", broker=2)
+    wanted = alice.subscribe("k = 1 AND x > 5")
+    publisher.publish_batch([{"k": 1, "x": 9}, {"k": 1, "x": 1}])
+    assert next(alice.notifications(timeout_seconds=10)).event == {"k": 1, "x": 9}
+
+    other = net.publisher("q", broker=1)
+    second = other.advertise("k = 2", max_rate=55)
+    judged = net.would_admit("k = 2 AND x > 3", broker=3)
+    assert not judged.admitted and judged.asked > 1
+    with pytest.raises(rv.SubscriptionRejected, match="bandwidth: asked 55 events/s, free 10") as caught:
+        alice.subscribe("k = 2 AND x > 3")
+    refusal = caught.value.refusals[0]
+    assert (refusal.resource, refusal.asked, refusal.free) == ("bandwidth", 55.0, 10.0)
+    assert {refusal.broker for refusal in caught.value.refusals} <= set(range(4))
+
+    books = net.admission()
+    assert books[3]["cpu"] == (50.0, 200.0) and books[3]["advertisements"] == 2
+    with pytest.raises(rv.SubscriptionRejected):
+        bob.subscribe_all(["k = 1 AND x > 8", "k = 2 AND x > 3"])  # all of them, or none
+    assert not bob.subscriptions
+    alice.unsubscribe(wanted)
+    net.settle()
+    assert net.would_admit("k = 2 AND x > 3", broker=3).admitted
+    publisher.unadvertise(number)
+    other.unadvertise(second)
+    net.settle()
+    assert all(entry["cpu"][0] == 0 and entry["filters"] == 0 for entry in net.admission().values())
+    for client in (publisher, other, alice, bob):
+        net.release(client)
+
+
+def test_a_publisher_is_held_to_what_it_advertised(net, fresh):
+    publisher = net.publisher(fresh)
+    with pytest.raises(rv.NotAdvertised, match="advertised is: nothing"):
+        publisher.publish({"x": 1})
+    number = publisher.advertise("x > 0", max_rate=10, excess="raise")
+    with pytest.raises(rv.NotAdvertised, match="event 1 of 2"):
+        publisher.publish_batch([{"x": 1}, {"x": 0}])
+    with pytest.raises(rv.RateExceeded, match="10 may pass now"):
+        publisher.publish_batch([{"x": 1}] * 11)
+    assert publisher.published == 0
+    publisher.unadvertise(number)
+
+    publisher.advertise("x > 0", max_rate=10, excess="drop")
+    publisher.publish_batch([{"x": 1}] * 25)
+    assert publisher.published + publisher.dropped == 25 and publisher.published < 15
+
+    slow = net.publisher(fresh + "-slow")
+    slow.advertise("x > 0", max_rate=20)
+    started = time.monotonic()
+    slow.publish_batch([{"x": 1}] * 30)
+    assert slow.published == 30 and time.monotonic() - started > 0.4
+    for client in (publisher, slow):
+        net.release(client)
+
+
+def test_without_a_rate_history_or_the_default_decides(net, fresh):
+    publisher = net.publisher(fresh)
+    first = publisher.advertise("x > 0", excess="drop")
+    net.settle()
+    home = net.admission()[publisher.broker]
+    assert home["cpu"][0] == 7.0
+    publisher.publish_batch([{"x": 1}] * 40)  # 40 in a second wanted to go
+    publisher.unadvertise(first)
+    publisher.advertise("x > 0")
+    net.settle()
+    assert net.admission()[publisher.broker]["cpu"][0] == 40.0
+    net.release(publisher)
+    net.settle()
+    assert not any(entry["advertisements"] for entry in net.admission().values())
+
+
+def test_what_no_longer_fits_is_reported_to_its_owner_lowest_priority_first(net, fresh):
+    first, second = net.publisher(fresh + "-1", broker=0), net.publisher(fresh + "-2", broker=0)
+    low, high = net.subscriber(fresh + "-low", broker=3), net.subscriber(fresh + "-high", broker=3)
+    first.advertise("k = 1", max_rate=50)
+    low_number = low.subscribe("k = 1")
+    high.subscribe("k = 2 AND x > 5", priority=5)
+    second.advertise("k = 2", max_rate=50)
+    net.settle()
+    lacking = low.degraded()
+    assert list(lacking) == [low_number] and lacking[low_number][0].resource in ("bandwidth", "cpu")
+    assert not high.degraded()
+    assert any(entry["degraded"] for entry in net.admission().values())
+    first.close()
+    net.settle()
+    assert not low.degraded() and not any(entry["degraded"] for entry in net.admission().values())
+    for client in (first, second, low, high):
+        net.release(client)
+
+
+def test_a_network_that_heals_keeps_its_books_when_a_broker_dies(ray_started):
+    recovery = rv.Recovery.for_tests() if hasattr(rv.Recovery, "for_tests") else rv.Recovery()
+    config = rv.AdmissionConfig(capacity=CAPACITY)
+    with rv.Network.launch(rv.ClusterTree(2, 2), recovery=recovery, admission=config) as net:
+        publisher, alice = net.publisher("p", broker=0), net.subscriber("alice", broker=2)
+        publisher.advertise("x > 0", max_rate=40)
+        alice.subscribe("x > 5")
+        publisher.publish({"x": 6})
+        assert next(alice.notifications(timeout_seconds=20)).event == {"x": 6}
+        net.kill_broker(3)  # the designated broker between the two
+        net.settle()
+        publisher.publish({"x": 7})
+        assert next(alice.notifications(timeout_seconds=20)).event == {"x": 7}
+        books = net.admission()
+        assert 3 not in books and books[2]["cpu"][0] == 40.0
+        net.check()
+
+
+def test_old_events_are_dropped_and_counted_where_that_is_wanted(ray_started):
+    config = rv.AdmissionConfig(refusing_share_max=None, deadline_seconds=1e-9)
+    with rv.Network.launch(rv.ClusterTree(1, 2), brokers_per_actor=2, admission=config) as net:
+        publisher = net.publisher("p", broker=0)
+        publisher.advertise("x > 0", max_rate=1000)
+        publisher.publish_batch([{"x": 1}] * 5)
+        assert net.describe().nodes[0]["expired_events"] == 5

@@ -1,0 +1,172 @@
+"""Brokers that are wrong in one way: chaos finds each within the seeds that stand beside it.
+
+Small networks (at most 8 brokers, 8 seconds of faults), and seeds 0, 1, 2, ... until one fails. It fails by the
+condition that has to notice.
+
+Two mutants do no harm, and so are not here: a successor without its copy of what the children want (they tell it
+again), and a parent that keeps what children withdraw (it sends them more than they want).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rayvous.actors.broker import Broker
+from rayvous.chaos.cases import draw_case
+from rayvous.protocol.effects import Deliver, Multicast, Received, Send
+from rayvous.protocol.messages import Cancel, Events
+from rayvous.protocol.recovery import JoinRequest, Wants
+from rayvous.simulator.chaos import run_case
+
+SMALL = {"brokers_max": 8, "seconds": 8.0, "faults_max": 3}
+
+
+def made(change):
+    """Return a maker of brokers to each of which `change` has been done."""
+
+    def make(position, scheme, recovery, incarnation, seed):
+        broker = Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed)
+        change(broker)
+        return broker
+
+    return make
+
+
+def on_input(broker, edit):
+    """Let a broker take in `edit(event)` instead of each event; None is ignored."""
+    inner = broker.handle
+
+    def handle(event):
+        event = edit(event)
+        return [] if event is None else inner(event)
+
+    broker.handle = handle
+
+
+def on_effects(broker, edit):
+    """Let a broker return `edit(effect)`, a list, instead of each effect."""
+    inner = broker.handle
+    broker.handle = lambda event: [item for effect in inner(event) for item in edit(effect)]
+
+
+# In networks that heal.
+
+
+def skip_dedup(broker):
+    broker.healing.ledger.admit = lambda client, batch, rows, *, accepted: rows
+
+
+def forget_what_a_moved_client_has_had(broker):
+    broker.healing.ledger.resume = lambda client, marks, since: None
+
+
+def pass_closed_links(broker):
+    broker.healing.rounds.passes = lambda link, number: True
+
+
+def send_nothing_again(broker):
+    broker.healing.rounds.kept = list
+
+
+def forget_one_filter_of_who_joins(broker):
+    def edit(event):
+        if isinstance(event, Received) and isinstance(event.message, JoinRequest) and event.message.filters:
+            return replace(event, message=replace(event.message, filters=event.message.filters[1:]))
+        return event
+
+    on_input(broker, edit)
+
+
+def forget_one_filter_at_succession(broker):
+    """Leave one filter out of what a member tells a new designated broker."""
+
+    def edit(effect):
+        if isinstance(effect, Multicast) and isinstance(effect.message, Wants) and effect.message.filters:
+            return [Multicast(replace(effect.message, filters=effect.message.filters[1:]))]
+        return [effect]
+
+    on_effects(broker, edit)
+
+
+# In networks that do not.
+
+
+def send_twice(broker):
+    def edit(effect):
+        twice = isinstance(effect, Send) and isinstance(effect.message, Events)
+        return [effect, effect] if twice else [effect]
+
+    on_effects(broker, edit)
+
+
+def ignore_cancels(broker):
+    on_input(
+        broker,
+        lambda event: None if isinstance(event, Received) and isinstance(event.message, Cancel) else event,
+    )
+
+
+def deliver_to_everybody(broker):
+    """Give the second of two clients what only the first wanted."""
+
+    def edit(effect):
+        if not isinstance(effect, Deliver) or len(effect.clients) < 2:
+            return [effect]
+        every = np.unique(effect.rows)
+        starts = np.arange(len(effect.clients) + 1) * len(every)
+        return [Deliver(effect.batch, effect.clients, starts, np.tile(every, len(effect.clients)))]
+
+    on_effects(broker, edit)
+
+
+def renumber(broker):
+    def edit(effect):
+        if isinstance(effect, Deliver):
+            batch = replace(effect.batch, sequence=effect.batch.sequence + 100_000)
+            return [Deliver(batch, effect.clients, effect.starts, effect.rows)]
+        return [effect]
+
+    on_effects(broker, edit)
+
+
+def deliver_backwards(broker):
+    def edit(effect):
+        if not isinstance(effect, Deliver):
+            return [effect]
+        rows = effect.rows.copy()
+        for start, end in zip(effect.starts[:-1], effect.starts[1:], strict=True):
+            rows[start:end] = rows[start:end][::-1]
+        return [Deliver(effect.batch, effect.clients, effect.starts, rows)]
+
+    on_effects(broker, edit)
+
+
+@pytest.mark.parametrize(
+    ("change", "heals", "condition", "seeds"),
+    [
+        (skip_dedup, True, "once", 1),
+        (forget_what_a_moved_client_has_had, True, "once", 4),
+        (pass_closed_links, True, "complete", 2),
+        (send_nothing_again, True, "complete", 1),
+        (forget_one_filter_of_who_joins, True, "complete", 1),
+        (forget_one_filter_at_succession, True, "complete", 4),
+        (send_twice, False, "once", 1),
+        (ignore_cancels, False, "wanted", 2),
+        (deliver_to_everybody, False, "wanted", 1),
+        (renumber, False, "published", 1),
+        (deliver_backwards, False, "ordered", 1),
+    ],
+)
+def test_chaos_finds_what_is_wrong_with_a_broker(change, heals, condition, seeds):
+    for seed in range(seeds):
+        report = run_case(draw_case(seed, heals=heals, **SMALL), broker=made(change))
+        if condition in report.verdict.violated:
+            assert not report.holds and report.verdict.findings[condition].violations[0].piece.operations
+            return
+    pytest.fail(f"not noticed within {seeds} seeds")
+
+
+def test_those_seeds_hold_with_brokers_that_are_right():
+    for seed in range(4):
+        for heals in (True, False):
+            assert run_case(draw_case(seed, heals=heals, **SMALL)).holds

@@ -1,0 +1,278 @@
+"""A network that is operated while events flow: it grows, shrinks and moves, and loses and doubles nothing.
+
+Reference: promises 1, 2, 3, 5 and 6; paper 1, 4.2; docs/operations.md.
+"""
+
+import pytest
+from rayvous.protocol.errors import InputError
+from rayvous.protocol.messages import Events
+from rayvous.protocol.recovery import (
+    RENDEZVOUS,
+    ClusterBeat,
+    JoinAnswer,
+    Probe,
+    Recovery,
+    YieldRoot,
+)
+from rayvous.protocol.scenario import LinkModel
+from rayvous.routing.topologies import ClusterTree, fixed
+from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.operations import Operations
+from rayvous.simulator.survey import structure_problems, subscription_problems, survey
+
+
+class World:
+    """A network with a subscriber and a publisher at each of its first brokers, and someone who operates it."""
+
+    def __init__(self, topology, *, degree=2, **options):
+        recovery = Recovery.for_simulator(degree=degree)
+        self.degree = degree
+        self.net = HostileSimulation(topology.positions(), recovery=recovery, seed=5, **options)
+        self.said = []
+        self.operations = Operations(self.net, self.said.append)
+        self.brokers = list(self.net.hosts)
+        for broker in self.brokers:
+            self.net.subscribe(f"s{broker}", broker, "n >= 0", 1)
+        self.net.advance(3.0)
+        self.flowing = True
+        self.flow(0)
+
+    def flow(self, number):
+        if self.flowing:
+            for broker in self.brokers:
+                self.net.publish(f"p{broker}", broker, [{"n": number}])
+            self.net.at(self.net.now + 0.05, self.flow, number + 1)
+
+    def count(self, *kinds):
+        return [self.net.sent[kind] for kind in kinds]
+
+    def sound(self):
+        problems = structure_problems(self.net, self.degree) or subscription_problems(self.net)
+        assert not problems, problems
+
+    def head(self, cluster):
+        return next(
+            b for b in self.net.living() if self.designated(b) and self.net.hosts[b].cluster == cluster
+        )
+
+    def designated(self, broker):
+        return self.net.broker(broker).healing.designated
+
+    def parent(self, cluster):
+        parent = survey(self.net, self.head(cluster)).parent
+        return None if parent is None else parent.cluster
+
+    def verify(self):
+        self.flowing = False
+        self.net.advance(5.0)
+        self.sound()
+        verdict, lost = self.net.account.judge()
+        assert verdict.holds and not lost, verdict
+        assert verdict.notifications_expected > 1_000
+        for broker in self.net.living():
+            self.net.broker(broker).check()
+
+
+def test_a_broker_joins_a_cluster_and_takes_clients_at_once():
+    world = World(ClusterTree(3, 2, degree=2))
+    broker = world.operations.add_broker(1)
+    assert world.net.move("s0", broker) and world.net.move("p3", broker)
+    world.net.advance(2.0)
+    world.sound()
+    for member in world.net.members[1]:
+        assert world.net.broker(member).healing.view.members == (2, 3, broker)
+    above = world.net.broker(world.head(0)).healing
+    assert above.children[1].members == (2, 3, broker)
+    # It can take over as any other: it has the highest id.
+    assert world.net.crash(3)
+    world.net.advance(8.0)
+    assert world.head(1) == broker
+    world.verify()
+
+
+def test_a_cluster_joins_by_cmtp_and_its_clients_work():
+    world = World(ClusterTree(2, 2, degree=2))
+    before = world.net.now
+    cluster, brokers = world.operations.add_cluster(3)
+    assert (cluster, brokers) == (2, [4, 5, 6])
+    assert world.net.move("s0", 4) and world.net.move("p1", 5) and world.net.move("p2", 6)
+    world.net.advance(1.0)
+    assert (
+        structure_problems(world.net, 2) == [] and world.net.now - before < Recovery().suspect_after_seconds
+    )
+    world.net.advance(3.0)
+    world.sound()
+    assert world.head(cluster) == 6
+    world.verify()
+
+
+def test_a_normal_broker_leaves_with_a_word():
+    world = World(ClusterTree(2, 3, degree=2))
+    assert world.operations.remove_broker(3)
+    world.net.advance(2.0)
+    assert world.said == ["broker 3 has left"]
+    world.sound()
+    assert world.net.broker(4).healing.view.members == (4, 5)
+    assert world.net.broker(4).healing.fellows == {5}
+    assert not world.net.restart(3)
+    world.verify()
+
+
+def test_a_designated_broker_hands_over_without_silence():
+    """The heir speaks for the cluster long before anybody could have suspected anything."""
+    world = World(ClusterTree(4, 3, degree=2))
+    takeovers = []
+    world.net.watchers[ClusterBeat] = lambda now, source, to, beat: takeovers.append((beat.view.epoch, now))
+    asked = world.net.now
+    assert world.operations.remove_broker(5)  # of cluster 1, which has a child
+    world.net.advance(2.0)
+    assert world.said == ["broker 5 has left"] and world.head(1) == 4
+    assert min(now for epoch, now in takeovers if epoch == 1) - asked < 0.1
+    assert world.count(Probe) == [0]
+    world.net.advance(2.0)
+    world.verify()
+
+
+def test_a_cluster_leaves_after_its_children_have_joined_elsewhere():
+    world = World(
+        ClusterTree(4, 2, degree=1), degree=1
+    )  # a chain: there is no room but the place that gets free
+    left = []
+    world.net.watchers[JoinAnswer] = lambda now, source, to, answer: left.append(
+        (answer.accepted, answer.reason)
+    )
+    assert [world.parent(cluster) for cluster in (1, 2, 3)] == [0, 1, 2]
+    assert world.operations.remove_cluster(1)
+    world.net.advance(8.0)
+    assert sorted(world.said) == ["broker 2 has left", "broker 3 has left"]
+    assert (world.parent(2), world.parent(3)) == (0, 2)
+    assert world.count(Probe) == [0]
+    world.verify()
+
+
+def test_the_roots_cluster_leaves_and_a_child_is_root_at_once():
+    world = World(ClusterTree(5, 2, degree=2))
+    assert world.operations.remove_cluster(0)
+    world.net.advance(8.0)
+    assert sorted(world.said) == ["broker 0 has left", "broker 1 has left"]
+    assert world.count(YieldRoot) == [1] and world.count(Probe) == [0]
+    assert world.net.rendezvous.machine.term == 2
+    assert world.net.rendezvous.machine.root.cluster in (1, 2)
+    world.verify()
+
+
+def test_all_but_one_leave_together():
+    world = World(ClusterTree(4, 2, degree=2))
+    for broker in world.brokers[1:]:
+        assert world.operations.remove_broker(broker)
+    assert not world.operations.remove_broker(0), "the last one is kept"
+    world.net.advance(30.0)
+    assert world.net.living() == [0] and not world.operations.leaving()
+    world.verify()
+
+
+def test_whoever_dies_while_it_leaves_is_not_missed():
+    world = World(ClusterTree(4, 2, degree=2))
+    assert world.operations.remove_cluster(1)
+    world.net.advance(0.1)
+    world.net.crash(3)
+    world.net.advance(20.0)
+    assert not world.operations.leaving() and world.net.living() == [0, 1, 4, 5, 6, 7]
+    world.verify()
+
+
+def far(one, other):
+    """Return delays at which A's neighbourhood is near, and C (broker 2) is far from all but D (broker 3)."""
+    if {one, other} == {2, 3}:
+        return 0.02
+    return 0.5 if 2 in (one, other) else 0.05
+
+
+def test_a_cluster_moves_to_a_clearly_nearer_parent_and_then_stays():
+    tree = fixed({"A": None, "B": "A", "C": "B", "D": "A"}, {})  # A 0, B 1, C 2, D 3: C hangs below B
+    world = World(tree, delay_of=far)
+    assert world.parent(2) == 1
+    world.operations.reoptimise()
+    world.net.advance(15.0)
+    assert world.said == ["cluster 2 moved from below 1 to below 3"]
+    world.sound()
+    world.operations.reoptimise()
+    world.net.advance(15.0)
+    assert len(world.said) == 1
+    world.verify()
+
+
+def test_a_tree_that_is_good_enough_stays():
+    tree = fixed({"A": None, "B": "A", "C": "B", "D": "A"}, {})
+    world = World(tree, delay_of=lambda one, other: 0.08 if {one, other} == {2, 3} else 0.1)
+    before = [world.parent(cluster) for cluster in (1, 2, 3)]
+    world.operations.reoptimise()
+    world.net.advance(15.0)
+    assert not world.said and [world.parent(cluster) for cluster in (1, 2, 3)] == before
+    world.verify()
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_a_child_whose_link_to_the_root_is_cut_joins_a_child_of_the_root(degree):
+    """The link stays cut for good; figure 3 begins at the root, which this one cannot reach.
+
+    Reference: paper 1, 4.2.1.
+    """
+    world = World(ClusterTree(3, 1, degree=2), degree=degree)
+    assert [world.parent(cluster) for cluster in (1, 2)] == [0, 0]
+    world.net.cut([(0, 1)], "for good")
+    world.net.advance(25.0)
+    assert world.parent(1) == 2 and world.parent(2) == 0
+    world.verify()
+
+
+def test_a_tree_link_is_cut_in_the_middle_of_a_run():
+    """The child goes elsewhere, also when the link is mended only later."""
+    world = World(ClusterTree(4, 2, degree=2))
+    child = next(cluster for cluster in (1, 2, 3) if world.parent(cluster) not in (None, 0))
+    parent = world.parent(child)
+    ends = world.head(parent), world.head(child)
+    world.net.cut([ends], "in the middle")
+    world.net.advance(20.0)
+    assert world.parent(child) != parent
+    world.sound()
+    assert world.net.mend("in the middle")
+    world.net.advance(5.0)
+    world.verify()
+
+
+def test_who_is_overloaded_takes_no_more_children():
+    """Reference: paper 1, figure 3: a request is refused by degree or by load."""
+    recovery = Recovery.for_simulator(degree=8, load_max=50.0)
+    net = HostileSimulation(ClusterTree(2, 1, degree=8).positions(), recovery=recovery, seed=1)
+    reasons = []
+    net.watchers[JoinAnswer] = lambda now, source, to, answer: reasons.append((source, answer.reason))
+    for number in range(2_000):  # 100 a second, all of them through the root
+        net.at(1.0 + number / 100, net.publish, "p", 0, [{"n": number}])
+    net.advance(5.0)
+    _, (broker,) = Operations(net).add_cluster(1)
+    net.advance(5.0)
+    assert (0, "overloaded") in reasons
+    parent = net.broker(broker).healing.parent
+    assert parent is not None and parent.cluster == 1, "whoever is not overloaded takes it"
+    assert net.sent[Events] == 0 and not structure_problems(net)
+
+
+def test_what_cannot_be_operated_says_why():
+    operations = Operations(HostileSimulation(ClusterTree(1, 1).positions(), recovery=Recovery()))
+    with pytest.raises(InputError, match="cluster 3 is not there"):
+        operations.add_broker(3)
+    with pytest.raises(InputError, match="at least one"):
+        operations.add_cluster(0)
+    assert not operations.remove_cluster(0) and not operations.remove_broker(0)
+    with pytest.raises(InputError, match="does not heal"):
+        Operations(HostileSimulation(ClusterTree(1, 1).positions(), links=LinkModel()))
+    assert RENDEZVOUS < 0
+
+
+@pytest.mark.parametrize("first", range(0, 12, 4))
+def test_operated_networks_that_are_broken_heal_and_lose_nothing(first):
+    for seed in range(first, first + 4):
+        report = run_chaos(seed, brokers_max=16, operations=True)
+        assert report.holds, (report.replay, report.problems, report.verdict.examples)
