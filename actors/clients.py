@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 import time
 from collections import deque
@@ -39,11 +38,13 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Lost
 from ..routing.filters import Filter
 from ..routing.language import to_filter
-from .advertiser import Advertiser
+from .bulk import SLICE_BYTES
 from .client import Client
 from .columns import batch_from
+from .distributing import Distribution, Parcel, read_payload
 from .edge import Edge
 from .errors import broker_errors
+from .flusher import Flusher
 from .inbox import Arrival, Inbox
 from .notification import Notification, for_people
 from .process import ClientProcess
@@ -56,7 +57,7 @@ BUSY_PATIENCES: Final = 5
 """How many times as long as a sign of life what is published again may take: the broker may have to wait for others."""
 
 
-class Publisher(Advertiser):
+class Publisher(Flusher):
     """Publishes events at its broker.
 
     Made by :meth:`Network.publisher`; may be used from several threads.
@@ -79,7 +80,6 @@ class Publisher(Advertiser):
         self._edge = None if directory.admission is None else Edge(time.time, time.sleep)
         self._machine: PublisherMachine | None = None
         self._machine_turn = threading.Lock()
-        self._questions = itertools.count(1)
         self._unaccepted: list[EventBatch] = []  # a stable broker takes no later events before these
         self._counted = directory.stable is None  # whether it is known which numbers were used before
         self._taken: tuple[BrokerId, int] = (
@@ -121,40 +121,36 @@ class Publisher(Advertiser):
         """Publish many events from a coroutine; see `publish_batch`."""
         return await asyncio.to_thread(self.publish_batch, data)
 
-    def flush(self, *, timeout_seconds: float | None = None) -> None:
-        """Wait until all that was published so far is delivered.
+    def distribute(self, payload: Any, *, topic: str, slice_bytes: int = SLICE_BYTES) -> Distribution:
+        """Bring a payload to the broker of every subscriber to its topic; return when all of them have it.
 
-        Delivered means: every subscriber in the tree whose subscription matched has it in its process; for a durable
-        one its broker keeps it. While the network heals it waits for the round that makes good what was missed.
+        Subscribers to ``"topic = '...'"`` are notified of an event with `topic`, `payload`, `payload_bytes` and
+        `payload_md5`, and read the payload with :meth:`Subscriber.payload`. The scheme of the network has to be
+        ``lbdd``, where subscribers' brokers pass slices on to each other, or ``point-to-point``.
 
         Parameters
         ----------
-        timeout_seconds
-            How long to wait; None for the network's `call_seconds`.
+        payload
+            Bytes, or anything with a buffer of them; it must not change until this returns.
+        topic
+            What it is about.
+        slice_bytes
+            Bytes in a slice.
 
         Raises
         ------
         InputError
-            If the network does not heal.
+            If it is no payload, or the scheme does not know who wants it.
         BrokerUnavailable
-            If it is not delivered in time, which says nothing of what comes later.
+            If the publisher's broker is gone, or the payload does not arrive.
         """
-        if self._recovery is None:
-            raise InputError(
-                "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
-            )
-        seconds = self._directory.limits.call_seconds if timeout_seconds is None else timeout_seconds
-
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            ray.get(host.flush.remote(broker, self.name, next(self._questions)), timeout=left)
-
+        self._open()
+        parcel = Parcel(payload, topic, slice_bytes)
         with self._turn:
-            self._open()
-            self._ask(call, seconds)
-
-    async def flush_async(self, *, timeout_seconds: float | None = None) -> None:
-        """Wait from a coroutine until all is delivered; see `flush`."""
-        await asyncio.to_thread(self.flush, timeout_seconds=timeout_seconds)
+            batch = self._stamp(parcel.batch())
+            self.published += 1
+        with broker_errors(str(self)):
+            return parcel.send(self.host, self.broker, batch, self._directory.limits.call_seconds)
 
     def _publish(self, batch: EventBatch) -> int:
         step = self._directory.limits.call_events_max
@@ -430,6 +426,21 @@ class Subscriber(Client):
             for row in arrival.rows.tolist():
                 self._hand_out(*arrival.batch.identity(row))
             yield arrival
+
+    def payload(self, notification: Notification) -> bytes:
+        """Return the payload that a notification is about; see :meth:`Publisher.distribute`.
+
+        Raises
+        ------
+        InputError
+            If the event describes none, or the broker has forgotten it to make room for later ones.
+        BrokerUnavailable
+            If the broker is gone, or the publisher's process, which the slices belong to, has ended.
+        """
+        self._open()
+        with broker_errors(str(self)):
+            seconds = self._directory.limits.call_seconds
+            return read_payload(self.host, self.broker, notification.event, seconds)
 
     def _next_unread(self) -> Notification | None:
         """Return the next notification of what was unpacked, so that a reader that stops loses none."""

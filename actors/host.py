@@ -20,6 +20,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -44,13 +45,16 @@ from ..protocol.effects import (
 )
 from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Events, Message, Register
+from ..protocol.messages import Cancel, Directed, Events, Gone, Message, Register
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
+from ..routing.claims import claims_of
 from ..routing.filters import Filter
 from .broker import Broker
+from .bulk import BulkHost
 from .host_admission import AdmissionSide
 from .host_lasting import LastingClients
+from .host_survey import Surveyed
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
 from .seat import Seat
@@ -66,7 +70,7 @@ TICKS_A_FLUSH = 40
 _LOG = logging.getLogger("rayvous.host")
 
 
-class BrokerHost(LastingClients, Turnover, AdmissionSide):
+class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
     """Hosts one broker or many.
 
     Parameters
@@ -101,6 +105,7 @@ class BrokerHost(LastingClients, Turnover, AdmissionSide):
         self._admission = admission
         self._network = network
         self._scheme_name = scheme_name
+        self._rings = claims_of(scheme_name).rings
         self._limits = limits
         self._trace_events = trace_events
         self._collector = collector
@@ -140,6 +145,7 @@ class BrokerHost(LastingClients, Turnover, AdmissionSide):
         """
         self._ways.rendezvous = rendezvous
         self._measure_soon()
+        self._hosts = {broker: host for broker, host in hosts.items() if broker not in self._seats}
         for seat in self._seats.values():
             position = seat.broker.position
             seat.group = self._ways.group(position, hosts)
@@ -157,7 +163,10 @@ class BrokerHost(LastingClients, Turnover, AdmissionSide):
                 seat.links[broker].drop()
 
     def _died(self, source: BrokerId, other: BrokerId) -> None:
-        self._seats[source].broker.learn_dead(other)
+        if self._recovery is None:
+            self._handle(self._seats[source], other, Gone(other))
+        else:
+            self._seats[source].broker.learn_dead(other)
 
     async def weather(self, forecast: Forecast) -> None:
         """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
@@ -192,16 +201,6 @@ class BrokerHost(LastingClients, Turnover, AdmissionSide):
 
     def _tell_time(self, seat: Seat) -> None:
         self._drive(seat, Ticked(self._now()))
-
-    async def survey(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return where each broker here stands, in a network that heals."""
-        if self._ticking is not None and self._ticking.done():
-            self._ticking.result()  # a broker that broke says so, instead of looking alive
-        return {
-            broker: seat.broker.healing.survey()
-            for broker, seat in self._seats.items()
-            if seat.broker.healing is not None
-        }
 
     async def pid(self) -> tuple[str, int]:
         """Return the Ray node and the id of the process that this is."""
@@ -336,6 +335,7 @@ class BrokerHost(LastingClients, Turnover, AdmissionSide):
             if in_time is None:
                 return
             message = in_time
+        if isinstance(message, Events | Directed):
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(message.batch))
@@ -399,7 +399,7 @@ class BrokerHost(LastingClients, Turnover, AdmissionSide):
 
     def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
         box.put(message)
-        if isinstance(message, Events):
+        if isinstance(message, Events | Directed):
             seat.events_out += len(message.batch)
         if filled is not None and box.full:
             filled[box] = None
@@ -418,7 +418,9 @@ class BrokerHost(LastingClients, Turnover, AdmissionSide):
 
     async def _room(self, filled: dict[Outbox, None], full: dict[Session, None]) -> None:
         if filled:
-            await wait_for_room(list(filled))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.delivery_wait_seconds if self._rings else None):
+                    await wait_for_room(list(filled))
         for session in full:
             if session.gone(time.monotonic()):
                 await self.end_session(session.name)
@@ -469,30 +471,6 @@ class BrokerHost(LastingClients, Turnover, AdmissionSide):
         chunks = [seat.telemetry.flush() for seat in self._seats.values() if seat.telemetry.rows]
         if chunks:
             await self._collector.add.remote(chunks)
-
-    async def describe(self) -> dict[BrokerId, dict[str, int]]:
-        """Return the sizes of what each broker here keeps, its queues included."""
-        out = {}
-        for broker, seat in self._seats.items():
-            boxes = [box for box in (*seat.links.values(), seat.group) if box is not None]
-            out[broker] = {
-                **seat.broker.describe(),
-                "subscribers": len(seat.owners),
-                "outbox_events": sum(box.events for box in boxes),
-                "lost_events": sum(box.lost_events for box in boxes),
-                "shed_notifications": seat.tally.shed,
-                "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
-                "expired_events": self._expired.get(broker, 0),
-                "events_in": seat.events_in,
-                "events_out": seat.events_out,
-                "notifications": seat.notifications,
-            }
-        return out
-
-    async def check(self) -> None:
-        """Assert every broker's invariants; for tests."""
-        for seat in self._seats.values():
-            seat.broker.check()
 
 
 def _say_end(ticking: asyncio.Task[None]) -> None:

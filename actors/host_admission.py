@@ -44,6 +44,7 @@ class AdmissionSide:
     _seats: dict[BrokerId, Any]
 
     def __init__(self) -> None:
+        super().__init__()
         self._told: dict[tuple[BrokerId, ClientId, str, int], asyncio.Future[Any]] = {}
         self._standing: dict[tuple[BrokerId, ClientId], dict[int, tuple[Refusal, ...]]] = {}
         self._measuring: asyncio.Task[None] | None = None

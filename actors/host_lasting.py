@@ -6,7 +6,7 @@ Rule: a durable subscriber's position is its own (`durable`); the host only pass
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +26,8 @@ class LastingClients:
 
     _seats: dict[BrokerId, Seat]
     _draining: set[asyncio.Task[None]]
+    _seat_of: Callable[[BrokerId], Seat]
+    _open_seat: Callable[[BrokerId], Seat]
 
     def _handle(self, seat: Seat, source: Any, message: Any) -> None:
         raise NotImplementedError
@@ -37,12 +39,6 @@ class LastingClients:
         raise NotImplementedError
 
     async def _service(self, broker: BrokerId, messages: int = 1) -> None:
-        raise NotImplementedError
-
-    def _seat_of(self, broker: BrokerId) -> Seat:
-        raise NotImplementedError
-
-    def _open_seat(self, broker: BrokerId) -> Seat:
         raise NotImplementedError
 
     async def resume(

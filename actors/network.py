@@ -105,7 +105,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         name
             By which other processes attach; made up when None.
         scheme
-            The routing scheme, for example ``"hybrid"`` or ``"hierarchical"``.
+            The routing scheme, for example ``"hybrid"``, ``"lbdd"`` or ``"hybrid+quench"``.
         brokers_per_actor
             How many brokers share an actor (a process of about 120 MB).
         limits

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
-from ..protocol.messages import Adv, BrokerMessage, Events
+from ..protocol.messages import Adv, BrokerMessage, Directed, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
@@ -35,6 +35,9 @@ Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 
 BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat)
 """Signs of life: they come for ever, so they keep no network from being at rest."""
+
+CARRIERS: Final = (Events, Directed)
+"""What carries events; neighbouring `Events` are joined into one batch."""
 
 BEATS_ASIDE_MAX: Final = 8
 
@@ -64,7 +67,7 @@ class _Load:
         self.size += _size(message)
         if not is_beat(message):
             self.counted += 1
-            self.ordered += not isinstance(message, Events)
+            self.ordered += not isinstance(message, CARRIERS)
 
 
 class Outbox:
@@ -110,7 +113,7 @@ class Outbox:
         """Take a message in; it leaves with the next call, a heartbeat at once."""
         if not is_beat(message):
             self._counted += 1
-            self._ordered += not isinstance(message, Events)
+            self._ordered += not isinstance(message, CARRIERS)
         elif self._task is not None and not self._ordered:
             self._fly_aside(message)
             return
@@ -179,13 +182,14 @@ class Outbox:
         kind: Events | None = None  # only events that differ in nothing else make a batch
         while self._waiting:
             message = self._waiting[0]
-            if isinstance(message, Events):
+            if isinstance(message, CARRIERS):
                 if load.events and load.events + len(message.batch) > self._call_events_max:
                     break
+                load.events += len(message.batch)
+            if isinstance(message, Events):
                 if kind is None or not _alike(kind, message):
                     _join(load.messages, batches, kind)
                     kind = message
-                load.events += len(message.batch)
                 batches.append(message.batch)
             else:
                 _join(load.messages, batches, kind)
@@ -214,7 +218,7 @@ def _join(load: list[LinkMessage], batches: list[EventBatch], kind: Events | Non
 def _size(message: LinkMessage) -> int:
     if isinstance(message, Adv):
         return _size(message.message)  # type: ignore[arg-type]  # between brokers it is no client's
-    return len(message.batch) if isinstance(message, Events) else 1
+    return len(message.batch) if isinstance(message, CARRIERS) else 1
 
 
 def first_line(error: BaseException) -> str:

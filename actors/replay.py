@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import ray
 
 from ..faults.recording import Recording
 from ..faults.trace import Trace
 from ..protocol.scenario import Scenario
 from ..protocol.steps import Publish, Settle, Subscribe, Unsubscribe
+from ..protocol.telemetry import SCHEMAS
 from .clients import Publisher, Subscriber
 from .network import Network
 
@@ -77,3 +83,21 @@ def replay(net: Network, scenario: Scenario) -> Trace:
     net.settle()
     clients.drain(recording.trace)
     return recording.finish(time.time())
+
+
+def telemetry_of(net: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return tables of what was seen so far as numpy columns; see `protocol.telemetry`."""
+    refs = net.telemetry()
+    tables = {}
+    for name in names:
+        chunks = [ray.get(ref) for ref in refs[name]]
+        tables[name] = {
+            column: np.concatenate(
+                [
+                    np.zeros(0, object if kind is str else kind),
+                    *(chunk[column].to_numpy() for chunk in chunks),
+                ]
+            )
+            for column, kind in SCHEMAS[name].items()
+        }
+    return tables

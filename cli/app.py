@@ -14,6 +14,7 @@ import typer
 
 from ..protocol.errors import InputError, RayvousError
 from . import console
+from .lbdd import experiment_lbdd
 
 app = typer.Typer(
     name="rayvous",
@@ -33,6 +34,7 @@ experiment = typer.Typer(
     help="Reproduce the figures of the papers: numbers, pictures, published beside ours.",
 )
 app.add_typer(experiment, name="experiment")
+experiment.command("lbdd")(experiment_lbdd)
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
@@ -61,7 +63,9 @@ def demo(
     publishers: Annotated[int, typer.Option(help="Publishers that share the events.")] = 4,
     limit: Annotated[int, typer.Option(help="Events at most.")] = 20_000,
     brokers_per_actor: Annotated[int, typer.Option(help="Brokers that share one actor.")] = 1,
-    scheme: Annotated[str, typer.Option(help="Routing scheme: hybrid or hierarchical.")] = "hybrid",
+    scheme: Annotated[
+        str, typer.Option(help="Routing scheme: hybrid, lbdd, ...: see docs/schemes.md.")
+    ] = "hybrid",
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path(
         "out/demo"
@@ -199,6 +203,49 @@ def audit(
     from .audit import run_audit
 
     result = run_audit(trace, spark=spark, as_json=as_json)
+    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+
+
+@app.command()
+def compare(
+    schemes: Annotated[
+        str,
+        typer.Option(help="Schemes with commas between them, or all; options go with a plus: hybrid+quench."),
+    ] = "all",
+    on: Annotated[
+        str, typer.Option(help="Where: sim (virtual time) or ray (small networks, one for each scheme).")
+    ] = "sim",
+    clusters: Annotated[int, typer.Option(help="Clusters in the tree.")] = 12,
+    brokers_per_cluster: Annotated[int, typer.Option(help="Brokers in a cluster.")] = 3,
+    subscribers: Annotated[int, typer.Option(help="Subscribers, with one subscription each.")] = 20,
+    publishers: Annotated[int, typer.Option(help="Publishers that share the events.")] = 12,
+    events: Annotated[int, typer.Option(help="Events, published one by one.")] = 300,
+    matching: Annotated[
+        float, typer.Option(help="Share of the events that a subscription matches, 0 to 1.")
+    ] = 0.05,
+    seed: Annotated[int, typer.Option(help="Of the network and the load.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the picture; without it none is drawn.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one workload on several routing schemes and show what each costs, beside the lower bound.
+
+    Messages, links crossed, bytes, hops, latency, table entries, messages about subscriptions, and how evenly brokers
+    are loaded. Exit status 0 only when every scheme delivered what it had to.
+
+    Examples
+    --------
+      rayvous compare
+      rayvous compare --schemes hybrid,hybrid+quench+merge,match-first --out out/compare
+      rayvous compare --schemes hybrid,lbdd --on ray --clusters 4 --brokers-per-cluster 2 --json
+    """
+    from .compare import compare_schemes
+
+    load = {
+        "subscribers": subscribers, "publishers": publishers, "publications": events, "matching": matching,
+    }  # fmt: skip
+    result = compare_schemes(schemes, on, clusters, brokers_per_cluster, load, seed, out, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
 

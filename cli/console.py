@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
@@ -23,6 +23,9 @@ from ..faults.verdict import EXAMPLES_MAX, Verdict
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+TABLE_CHARACTERS: Final = 120
+"""A table of many columns is this wide rather than cut off; a terminal may wrap it."""
 
 
 def keep_stdout_for_results() -> None:
@@ -87,6 +90,16 @@ def print_verdict(verdict: Verdict) -> None:
     print_violations(verdict)
     style, word = ("bold green", "holds") if verdict.holds else ("bold red", "violated")
     out.print(f"verdict: [{style}]{word}[/]")
+
+
+def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table with a name above each column; the first is for names, the others for numbers."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="cyan")
+    for place, name in enumerate(names):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table, width=max(out.width, TABLE_CHARACTERS), crop=False)
 
 
 class Steps:

@@ -78,6 +78,23 @@ def read_selectors(path: Path) -> list[tuple[int, str]]:
     return selectors
 
 
+def folder(path: Path) -> Path:
+    """Return the folder that pictures go to, made if it is not there.
+
+    Raises
+    ------
+    InputError
+        If it cannot be one.
+    """
+    if path.is_file():
+        raise InputError(f"--out {path}: is a file, and has to be a folder")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {path}: {_one_line(error)}") from None
+    return path
+
+
 def _check_file(path: Path) -> None:
     if not path.exists():
         raise ScenarioError(f"{path}: there is no such file")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from .batch import EventBatch
-from .ids import FIRST_ROUND, Ballot, ClientId, RoundNumber
+from .ids import FIRST_ROUND, Ballot, BrokerId, ClientId, RoundNumber
 
 
 class Filter(Protocol):
@@ -54,6 +54,27 @@ class Events:
     ballot: Ballot | None = None
     age_seconds: float = 0.0
     doubt_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Directed:
+    """Events whose destinations are settled (paper 5): row ``i`` is for the brokers ``targets[i]`` and no others.
+
+    `origin` is the publisher's broker; ``numbers[i]`` has, for each of those brokers, how many events the origin has
+    directed to it so far.
+    """
+
+    batch: EventBatch
+    origin: BrokerId
+    targets: tuple[tuple[BrokerId, ...], ...]
+    numbers: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A broker is gone for good: whoever could not reach it says so, or a host that knows."""
+
+    broker: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +226,7 @@ class Back:
 
 
 NumberedMessage: TypeAlias = Adv | Ack | Back
-BrokerMessage: TypeAlias = Events | Announce | Withdraw | Installed | NumberedMessage
+BrokerMessage: TypeAlias = Events | Directed | Announce | Withdraw | Installed | Gone | NumberedMessage
 ClientMessage: TypeAlias = (
     Events | Register | Cancel | Resume | Detach | Acknowledge | Again | Flush | NumberedMessage
 )

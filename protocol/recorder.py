@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from .admission import AdmissionMessage
 from .batch import EventBatch
 from .configs import Limits, Position
 from .effects import Confirm, Deliver, Effect, Multicast, Send
-from .messages import Adv, Events, Message
+from .messages import Adv, Directed, Events, Message
 from .recovery import RecoveryMessage
 from .telemetry import SCHEMAS, Table
 
@@ -42,6 +42,10 @@ class _Notified:
         self.publisher = batch.publisher[rows]
         self.sequence = batch.sequence[rows]
         self.published_at = batch.published_at[rows]
+
+
+TARGET_BYTES: Final = 16
+"""What a destination takes in a message that names it: a broker and a number."""
 
 
 class TelemetryBuffer:
@@ -132,9 +136,10 @@ class TelemetryBuffer:
     ) -> None:
         if isinstance(message, Adv):
             message = message.message
-        if isinstance(message, Events):
+        if isinstance(message, Events | Directed):
             batch = message.batch
-            self._row(now, kind, peer, 1, len(batch), self._size(batch))
+            named = sum(map(len, message.targets)) if isinstance(message, Directed) else 0
+            self._row(now, kind, peer, 1, len(batch), self._size(batch) + TARGET_BYTES * named)
         else:
             self._row(now, kind, peer, 1, 0, 0)
 

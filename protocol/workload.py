@@ -49,6 +49,9 @@ class Workload:
         Chance that an event lacks an attribute, 0 to 1.
     leave
         Whether all subscriptions are cancelled in the end.
+    matching
+        Share of the events that a subscription matches, 0 to 1: a range of prices, which has no gaps and may lie
+        anywhere. None draws conditions of all kinds, of which many match much.
     """
 
     subscribers: int
@@ -60,15 +63,18 @@ class Workload:
     churn: float = 0.25
     missing: float = 0.1
     leave: bool = False
+    matching: float | None = None
 
     def __post_init__(self) -> None:
         for entry in fields(self):
             value = getattr(self, entry.name)
             if entry.name == "leave":
                 good, wanted = isinstance(value, bool), "true or false"
+            elif entry.name == "matching" and value is None:
+                continue
             elif isinstance(value, bool) or not isinstance(value, int | float):
                 good, wanted = False, "a number"
-            elif entry.name in ("churn", "missing"):
+            elif entry.name in ("churn", "missing", "matching"):
                 good, wanted = 0 <= value <= 1, "a number from 0 to 1"
             else:
                 low = 0 if entry.name in ("subscribers", "publications") else 1
@@ -86,7 +92,8 @@ class Workload:
 
         def subscribe(client: str, number: int) -> None:
             values = {"client": client, "broker": subscribers[client], "number": number}
-            out.append(("subscribe", values | {"selector": random_selector(dice)}))
+            drawn = random_selector(dice) if self.matching is None else _price_range(dice, self.matching)
+            out.append(("subscribe", values | {"selector": drawn}))
             active.append((client, number))
 
         def unsubscribe(place: int) -> str:
@@ -133,6 +140,13 @@ def random_selector(dice: random.Random) -> str:
     """Return a selector over the market: one to three conditions, now and then two of those joined by OR."""
     selector = _conjunction(dice)
     return f"{selector} OR {_conjunction(dice)}" if dice.random() < 0.15 else selector
+
+
+def _price_range(dice: random.Random, share: float) -> str:
+    """Return a selector for about that share of the prices, which are whole quarters below 100."""
+    width = round(share * 400)
+    low = dice.randrange(0, 400 - width + 1)
+    return f"price >= {low / 4} AND price < {(low + width) / 4}"
 
 
 def _conjunction(dice: random.Random) -> str:

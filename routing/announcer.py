@@ -83,7 +83,7 @@ class Announcer:
             del entry.waiting[waiter]
         for exposed in self._dag.remove(item):
             self._announce(exposed, steps)
-        if item in self._announced:
+        if self._tells_of(item):
             self._withdraw(item, steps)
         return steps
 
@@ -148,8 +148,16 @@ class Announcer:
         """Return whether everything that was announced is installed up to the root."""
         return all(entry.installed for entry in self._announced.values())
 
+    def _stands_for(self, root: Filter) -> _Announced:
+        """Return what was announced for a root of the DAG."""
+        return self._announced[root]
+
+    def _tells_of(self, item: Filter) -> bool:
+        """Return whether a filter was a root until now, so that something was announced for it."""
+        return item in self._announced
+
     def _wait(self, waiter: Waiter, item: Filter, steps: Steps) -> None:
-        entry = self._announced[self._dag.root_above(item)]
+        entry = self._stands_for(self._dag.root_above(item))
         if entry.installed:
             steps.ready.append(waiter)
             return
@@ -201,6 +209,9 @@ class Announcer:
     def check(self) -> None:
         """Assert that exactly the roots are announced and that nobody waits for what is installed; for tests."""
         assert set(self._announced) == set(self._dag.roots())
+        self._check_waiting()
+
+    def _check_waiting(self) -> None:
         for entry in self._announced.values():
             assert not (entry.installed and entry.waiting)
             assert all(wanted in self._dag for wanted in entry.waiting.values())

@@ -1,6 +1,7 @@
 """The routing schemes, by name, and the small interface that each of them has.
 
-To add one: write a class with these methods in a file of its own and put it into `SCHEMES`.
+To add one: write a class with these methods in a file of its own and put it into `SCHEMES`, and what it claims into
+`claims.CLAIMS`. A scheme may have options, which go behind its name with a plus sign: ``hybrid+quench+merge``.
 """
 
 from __future__ import annotations
@@ -11,8 +12,20 @@ from typing import Final, Protocol
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Received
 from ..protocol.errors import InputError
+from .flooding import Flooding
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
+from .lbdd import Lbdd
+from .match_first import MatchFirst
+from .point_to_point import PointToPoint
+from .quenching import (
+    MergedHierarchical,
+    MergedHybrid,
+    QuenchedHierarchical,
+    QuenchedHybrid,
+    QuenchedMergedHierarchical,
+    QuenchedMergedHybrid,
+)
 
 
 class Router(Protocol):
@@ -40,7 +53,29 @@ class Router(Protocol):
         ...
 
 
-SCHEMES: Final[dict[str, type[Router]]] = {"hybrid": Hybrid, "hierarchical": Hierarchical}
+SCHEMES: Final[dict[str, type[Router]]] = {
+    "hybrid": Hybrid,
+    "hierarchical": Hierarchical,
+    "flooding": Flooding,
+    "match-first": MatchFirst,
+    "point-to-point": PointToPoint,
+    "lbdd": Lbdd,
+}
+
+
+OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
+    "hybrid": {
+        frozenset({"quench"}): QuenchedHybrid,
+        frozenset({"merge"}): MergedHybrid,
+        frozenset({"quench", "merge"}): QuenchedMergedHybrid,
+    },
+    "hierarchical": {
+        frozenset({"quench"}): QuenchedHierarchical,
+        frozenset({"merge"}): MergedHierarchical,
+        frozenset({"quench", "merge"}): QuenchedMergedHierarchical,
+    },
+}
+"""What the options of a scheme make of it."""
 
 
 def scheme(name: str) -> type[Router]:
@@ -49,9 +84,15 @@ def scheme(name: str) -> type[Router]:
     Raises
     ------
     InputError
-        If there is none; the message lists the names.
+        If there is none, or it has no such option; the message lists what there is.
     """
-    try:
-        return SCHEMES[name]
-    except KeyError:
-        raise InputError(f"no routing scheme {name!r}: there are {', '.join(SCHEMES)}") from None
+    base, *options = name.split("+")
+    if base not in SCHEMES:
+        raise InputError(f"no routing scheme {base!r}: there are {', '.join(SCHEMES)}")
+    if not options:
+        return SCHEMES[base]
+    known = OPTIONS.get(base, {})
+    if frozenset(options) not in known or len(set(options)) < len(options):
+        there = ", ".join("+".join((base, *sorted(each, reverse=True))) for each in known) or f"{base} only"
+        raise InputError(f"no routing scheme {name!r}: there is {there}")
+    return known[frozenset(options)]

@@ -87,6 +87,11 @@ class RoutingTable:
         """Return the slot of a filter that is in the table."""
         return self._entries[item].slot
 
+    def links(self, item: Filter) -> tuple[Link, ...]:
+        """Return the links over which a filter is wanted; none when it is not in the table."""
+        entry = self._entries.get(item)
+        return () if entry is None else tuple(entry.links)
+
     def add(self, item: Filter, link: Link, holder: Hashable) -> bool:
         """Note that `holder` behind `link` wants `item`; return whether the filter is new to the table."""
         entry = self._entries.get(item)

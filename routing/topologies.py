@@ -120,6 +120,30 @@ class Topology:
                     return self._clusters[b.cluster].delay_seconds
         raise TopologyError(f"there is no link between brokers {one} and {other}")
 
+    def path_seconds(self, one: BrokerId, other: BrokerId) -> float:
+        """Return the delay of the way between any two brokers over the tree; what a direct connection takes too.
+
+        Raises
+        ------
+        TopologyError
+            If there is no such broker.
+        """
+        for broker in (one, other):
+            if broker not in range(len(self._positions)):
+                raise TopologyError(f"no broker {broker!r} in this network")
+        a, b = self._positions[one], self._positions[other]
+        if a.cluster == b.cluster:
+            return GROUP_SECONDS if one != other else 0.0
+        seconds = GROUP_SECONDS * ((a.role == "NEB") + (b.role == "NEB"))
+        high, low = a.cluster, b.cluster
+        while high != low:  # no parent has a higher number than its child
+            high, low = max(high, low), min(high, low)
+            seconds += self._clusters[high].delay_seconds
+            parent = self._clusters[high].parent
+            assert parent is not None
+            high = parent
+        return seconds
+
     def graph(self) -> nx.Graph:
         """Return the network for drawing and measuring.
 

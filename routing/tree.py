@@ -26,6 +26,7 @@ from ..protocol.messages import (
     Cancel,
     Detach,
     Events,
+    Gone,
     Installed,
     Register,
     Withdraw,
@@ -60,6 +61,7 @@ class TreeRouter:
             Register: self._on_register,
             Cancel: self._on_cancel,
             Detach: self._on_detach,
+            Gone: self._on_gone,
         }
 
     def handle(self, event: Received) -> list[Effect]:
@@ -140,7 +142,7 @@ class TreeRouter:
         item = mine.pop(message.subscription)
         if not mine:
             del self._subscriptions[source]  # type: ignore[arg-type]
-        self.announcer.forget((source, message.subscription), item)
+        self._forget((source, message.subscription), item)
         return self._release(item, source, message.subscription)
 
     def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
@@ -149,6 +151,10 @@ class TreeRouter:
         for subscription in list(mine):
             effects += self._on_cancel(source, Cancel(subscription))
         return effects
+
+    def _on_gone(self, source: Link, message: Gone) -> list[Effect]:
+        """Do nothing: a tree that has lost a broker is mended by machines of its own, or not at all."""
+        return []
 
     # The one way in and the one way out of the table.
 
@@ -164,6 +170,9 @@ class TreeRouter:
         effects = self._carry_out(self.announcer.release(item))
         self.table.drop(item)
         return effects
+
+    def _forget(self, waiter: tuple[Link, int], item: Any) -> None:
+        self.announcer.forget(waiter, item)
 
     def _carry_out(self, steps: Steps) -> list[Effect]:
         effects: list[Effect] = []

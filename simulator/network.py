@@ -39,7 +39,7 @@ from ..protocol.effects import (
 )
 from ..protocol.errors import SimulationStepLimit
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Events
+from ..protocol.messages import Directed, Events
 from ..protocol.recorder import TelemetryBuffer, merge_tables
 from ..protocol.scenario import LinkModel
 from ..protocol.telemetry import LINK_KINDS, Table
@@ -48,6 +48,7 @@ from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
 from .links import Arrival, make_link
 
 STEPS_MAX: Final = 100_000_000
+CARRIERS: Final = (Events, Directed)
 FLUSH_STEPS: Final = 200_000
 """Telemetry goes out at least after so many steps, long before a buffer is full."""
 
@@ -254,7 +255,7 @@ class VirtualNetwork:
 
     def _send(self, node: Node, effect: Send) -> None:
         to, message = effect.to, effect.message
-        counts = self._event_messages if type(message) is Events else self._control_messages
+        counts = self._event_messages if type(message) in CARRIERS else self._control_messages
         counts["up" if to == node.parent else "down"] += 1
         leaves = self._leave(node, effect, 1)
         link = node.unicast.get(to)
@@ -269,7 +270,7 @@ class VirtualNetwork:
 
     def _multicast(self, node: Node, effect: Multicast) -> None:
         message = effect.message
-        counts = self._event_messages if type(message) is Events else self._control_messages
+        counts = self._event_messages if type(message) in CARRIERS else self._control_messages
         counts["multicast"] += 1
         leaves = self._leave(node, effect, 1)
         if node.group is None:

@@ -71,7 +71,10 @@ class LoadedSimulation(Simulation):
         seconds = 1.0 / self._capacity_of(node.id).events_per_second
 
         def handle_in_turn(event: Received | Ticked | Drained) -> list[Effect]:
-            if isinstance(event, _Served | Ticked | Drained) or not isinstance(event.message, Events):
+            if isinstance(event, Ticked | Drained) or not isinstance(event.message, Events):
+                return handle(event)
+            if isinstance(event, _Served):
+                self.taken_in[node.id] += len(event.message.batch)
                 return handle(event)
             events = len(event.message.batch)
             start = max(self.now, self._cpu_free_at[node.id])
@@ -79,7 +82,6 @@ class LoadedSimulation(Simulation):
                 self.dropped["cpu"][node.id] += events
                 return []
             done = self._cpu_free_at[node.id] = start + events * seconds
-            self.taken_in[node.id] += events
             heappush(self._heap, (done, next(self._order), node, _Served(event.source, event.message)))
             return []
 

@@ -63,7 +63,11 @@ def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
     TopologyError, ScenarioError
         If the network cannot be built, or a step cannot be done; the message says which one.
     """
-    simulation, explicit = prepare(scenario, **options)
+    return run_prepared(*prepare(scenario, **options))
+
+
+def run_prepared(simulation: Simulation, explicit: Scenario) -> Outcome:
+    """Run a scenario as `prepare` returns it to its end; its network can be looked at afterwards."""
     deliveries: dict[ClientId, list[tuple[ClientId, int]]] = {}
     unconfirmed = []
     recording = Recording()
@@ -115,7 +119,7 @@ def prepare(scenario: Scenario, **options: Any) -> tuple[Simulation, Scenario]:
         scenario.scheme,
         links=scenario.links,
         seed=scenario.seed,
-        delay_of=topology.delay_seconds,
+        delay_of=topology.path_seconds,
         **options,
     )
     return simulation, scenario.explicit(positions)

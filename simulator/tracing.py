@@ -48,7 +48,19 @@ from ..protocol.effects import (
     Ticked,
 )
 from ..protocol.ids import GROUP, BrokerId, Link
-from ..protocol.messages import Ack, Adv, Announce, Back, Cancel, Events, Filter, Message, Register, Withdraw
+from ..protocol.messages import (
+    Ack,
+    Adv,
+    Announce,
+    Back,
+    Cancel,
+    Directed,
+    Events,
+    Filter,
+    Message,
+    Register,
+    Withdraw,
+)
 from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
 from .network import Step
 
@@ -88,8 +100,8 @@ class Tracer:
             self.lines.append(
                 f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
             )
-        if not isinstance(received, Received) or not isinstance(received.message, Events):
-            # Events leave the table as it is.
+        if not isinstance(received, Received) or not isinstance(received.message, Events | Directed):
+            # Those leave the table as it is.
             before = self._tables.get(here, {})
             after = self._tables[here] = dict.fromkeys(self.table(broker))
             below += [f"table + {row}" for row in after if row not in before]
@@ -157,6 +169,11 @@ class Tracer:
             return f"{type(message).__name__.lower()} {message.number}"
         if isinstance(message, Events):
             return f"event {_events(message.batch, range(len(message.batch)))}"
+        if isinstance(message, Directed):
+            return "event " + " ".join(
+                f"{_events(message.batch, [row])} for {', '.join(map(self.label, targets))}"
+                for row, targets in enumerate(message.targets)
+            )
         if isinstance(message, Register):
             return f"subscribe {message.subscription} {self._filter(message.filter)}"
         if isinstance(message, Cancel):
@@ -198,5 +215,5 @@ def _deliveries(effect: Deliver) -> Iterator[str]:
         yield f"notify {client}: {_events(effect.batch, rows)}"
 
 
-def _events(batch: EventBatch, rows: Rows | range) -> str:
+def _events(batch: EventBatch, rows: Rows | range | list[int]) -> str:
     return " ".join("#".join(map(str, batch.identity(row))) for row in rows)

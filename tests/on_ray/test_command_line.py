@@ -60,6 +60,14 @@ def test_a_selector_is_explained():
     assert result["covers"] is True and result["is_covered"] is False
 
 
+def test_schemes_are_compared():
+    done = rayvous("compare", "--schemes", "hybrid,lbdd", "--events", 20, "--clusters", 4, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["verdict"] == "holds"
+    assert [row["scheme"] for row in result["results"]] == ["hybrid", "lbdd"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -88,6 +96,12 @@ def test_a_selector_is_explained():
         (["chaos", "--trace-dir", "wrong.txt"], "is a file"),
         (["audit", "nowhere"], "no such folder"),
         (["audit", "."], "is not a trace"),
+        (["compare", "--schemes", "hybrid,pigeon"], "no routing scheme 'pigeon': there are hybrid"),
+        (["compare", "--schemes", "hybrid+turbo"], "there is hybrid+quench"),
+        (["compare", "--matching", "2"], "from 0 to 1"),
+        (["compare", "--schemes", "hybrid", "--out", "wrong.txt"], "is a file"),
+        (["experiment", "lbdd", "--draws", "0"], "at least 1"),
+        (["experiment", "lbdd", "--out", "wrong.txt"], "is a file"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):
@@ -106,7 +120,8 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["demo", "--help"], ["run", "--help"], ["bench", "--help"]]
+    "arguments",
+    [["--help"], ["demo", "--help"], ["run", "--help"], ["bench", "--help"], ["compare", "--help"]],
 )
 def test_help_teaches(arguments):
     done = rayvous(*arguments)

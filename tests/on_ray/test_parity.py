@@ -7,9 +7,17 @@ from rayvous.faults.reliability import judge
 from rayvous.routing.topologies import topology_of
 from rayvous.simulator.run import run_scenario
 
+RUNS = [
+    ("hybrid", 1),
+    ("hybrid", 2),
+    ("hierarchical", 1),
+    ("match-first", 1),
+    ("lbdd", 2),
+    ("hybrid+quench+merge", 2),
+]
 
-@pytest.mark.parametrize("scheme", ["hybrid", "hierarchical"])
-@pytest.mark.parametrize("seed", [1, 2])
+
+@pytest.mark.parametrize(("scheme", "seed"), RUNS)
 def test_a_scenario_gives_the_same_deliveries_on_both_hosts(ray_started, scheme, seed):
     scenario = rv.Scenario.from_dict(
         {

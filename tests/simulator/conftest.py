@@ -1,9 +1,11 @@
 """A dumb reference: what each subscriber has to get and may get, from the scenario and nothing else."""
 
+import random
 from collections import defaultdict
 
 import pytest
 from rayvous.protocol.scenario import Publish, Settle, Subscribe, Unsubscribe
+from rayvous.protocol.workload import random_event, random_selector
 from rayvous.routing.language import to_predicate
 from rayvous.routing.predicates import evaluate
 
@@ -67,3 +69,28 @@ def _assert_promises(outcome):
         for publisher in {publisher for publisher, _ in got}:
             mine = [sequence for other, sequence in got if other == publisher]
             assert mine == sorted(mine), f"{client} got the events of {publisher} out of order"
+
+
+@pytest.fixture
+def restless_steps():
+    """Return the function that draws steps in which clients come and go while events are under way."""
+    return _restless_steps
+
+
+def _restless_steps(seed, brokers, length):
+    dice = random.Random(f"restless/{seed}")
+    homes = {f"c{number}": dice.randrange(brokers) for number in range(8)}
+    active, steps = [], []
+    for number in range(1, length):
+        action, client = dice.random(), dice.choice(list(homes))
+        if action < 0.25:
+            steps.append(Subscribe(client, homes[client], number, random_selector(dice)))
+            active.append((client, number))
+        elif action < 0.45 and active:
+            steps.append(Unsubscribe(*active.pop(dice.randrange(len(active)))))
+        elif action < 0.97:
+            events = tuple(random_event(dice) for _ in range(dice.choice((1, 1, 4))))
+            steps.append(Publish(client, homes[client], events))
+        else:
+            steps.append(Settle())
+    return (*steps, Settle(), *(Unsubscribe(*each) for each in active))

@@ -1,21 +1,11 @@
 """Promises 1 to 4 on random scenarios, held against a reference that knows nothing of routing."""
 
-import random
 from collections import Counter
 
 import pytest
 from rayvous.protocol.effects import Multicast, Send
 from rayvous.protocol.messages import Events
-from rayvous.protocol.scenario import (
-    LinkModel,
-    Publish,
-    Scenario,
-    Settle,
-    Subscribe,
-    Unsubscribe,
-    Workload,
-)
-from rayvous.protocol.workload import random_event, random_selector
+from rayvous.protocol.scenario import LinkModel, Scenario, Workload
 from rayvous.simulator import run_scenario
 
 SCHEMES = ["hybrid", "hierarchical"]
@@ -79,29 +69,9 @@ def test_rounds_of_subscribing_and_publishing(scheme, topology, seed, assert_pro
         assert not watch.multicasts
 
 
-def restless_steps(seed, brokers, length):
-    """Return steps in which clients come and go while events are under way."""
-    dice = random.Random(f"restless/{seed}")
-    homes = {f"c{number}": dice.randrange(brokers) for number in range(8)}
-    active, steps = [], []
-    for number in range(1, length):
-        action, client = dice.random(), dice.choice(list(homes))
-        if action < 0.25:
-            steps.append(Subscribe(client, homes[client], number, random_selector(dice)))
-            active.append((client, number))
-        elif action < 0.45 and active:
-            steps.append(Unsubscribe(*active.pop(dice.randrange(len(active)))))
-        elif action < 0.97:
-            events = tuple(random_event(dice) for _ in range(dice.choice((1, 1, 4))))
-            steps.append(Publish(client, homes[client], events))
-        else:
-            steps.append(Settle())
-    return (*steps, Settle(), *(Unsubscribe(*each) for each in active))
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("seed", range(6))
-def test_clients_that_come_and_go_while_events_are_under_way(scheme, seed, assert_promises):
+def test_clients_that_come_and_go_while_events_are_under_way(scheme, seed, assert_promises, restless_steps):
     watch = Watch()
     scenario = Scenario(
         "restless",

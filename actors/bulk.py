@@ -1,0 +1,256 @@
+"""Payloads that are too large for an event: slices that go along the tree of the scheme as references (paper 5, 4.1).
+
+Rules
+-----
+* A payload is cut into slices of 64 KB. Each is an object in Ray's store; what goes from broker to broker is its
+  reference. A broker reads a slice before it passes it on, so its node has a copy when its children ask for one.
+* On each link at most one call is in flight; the slices that wait meanwhile go with the next one. So a broker passes on
+  the first slices while the last are still to come (pipelining), and a slow one slows those before it.
+* A broker that has all slices and finds the checksum right notifies its clients: they get the event that describes the
+  payload, and read it from there.
+* When a broker is gone on the way, those who stood behind it get a plan of their own (section 3.4), until everyone who
+  lives has the payload.
+
+Only schemes on a mesh know at the publisher's broker who wants something: LBDD and point-to-point.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from ray.exceptions import ActorDiedError, RayActorError
+
+from ..protocol.batch import EventBatch
+from ..protocol.effects import Effect
+from ..protocol.errors import BrokerUnavailable, InputError
+from ..protocol.ids import BrokerId
+from ..routing.mesh import MeshRouter
+
+SLICE_BYTES: Final = 65_536
+SLICES_WAITING_MAX: Final = 64
+"""Slices that wait for one link; past it whoever brings more waits."""
+
+KEPT_BYTES_MAX: Final = 1 << 30
+"""Payloads that a host keeps for its clients, in bytes; past it the oldest are forgotten."""
+
+PASSING_MAX: Final = 256
+"""Payloads on their way through one host."""
+
+GONE: Final = "gone"
+CUT_OFF: Final = "cut off"
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Missing: TypeAlias = dict[BrokerId, str]
+"""Who has not got a payload, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What is known of a payload before its slices come.
+
+    Attributes
+    ----------
+    name
+        Unique in its network.
+    batch
+        The one event that describes it, with which clients are notified.
+    origin, targets
+        The publisher's broker, and the brokers that this round is for.
+    slices, nbytes, md5
+        How much there is, and its checksum.
+    """
+
+    name: str
+    batch: EventBatch
+    origin: BrokerId
+    targets: tuple[BrokerId, ...]
+    slices: int
+    nbytes: int
+    md5: str
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    """A broker that gets its slices from here: what waits for it, and the task that feeds it."""
+
+    waiting: deque[Any] = field(default_factory=deque)
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: bool = False
+    feeding: asyncio.Task[Missing] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Passing:
+    """A payload at one broker, as far as it is there."""
+
+    payload: Payload
+    children: dict[BrokerId, _Child]
+    slices: list[Any] = field(default_factory=list)
+    digest: Any = field(default_factory=lambda: hashlib.md5(usedforsecurity=False))
+
+
+class BulkHost:
+    """The part of a host that carries payloads; the host says where brokers are and carries out effects."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[BrokerId, Any] = {}
+        self._passing: dict[tuple[BrokerId, str], _Passing] = {}
+        self._payloads: dict[tuple[BrokerId, str], tuple[Payload, list[Any]]] = {}
+
+    def _seat_of(self, broker: BrokerId) -> Any:
+        raise NotImplementedError
+
+    def _carry_out(self, seat: Any, effect: Effect, filled: Any, full: Any) -> None:
+        raise NotImplementedError
+
+    def _died(self, source: BrokerId, other: BrokerId) -> None:
+        raise NotImplementedError
+
+    def _mesh_router(self, broker: BrokerId) -> MeshRouter:
+        router = self._seat_of(broker).broker.router
+        if not isinstance(router, MeshRouter):
+            raise InputError(
+                f"scheme {type(router).__name__.lower()!r} does not know at a publisher's broker who wants a payload: "
+                "launch the network with scheme='lbdd' (or 'point-to-point')"
+            )
+        return router
+
+    async def bulk_targets(self, at: BrokerId, batch: EventBatch) -> tuple[BrokerId, ...]:
+        """Return the other brokers whose clients want a payload that this event describes."""
+        return self._mesh_router(at).wanting(batch)
+
+    async def bulk_begin(self, to: BrokerId, payload: Payload) -> None:
+        """Get ready for the slices of a payload, and have this broker's children get ready."""
+        while len(self._passing) >= PASSING_MAX:  # a publisher that died left it unfinished
+            del self._passing[next(iter(self._passing))]
+        copies = self._mesh_router(to).copies(payload.origin, payload.targets)
+        passing = self._passing[to, payload.name] = _Passing(
+            payload, {child: _Child() for child in copies[to]}
+        )
+        for child, way in passing.children.items():
+            below = [child]
+            for each in below:
+                below.extend(copies[each])
+            feed = self._feed(to, child, way, payload, below)
+            way.feeding = asyncio.get_running_loop().create_task(feed)
+
+    async def bulk_slices(self, to: BrokerId, name: str, slices: Sequence[Any]) -> None:
+        """Take the next slices in, in order; return when there is room for more."""
+        passing = self._passing[to, name]
+        for piece in await asyncio.gather(*slices):
+            passing.digest.update(piece)
+        passing.slices += slices
+        for way in passing.children.values():
+            way.waiting.extend(slices)
+            way.moved.set()
+        for way in passing.children.values():
+            while len(way.waiting) > SLICES_WAITING_MAX and way.feeding and not way.feeding.done():
+                way.moved.clear()
+                await way.moved.wait()
+
+    async def bulk_end(self, to: BrokerId, name: str) -> Missing:
+        """Take note that all slices were sent; return who has not got them, of this broker and all behind it."""
+        passing = self._passing.pop((to, name))
+        missing: Missing = {}
+        payload = passing.payload
+        if len(passing.slices) == payload.slices and passing.digest.hexdigest() == payload.md5:
+            self._keep(to, payload, passing.slices)
+        else:
+            missing[to] = f"damaged: {len(passing.slices)} of {payload.slices} slices, or a wrong checksum"
+        for way in passing.children.values():
+            way.ended = True
+            way.moved.set()
+        for way in passing.children.values():
+            assert way.feeding is not None
+            missing |= await way.feeding
+        return missing
+
+    async def payload(self, at: BrokerId, name: str) -> list[Any]:
+        """Return the references of a payload's slices, for a client of this broker."""
+        try:
+            return self._payloads[at, name][1]
+        except KeyError:
+            raise InputError(
+                f"broker {at} has no payload {name!r}: it is not complete, or it was forgotten to make room"
+            ) from None
+
+    async def _feed(
+        self, at: BrokerId, child: BrokerId, way: _Child, payload: Payload, below: Sequence[BrokerId]
+    ) -> Missing:
+        """Send a child all that comes for it, one call at a time; return who behind it has not got it."""
+        try:
+            await self._call(child, "bulk_begin", payload)
+            while way.waiting or not way.ended:
+                if way.waiting:
+                    load = [way.waiting.popleft() for _ in range(min(len(way.waiting), SLICES_WAITING_MAX))]
+                    way.moved.set()
+                    await self._call(child, "bulk_slices", payload.name, load)
+                else:
+                    way.moved.clear()
+                    await way.moved.wait()
+            missing: Missing = await self._call(child, "bulk_end", payload.name)
+            return missing
+        except RayActorError as error:
+            if isinstance(error, ActorDiedError):
+                self._died(at, child)
+            return {child: GONE} | dict.fromkeys(below[1:], CUT_OFF)
+        except Exception as error:
+            return {child: f"{type(error).__name__}: {error}"} | dict.fromkeys(below[1:], CUT_OFF)
+        finally:
+            way.moved.set()  # nobody waits for room here any more
+
+    async def _call(self, broker: BrokerId, method: str, *args: Any) -> Any:
+        host = self._hosts.get(broker)
+        if host is None:
+            return await getattr(self, method)(broker, *args)
+        return await getattr(host, method).remote(broker, *args)
+
+    def _keep(self, broker: BrokerId, payload: Payload, slices: list[Any]) -> None:
+        known = (broker, payload.name) in self._payloads
+        self._payloads[broker, payload.name] = payload, slices
+        room = KEPT_BYTES_MAX - sum(each.nbytes for each, _ in self._payloads.values())
+        for key in list(self._payloads)[:-1]:
+            if room >= 0:
+                break
+            room += self._payloads.pop(key)[0].nbytes
+        if not known:
+            for effect in self._mesh_router(broker).deliver(payload.batch):
+                self._carry_out(self._seat_of(broker), effect, None, None)
+
+
+def slices_of(payload: Any, slice_bytes: int) -> list[Bytes]:
+    """Return a payload as arrays of bytes that share its memory.
+
+    Raises
+    ------
+    InputError
+        If it is nothing that has bytes, or the slices have no size.
+    """
+    if isinstance(slice_bytes, bool) or not isinstance(slice_bytes, int) or slice_bytes < 1:
+        raise InputError(f"slice_bytes is {slice_bytes!r}: it must be a whole number from 1")
+    try:
+        whole = np.frombuffer(payload, np.uint8) if len(memoryview(payload)) else np.zeros(0, np.uint8)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a payload is bytes, or has a buffer of them: {error}") from None
+    return [whole[start : start + slice_bytes] for start in range(0, len(whole), slice_bytes)]
+
+
+def next_targets(missing: Missing, targets: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
+    """Return for whom another round is due: who lives and has not got the payload.
+
+    Raises
+    ------
+    BrokerUnavailable
+        If the last round, for `targets`, brought it to nobody and found nobody gone.
+    """
+    left = tuple(sorted(broker for broker, why in missing.items() if why != GONE))
+    if left and len(left) == len(targets):
+        raise BrokerUnavailable(f"a payload does not arrive: {', '.join(f'{b}: {missing[b]}' for b in left)}")
+    return left

@@ -1,0 +1,251 @@
+"""One workload on several routing schemes, side by side, with the fewest messages that it could take beside them.
+
+Rules
+-----
+* The schemes get the same network, clients, steps and seed, and each is judged; who does not deliver is not compared.
+* An event that crosses a link counts one message, however many events travelled together (TCT, paper 1, 5.1); a
+  multicast counts one.
+* Schemes on a mesh send straight to a broker; what that costs the tree of brokers underneath is `crossings`.
+* Time is virtual in the simulator, where a mesh's connection takes as long as the way over the tree; on Ray it is real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ..faults.reliability import judge
+from ..faults.trace import EventId, Trace
+from ..protocol.batch import EventBatch
+from ..protocol.effects import Deliver
+from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId
+from ..protocol.messages import Directed, Events
+from ..protocol.scenario import Publish, Scenario, Subscribe, Unsubscribe, Workload
+from ..protocol.telemetry import SCHEMAS
+from ..routing.claims import claims_of
+from ..routing.language import to_predicate
+from ..routing.predicates import evaluate
+from ..routing.schemes import scheme as scheme_of
+from ..routing.topologies import topology_of
+from ..simulator.network import Step
+from ..simulator.run import prepare, run_prepared
+from .bounds import Bounds
+
+TOPOLOGY: Final = {"clusters": 12, "brokers_per_cluster": 3, "degree": 4, "shape": "transit-stub"}
+WORKLOAD: Final = Workload(subscribers=20, publishers=12, publications=300, matching=0.05)
+BROKERS_ON_RAY_MAX: Final = 64
+LINKS: Final = ("up", "down", "multicast")
+
+Tables = Mapping[str, Mapping[str, Any]]
+Wanted = list[tuple[BrokerId, set[BrokerId]]]
+"""For each event its origin, and the brokers of those that want it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was seen of one run: what clients did and heard, telemetry, table sizes, and hops where they are known."""
+
+    trace: Trace
+    tables: Tables
+    filters: list[int]
+    hops: list[int] | None
+
+
+def run(
+    schemes: Sequence[str],
+    *,
+    topology: Mapping[str, Any] = TOPOLOGY,
+    workload: Workload = WORKLOAD,
+    seed: int = 0,
+    on: str = "sim",
+) -> dict[str, Any]:
+    """Run the workload on each scheme and return the figures as plain data.
+
+    Parameters
+    ----------
+    schemes
+        Their names; options go with a plus sign (``hybrid+quench``).
+    topology, workload, seed
+        As in a scenario.
+    on
+        ``"sim"`` or ``"ray"``, where a network is launched for each scheme.
+
+    Raises
+    ------
+    InputError
+        If there is no such scheme or host, one is named twice, or the network is too large for Ray here.
+    """
+    for name in schemes:
+        scheme_of(name)
+    if not schemes or len(set(schemes)) < len(schemes):
+        raise InputError(f"schemes {', '.join(schemes) or 'none'}: name at least one, and none twice")
+    hosts = {"sim": _on_simulator, "ray": _on_ray}
+    if on not in hosts:
+        raise InputError(f"--on {on}: it is one of {', '.join(hosts)}")
+    positions = topology_of(topology).positions()
+    if on == "ray" and len(positions) > BROKERS_ON_RAY_MAX:
+        raise InputError(
+            f"{len(positions)} brokers on Ray, once for each scheme: up to {BROKERS_ON_RAY_MAX} are launched here; "
+            "take fewer clusters, or --on sim"
+        )
+    scenario = Scenario("compare", dict(topology), seed=seed, workload=workload).explicit(positions)
+    bounds, wanted = Bounds(positions), _wanted(scenario)
+    if not wanted:
+        raise InputError("nothing is published: give the workload at least one publication")
+    lower = _lower_bounds(bounds, wanted)
+    rows = []
+    for name in schemes:
+        seen = hosts[on](replace(scenario, scheme=name))
+        rows.append({"scheme": name, **_figures(name, seen, bounds, len(wanted), lower)})
+    return {
+        "experiment": "compare",
+        "on": on,
+        "seed": seed,
+        "brokers": len(positions),
+        "events": len(wanted),
+        "notifications": max(row["notifications"] for row in rows),
+        **lower,
+        "results": rows,
+        "verdict": "holds" if all(row["verdict"] == "holds" for row in rows) else "violated",
+    }
+
+
+def _wanted(scenario: Scenario) -> Wanted:
+    """Return who wants each event, by brute force: whoever has a subscription for it when it is published."""
+    active: dict[tuple[str, int], tuple[BrokerId, Any]] = {}
+    out: Wanted = []
+    for step in scenario.steps:
+        if isinstance(step, Subscribe):
+            active[step.client, step.number] = _id(step.broker), to_predicate(step.selector)
+        elif isinstance(step, Unsubscribe):
+            del active[step.client, step.number]
+        elif isinstance(step, Publish):
+            for event in step.events:
+                homes = {home for home, predicate in active.values() if evaluate(predicate, event) is True}
+                out.append((_id(step.broker), homes))
+    return out
+
+
+def _id(broker: BrokerId | str) -> BrokerId:
+    assert isinstance(broker, int), "explicit() turns labels into ids"
+    return broker
+
+
+def _lower_bounds(bounds: Bounds, wanted: Wanted) -> dict[str, float]:
+    """Return the fewest messages an event can take: one broker at a time, with multicast, and copies."""
+    events = len(wanted)
+    return {
+        "bound_links": sum(bounds.links({origin, *brokers}) for origin, brokers in wanted) / events,
+        "bound_multicast": sum(bounds.messages(origin, brokers) for origin, brokers in wanted) / events,
+        "brokers_wanting": sum(len(brokers - {origin}) for origin, brokers in wanted) / events,
+    }
+
+
+def _figures(
+    name: str, seen: _Seen, bounds: Bounds, events: int, lower: Mapping[str, float]
+) -> dict[str, Any]:
+    verdict = judge(seen.trace)
+    transfers, delivered = seen.tables["transfers"], seen.tables["deliveries"]
+    between = np.isin(transfers["link_kind"].astype(str), LINKS)
+    sender, carried, nbytes = (transfers[column][between] for column in ("broker", "events", "nbytes"))
+    links = list(zip(sender.tolist(), transfers["peer"][between].tolist(), strict=True))
+    far = {link: 1 if link[1] < 0 else bounds.distance(*link) for link in dict.fromkeys(links)}
+    crossed = sum(count * far[link] for link, count in zip(links, carried.tolist(), strict=True))
+    load = np.zeros(len(seen.filters))
+    np.add.at(load, sender, carried)
+    bound = lower["bound_multicast" if claims_of(name).multicast else "bound_links"]
+    count = int(delivered["notifications"].sum())
+    return {
+        "verdict": "holds" if verdict.holds else "violated",
+        "notifications": verdict.notifications_expected,
+        "messages": int(carried.sum()) / events,
+        "crossings": crossed / events,
+        "over_bound": crossed / events / bound if bound else None,
+        "bytes": int(nbytes[carried > 0].sum()) / events,
+        "hops_mean": float(np.mean(seen.hops)) if seen.hops else None,
+        "hops_max": max(seen.hops) if seen.hops else None,
+        "latency_mean_seconds": float(delivered["latency_sum_seconds"].sum()) / count if count else None,
+        "table_entries_mean": float(np.mean(seen.filters)),
+        "table_entries_max": max(seen.filters),
+        "control_messages": int((carried == 0).sum()),
+        "load_gini": gini(load),
+        "load_max_over_mean": float(load.max() / load.mean()) if load.any() else None,
+        "survives": "heals"
+        if claims_of(name).heals
+        else "deaths"
+        if claims_of(name).survives_deaths
+        else "-",
+    }
+
+
+def gini(load: np.ndarray[Any, Any]) -> float:
+    """Return the Gini coefficient of loads: 0 when all carry the same, near 1 when one carries all."""
+    ordered = np.sort(load)
+    total = float(ordered.sum())
+    if not total:
+        return 0.0
+    places = np.arange(1, len(ordered) + 1)
+    return float((2 * places - len(ordered) - 1) @ ordered / (len(ordered) * total))
+
+
+class _Hops:
+    """Follows each event from broker to broker, and notes for each notification how far it came."""
+
+    def __init__(self) -> None:
+        self.hops: list[int] = []
+        self._reached: dict[tuple[BrokerId, EventId], int] = {}
+
+    def __call__(self, step: Step) -> None:
+        here = step.broker.position.broker
+        message = step.received.message  # type: ignore[union-attr]
+        if isinstance(message, Events | Directed):
+            source = step.received.source  # type: ignore[union-attr]
+            for event in _identities(message.batch):
+                before = -1 if isinstance(source, str) else self._reached[source, event]
+                self._reached.setdefault((here, event), before + 1)
+        for effect in step.effects:
+            if isinstance(effect, Deliver):
+                events = _identities(effect.batch)
+                self.hops += [self._reached[here, events[row]] for row in effect.rows.tolist()]
+
+
+def _identities(batch: EventBatch) -> list[EventId]:
+    return [batch.identity(row) for row in range(len(batch))]
+
+
+def _on_simulator(scenario: Scenario) -> _Seen:
+    chunks: list[Tables] = []
+    hops = _Hops()
+    simulation, explicit = prepare(scenario, telemetry=chunks.append, record=hops)
+    outcome = run_prepared(simulation, explicit)
+    filters = [broker.describe()["filters"] for broker in simulation.brokers()]
+    return _Seen(outcome.trace, _joined(chunks), filters, hops.hops)
+
+
+def _on_ray(scenario: Scenario) -> _Seen:
+    from ..actors.network import Network
+    from ..actors.replay import replay, telemetry_of
+
+    topology = topology_of(scenario.topology)
+    each = max(1, len(topology.positions()) // 4)
+    with Network.launch(topology, scheme=scenario.scheme, brokers_per_actor=each) as net:
+        trace = replay(net, scenario)
+        filters = [data["filters"] for _, data in net.describe().nodes(data=True)]
+        return _Seen(trace, telemetry_of(net, ("transfers", "deliveries")), filters, None)
+
+
+def _joined(chunks: Sequence[Tables]) -> Tables:
+    return {
+        name: {
+            column: np.concatenate(
+                [np.zeros(0, object if kind is str else kind)]
+                + [chunk[name][column] for chunk in chunks if name in chunk]
+            )
+            for column, kind in SCHEMAS[name].items()
+        }
+        for name in ("transfers", "deliveries")
+    }

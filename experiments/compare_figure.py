@@ -1,0 +1,62 @@
+"""The picture of a comparison: what each scheme sends, keeps, and how evenly it is carried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from matplotlib.figure import Figure
+
+from ..pipelines.plots import DPI
+
+_BLUE: Final = "#0072B2"
+_ORANGE: Final = "#D55E00"
+_GREEN: Final = "#009E73"
+_GREY: Final = "#777777"
+
+Row = Mapping[str, Any]
+
+
+def figure(result: Mapping[str, Any]) -> Figure:
+    """Draw what :func:`rayvous.experiments.compare.run` returns.
+
+    Links crossed for an event beside the lower bound, messages about subscriptions, table entries, and the share of the
+    busiest broker; one bar a scheme, numbers written out.
+    """
+    rows: Sequence[Row] = result["results"]
+    picture = Figure(figsize=(12.5, 1.6 + 0.42 * len(rows)), dpi=DPI, layout="constrained")
+    panels = picture.subplots(1, 4, sharey=True)
+    _bars(panels[0], rows, "links crossed by an event", lambda row: row["crossings"], _BLUE, "{:.2f}")
+    for name, style in (("bound_links", "-"), ("bound_multicast", ":")):
+        panels[0].axvline(result[name], color=_ORANGE, linestyle=style, linewidth=1.2)
+    panels[0].set_xlabel(
+        f"lower bound {result['bound_links']:.2f}; with multicast {result['bound_multicast']:.2f}"
+    )
+    panels[0].xaxis.label.set_color(_ORANGE)
+    _bars(panels[1], rows, "messages about subscriptions", lambda row: row["control_messages"], _GREY, "{:,}")
+    _bars(
+        panels[2], rows, "table entries of a broker", lambda row: row["table_entries_mean"], _GREEN, "{:.1f}"
+    )
+    _bars(
+        panels[3],
+        rows,
+        "busiest broker / mean",
+        lambda row: row["load_max_over_mean"] or 0.0,
+        _BLUE,
+        "{:.1f}",
+    )
+    panels[0].set_yticks(range(len(rows)), [row["scheme"] for row in rows])
+    panels[0].invert_yaxis()
+    return picture
+
+
+def _bars(
+    axes: Any, rows: Sequence[Row], title: str, value: Callable[[Row], float], colour: str, text: str
+) -> None:
+    values = [value(row) for row in rows]
+    bars = axes.barh(range(len(rows)), values, color=colour, alpha=0.75, height=0.62)
+    axes.bar_label(bars, [text.format(each) for each in values], padding=3, fontsize=8)
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlim(0, max([*values, 1e-9]) * 1.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)

@@ -1,0 +1,57 @@
+"""What each scheme claims, as data: the conformance suite holds it to this, and docs/schemes.md says it in words.
+
+Every scheme claims promises 1 to 3 as long as nothing fails: each event once, to all who want it, in order. What is
+here is what they differ in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What one scheme claims beyond promises 1 to 3.
+
+    Attributes
+    ----------
+    multicast
+        It sends one message to all of a cluster.
+    wanted_only
+        An event goes to no broker that neither wants it nor lies on the way to one that does.
+    told_first
+        A subscription is confirmed when others have answered, so losing messages may leave it unconfirmed.
+    survives_deaths
+        Without `recovery`: what living brokers publish reaches living subscribers when other brokers die.
+    heals
+        With `recovery` it mends its tree (decision 0011).
+    rings
+        Brokers pass events on in a ring of links that may all be full at once; so there, waits for room have an end.
+    """
+
+    multicast: bool = False
+    wanted_only: bool = False
+    told_first: bool = True
+    survives_deaths: bool = False
+    heals: bool = False
+    rings: bool = False
+
+
+CLAIMS: Final[dict[str, Claims]] = {
+    "hybrid": Claims(multicast=True, heals=True),
+    "hierarchical": Claims(),
+    "flooding": Claims(told_first=False),
+    "match-first": Claims(wanted_only=True),
+    "point-to-point": Claims(wanted_only=True, survives_deaths=True),
+    "lbdd": Claims(wanted_only=True, survives_deaths=True, rings=True),
+}
+
+
+def claims_of(scheme: str) -> Claims:
+    """Return what a scheme claims, its options included; one that is not listed claims nothing more."""
+    base, *options = scheme.split("+")
+    claims = CLAIMS.get(base, Claims())
+    if options:  # only the scheme as it stands can move in the tree
+        claims = replace(claims, wanted_only="quench" in options, heals=False)
+    return claims

@@ -1,0 +1,119 @@
+"""The dissemination tree of LBDD: subscribers take part in distributing what they get (paper 5, section 3).
+
+Rules
+-----
+* The digest of an address is the highest 32 bits of its MD5. The distance of two is the XOR of their digests.
+* Bucket m holds the targets at a distance from the source in ``[2**(m - 1), 2**m)``; the source is bucket 0.
+* The members of a bucket are ranked by digest, and together serve the next bucket that is not empty: the ranks take
+  equal shares of it, in order. The paper's ratio of the two sizes is rarely whole; here share r of n ends where
+  ``(r + 1) * size // n`` says, so that the shares are a partition whatever the sizes.
+* So a copy only ever goes to a higher bucket (one-way), every target has one parent (a tree), n targets take n copies,
+  and no way is longer than there are buckets: 32.
+* Who knows source and targets knows the whole plan; nothing has to be agreed.
+
+Two of one digest are told apart by their addresses. A target with the digest of the source counts as distance 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Final, Generic, TypeVar
+
+DIGEST_BITS: Final = 32
+
+T = TypeVar("T", int, str)
+"""What names a node: an address, or a broker."""
+
+
+def digest(address: int | str) -> int:
+    """Return the highest 32 bits of the MD5 of an address."""
+    whole = hashlib.md5(str(address).encode(), usedforsecurity=False).digest()
+    return int.from_bytes(whole[: DIGEST_BITS // 8], "big")
+
+
+def bucket_of(source: int | str, target: int | str) -> int:
+    """Return the bucket of a target, 1 to 32, as seen from the source (paper 5, algorithm 1)."""
+    return max(1, (digest(source) ^ digest(target)).bit_length())
+
+
+def shares(size: int, senders: int) -> list[range]:
+    """Return which of `size` places each of the senders serves: in order, none left out, none twice."""
+    ends = [rank * size // senders for rank in range(senders + 1)]
+    return [range(low, high) for low, high in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class Plan(Generic[T]):
+    """Who sends to whom, for one source and its targets; made by :func:`plan`.
+
+    Attributes
+    ----------
+    source
+        Where the copies come from.
+    buckets
+        ``{number: its members by rank}``, in rising order, without the empty ones.
+    """
+
+    source: T
+    buckets: Mapping[int, tuple[T, ...]]
+
+    @cached_property
+    def children(self) -> dict[T, tuple[T, ...]]:
+        """To whom each node sends; the source and all targets are in it (paper 5, algorithm 2)."""
+        out: dict[T, tuple[T, ...]] = {}
+        senders: tuple[T, ...] = (self.source,)
+        for bucket in self.buckets.values():
+            for sender, share in zip(senders, shares(len(bucket), len(senders)), strict=True):
+                out[sender] = bucket[share.start : share.stop]
+            senders = bucket
+        return out | dict.fromkeys(senders, ())
+
+    @cached_property
+    def targets(self) -> frozenset[T]:
+        """All who get a copy."""
+        return frozenset(target for bucket in self.buckets.values() for target in bucket)
+
+    @property
+    def depth(self) -> int:
+        """Hops of the longest way: one for each bucket that is not empty."""
+        return len(self.buckets)
+
+    def below(self, node: T) -> list[T]:
+        """Return those who get their copy by way of a node, parents before children."""
+        out = list(self.children[node])
+        for each in out:
+            out.extend(self.children[each])
+        return out
+
+    def without(self, gone: T) -> Plan[T]:
+        """Return the plan after a target has failed or left (paper 5, algorithm 3).
+
+        Only its own bucket and the one before it send to others than before; when its bucket is empty then, also the
+        next one is served by others.
+        """
+        return plan(self.source, self.targets - {gone})
+
+    def joined_by(self, new: T) -> Plan[T]:
+        """Return the plan after a target has joined."""
+        return plan(self.source, self.targets | {new})
+
+    def contributions(self) -> dict[T, float]:
+        """Return the share of all copies that each node sends; they sum to 1 (paper 5, section 4.3)."""
+        return {node: len(below) / len(self.targets) for node, below in self.children.items()}
+
+
+def plan(source: T, targets: Iterable[T]) -> Plan[T]:
+    """Return the dissemination tree from a source to its targets."""
+    buckets: dict[int, list[T]] = {}
+    for target in targets:
+        if target != source:
+            buckets.setdefault(bucket_of(source, target), []).append(target)
+    ranked = {
+        number: tuple(sorted(buckets[number], key=lambda each: (digest(each), str(each))))
+        for number in sorted(buckets)
+    }
+    return Plan(source, ranked)

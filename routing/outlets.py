@@ -1,0 +1,153 @@
+"""What a broker tells one neighbour, its group, or everybody: the filters that are wanted on its other links.
+
+Rules
+-----
+* An outlet holds the filters that come from the links which it passes on. Of those it announces the ones that no
+  other covers, or all when it does not look at covering.
+* An announcement is installed when everyone whom it went to has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..protocol.effects import Effect, Multicast, Send
+from ..protocol.ids import GROUP, BrokerId, Link
+from ..protocol.messages import Announce, Withdraw
+from .announcer import Announcer, Steps, Waiter
+from .covering_dag import CoveringDag
+from .filters import Filter
+from .matching import MatchIndex
+from .merging import MergingAnnouncer
+
+
+class _Flat(CoveringDag):
+    """A set of filters in which none is taken to cover another."""
+
+    def __init__(self) -> None:
+        self._items: dict[Filter, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, item: Filter) -> bool:
+        return item in self._items
+
+    def roots(self) -> Iterator[Filter]:
+        return iter(self._items)
+
+    def is_root(self, item: Filter) -> bool:
+        return item in self._items
+
+    def root_above(self, item: Filter) -> Filter:
+        return item
+
+    def insert(self, item: Filter, slot: int) -> list[Filter]:
+        self._items[item] = None
+        return []
+
+    def remove(self, item: Filter) -> list[Filter]:
+        del self._items[item]
+        return []
+
+    def check(self) -> None:
+        """Nothing can be wrong with a set."""
+
+
+class Outlet:
+    """One way on which a broker tells what it wants.
+
+    Parameters
+    ----------
+    to
+        The brokers that are told, and have to answer; at least one.
+    link
+        GROUP when they are told by one multicast, else each gets a message of its own.
+    covering
+        Whether a filter that another one covers is left out.
+    merging
+        Whether filters that one can stand for exactly are told as that one.
+    """
+
+    def __init__(self, to: Sequence[BrokerId], link: Link, *, covering: bool, merging: bool = False) -> None:
+        self._to = tuple(to)
+        self._link = link
+        self._index = MatchIndex() if covering else None
+        self._slots: dict[Filter, int] = {}
+        self._dag = CoveringDag(self._index) if self._index is not None else _Flat()
+        self._announcer = (MergingAnnouncer if merging else Announcer)(self._dag, top=False)
+        self._unanswered: dict[int, set[BrokerId]] = {}
+        self._tokens: dict[Filter, int] = {}
+
+    def __contains__(self, item: Filter) -> bool:
+        return item in self._slots
+
+    def __len__(self) -> int:
+        """Return how many filters are announced."""
+        return len(self._tokens)
+
+    def hold(self, item: Filter) -> Steps:
+        """Take in a filter that was not held before."""
+        slot = self._slots[item] = 0 if self._index is None else self._index.insert(item)
+        return self._note(self._announcer.hold(item, slot))
+
+    def release(self, item: Filter) -> Steps:
+        """Let go of a filter that nobody wants any more on the links which this outlet passes on."""
+        steps = self._note(self._announcer.release(item))
+        slot = self._slots.pop(item)
+        if self._index is not None:
+            self._index.remove(slot)
+        return steps
+
+    def wait(self, waiter: Waiter, item: Filter) -> Steps:
+        """Answer `waiter` once a filter that is held is installed behind this outlet."""
+        return self._announcer.wait(waiter, item)
+
+    def forget(self, waiter: Waiter, item: Filter) -> None:
+        """No longer answer this one."""
+        self._announcer.forget(waiter, item)
+
+    def answered(self, source: Link, token: int) -> Steps:
+        """Note that one of those who were told has the filter installed; a stale token does nothing."""
+        left = self._unanswered.get(token)
+        if left is None or source not in left:
+            return Steps()
+        left.remove(source)
+        if left:
+            return Steps()
+        del self._unanswered[token]
+        return self._note(self._announcer.installed(token))
+
+    def leave(self, broker: BrokerId) -> Steps:
+        """No longer tell a broker that is gone; what only its answer was due for is installed."""
+        self._to = tuple(other for other in self._to if other != broker)
+        steps = Steps()
+        for token in list(self._unanswered):
+            steps.ready += self.answered(broker, token).ready
+        return steps
+
+    def effects(self, messages: Iterable[Announce | Withdraw]) -> list[Effect]:
+        """Return the effects that tell the messages to everyone on this way, in their order."""
+        if self._link == GROUP:
+            return [Multicast(message) for message in messages]
+        return [Send(to, message) for message in messages for to in self._to]
+
+    def _note(self, steps: Steps) -> Steps:
+        for message in steps.up:
+            item: Filter = message.filter  # type: ignore[assignment]
+            if isinstance(message, Announce):
+                self._tokens[item] = message.token
+                self._unanswered[message.token] = set(self._to)
+            else:
+                self._unanswered.pop(self._tokens.pop(item), None)
+        return steps
+
+    def check(self, held: Iterable[Filter]) -> None:
+        """Assert that exactly these filters are held and that all agree; for tests."""
+        self._dag.check()
+        self._announcer.check()
+        assert set(held) == set(self._slots)
+        assert len(self._dag) == len(self._slots)
+        assert set(self._announcer.announced()) == set(self._tokens)
+        assert self._unanswered.keys() <= set(self._tokens.values())
+        assert all(self._unanswered.values())

@@ -1,0 +1,69 @@
+"""One workload on all schemes: the figures agree with what is known of each, and nobody beats the bound."""
+
+import numpy as np
+import pytest
+from rayvous.cli import compare as verb
+from rayvous.experiments import compare
+from rayvous.protocol.errors import InputError, ScenarioError
+from rayvous.protocol.scenario import Workload
+from rayvous.routing.schemes import SCHEMES
+
+SMALL = Workload(12, 6, 60, matching=0.1)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return compare.run(list(SCHEMES), workload=SMALL)
+
+
+def test_every_scheme_delivers_and_none_is_below_the_bound(result):
+    assert result["verdict"] == "holds"
+    rows = {row["scheme"]: row for row in result["results"]}
+    for row in rows.values():
+        assert row["over_bound"] >= 1 - 1e-9, row["scheme"]
+        assert row["hops_mean"] <= row["hops_max"] and row["latency_mean_seconds"] > 0
+    assert rows["flooding"]["messages"] == result["brokers"] - 1
+    assert rows["match-first"]["over_bound"] == pytest.approx(1)
+    assert rows["match-first"]["table_entries_max"] == SMALL.subscribers
+    for name in ("lbdd", "point-to-point"):
+        assert rows[name]["messages"] == pytest.approx(result["brokers_wanting"]), "a copy for each"
+    assert rows["point-to-point"]["hops_max"] == 1
+    assert rows["hybrid"]["control_messages"] < rows["match-first"]["control_messages"] / 5
+    assert result["bound_multicast"] <= result["bound_links"]
+
+
+def test_lbdd_spreads_the_load_that_point_to_point_leaves_with_the_publisher():
+    everyone = Workload(60, 1, 40, matching=1.0, missing=0.0)
+    rows = compare.run(["point-to-point", "lbdd"], workload=everyone)["results"]
+    assert rows[1]["messages"] == rows[0]["messages"]
+    assert rows[1]["load_max_over_mean"] < rows[0]["load_max_over_mean"] / 3
+    assert rows[1]["load_gini"] < rows[0]["load_gini"]
+
+
+def test_gini():
+    assert compare.gini(np.array([3.0, 3.0, 3.0])) == pytest.approx(0)
+    assert compare.gini(np.array([0.0, 0.0, 0.0, 8.0])) == pytest.approx(0.75)
+    assert compare.gini(np.zeros(4)) == 0
+
+
+def test_the_picture(result, tmp_path):
+    path = verb._draw(dict(result), tmp_path)
+    assert path.stat().st_size > 10_000
+
+
+def test_what_is_wrong_is_said():
+    for schemes, message in (
+        (["hybrid", "gossip"], "no routing scheme 'gossip': there are hybrid"),
+        (["hybrid", "hybrid"], "none twice"),
+        ([], "name at least one"),
+    ):
+        with pytest.raises(InputError, match=message):
+            compare.run(schemes)
+    with pytest.raises(InputError, match="--on moon: it is one of sim, ray"):
+        compare.run(["hybrid"], on="moon")
+    with pytest.raises(InputError, match="take fewer clusters, or --on sim"):
+        compare.run(["hybrid"], on="ray", topology=compare.TOPOLOGY | {"clusters": 100})
+    with pytest.raises(InputError, match="nothing is published"):
+        compare.run(["hybrid"], workload=Workload(1, 1, 0))
+    with pytest.raises(ScenarioError, match="matching is 2"):
+        Workload(1, 1, 1, matching=2)
