@@ -17,8 +17,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .actors.clients import Notification, Publisher, Subscriber
+    from .actors.clients import Publisher, Subscriber
     from .actors.network import Network, networks
+    from .actors.notification import Notification
     from .protocol.admission import AdmissionConfig, Capacity
     from .protocol.configs import Limits
     from .protocol.errors import (
@@ -64,7 +65,7 @@ _HOMES = {
     "NetworkExists": "protocol.errors",
     "NetworkNotFound": "protocol.errors",
     "NotAdvertised": "protocol.errors",
-    "Notification": "actors.clients",
+    "Notification": "actors.notification",
     "Publisher": "actors.clients",
     "RateExceeded": "protocol.errors",
     "RayvousError": "protocol.errors",

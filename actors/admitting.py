@@ -12,6 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..admission.advertisements import LOCAL
 from ..admission.controller import Admission, Pass
 from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Multicast, Received, Send, Ticked
+from ..protocol.effects import Drained, Effect, Multicast, Received, Send, Ticked
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events
 from ..routing.table import RoutingTable
@@ -50,7 +51,7 @@ class Admitting:
         self,
         place: Callable[[], Position],
         config: AdmissionConfig,
-        inner: Callable[[Received | Ticked], list[Effect]],
+        inner: Callable[[Received | Ticked | Drained], list[Effect]],
         *,
         anew: bool = False,
     ) -> None:
@@ -64,7 +65,7 @@ class Admitting:
         self._way_up: BrokerId | None = None
         self._turn()
 
-    def handle(self, event: Received | Ticked) -> list[Effect]:
+    def handle(self, event: Received | Ticked | Drained) -> list[Effect]:
         """Take in a message or the time, and return what is to be done."""
         if isinstance(event, Received) and self.admission.takes(event.message):
             effects = self._loop(self.admission.handle(event.source, event.message))
@@ -184,7 +185,7 @@ class Admitting:
 def _part(message: Events, rows: Any) -> Events | None:
     if len(rows) == len(message.batch):
         return message
-    return Events(message.batch.take(rows), message.round, message.again) if len(rows) else None
+    return replace(message, batch=message.batch.take(rows)) if len(rows) else None
 
 
 def _with(effect: Send | Multicast, message: Events) -> Effect:

@@ -17,7 +17,7 @@ from ..faults.stores import Store
 from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
 from ..protocol.cube import CubeView
-from ..protocol.effects import Effect, Received, Ticked
+from ..protocol.effects import Effect
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import ClusterView, Recovery
@@ -59,7 +59,7 @@ class Broker:
         Where it keeps what must outlive it, and finds it when it is made anew; None for a broker that a crash empties.
         One with a store needs ticks.
     stability
-        Times and limits of a broker with a store.
+        Times and limits of a broker with a store that does not heal.
     admission
         What it admits, and what it can carry; None for a broker that admits everything and keeps no books.
 
@@ -88,15 +88,15 @@ class Broker:
     ) -> None:
         self.position = position
         self.admitting: Admitting | None = None
-        self.handle: Callable[[Received | Ticked], list[Effect]]
+        self.handle: Callable[[Any], list[Effect]]  # Received, Ticked, Drained
         self.healing: HealingBroker | HealingCube | None = None
         self.stable: CrashRecover | None = None
         make: Any = scheme(scheme_name)
-        if store is not None:
-            if recovery is not None or admission is not None or getattr(make, "restore", None) is None:
-                why = "a broker that heals" if recovery is not None else f"scheme {scheme_name!r}"
-                why = why if admission is None else "a broker with admission control"
-                raise InputError(f"{why} cannot recover from a store")
+        if store is not None and admission is not None:
+            raise InputError("a broker with admission control cannot recover from a store")
+        if store is not None and recovery is None:
+            if not hasattr(make, "restore"):
+                raise InputError(f"scheme {scheme_name!r} cannot recover from a store")
             self.stable = CrashRecover(
                 position, scheme_name, lambda: make(position), store, stability or Stability()
             )
@@ -109,9 +109,12 @@ class Broker:
             return
         if scheme_name not in HEALING_SCHEMES:
             raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-        kind: Any = HEALING[scheme_name]
-        how = {} if scheme_name == "hypercube" else {"joins": joins}
-        self.healing = kind(position, recovery, incarnation, seed, **how)
+        how: dict[str, Any] = {"joins": joins, "store": store}
+        if scheme_name == "hypercube":
+            if store is not None:
+                raise InputError("a hypercube cannot recover from a store")
+            how = {}
+        self.healing = HEALING[scheme_name](position, recovery, incarnation, seed, **how)
         self._router = self.healing.router
         self.handle = self.healing.handle
         self._admit(admission, anew=incarnation > 0)
@@ -125,6 +128,11 @@ class Broker:
         """Take in what the transport knows for certain: the process of another broker is dead."""
         if isinstance(self.healing, HealingBroker):
             self.healing.probing.learn_dead(other)
+
+    @property
+    def lasting(self) -> HealingBroker | None:
+        """The machine that serves durable subscribers, returning publishers and flushes; None where nothing does."""
+        return self.healing if isinstance(self.healing, HealingBroker) else None
 
     @property
     def left(self) -> bool:

@@ -81,6 +81,11 @@ class Client:
         return self._place[1]
 
     @property
+    def process(self) -> ClientProcess:
+        """What polls for it."""
+        return self._process
+
+    @property
     def closed(self) -> bool:
         """Whether it has left the network."""
         return self._closed

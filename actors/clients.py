@@ -13,19 +13,19 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import datetime
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import ray
 from ray.exceptions import GetTimeoutError, RayTaskError
 
+from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.admission import Refusal
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import (
@@ -35,18 +35,18 @@ from ..protocol.errors import (
     SubscriptionTimeout,
 )
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.values import Timestamp, Value
+from ..protocol.messages import Lost
 from ..routing.filters import Filter
 from ..routing.language import to_filter
-from .advertiser import Advertiser
 from .bulk import SLICE_BYTES
 from .client import Client
 from .columns import batch_from
 from .distributing import Distribution, Parcel, read_payload
 from .edge import Edge
 from .errors import broker_errors
+from .flusher import Flusher
 from .inbox import Arrival, Inbox
-from .moving import Marks, Published
+from .notification import Notification, for_people
 from .process import ClientProcess
 
 if TYPE_CHECKING:
@@ -57,41 +57,7 @@ BUSY_PATIENCES: Final = 5
 """How many times as long as a sign of life what is published again may take: the broker may have to wait for others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """One event that a subscriber was notified of.
-
-    Attributes
-    ----------
-    event
-        Attribute names and values; timestamps are aware datetimes in UTC.
-    publisher, sequence
-        Who published it, and its number there.
-    published_at, received_at
-        Seconds since 1970 on the publisher's and on this process's clock.
-    """
-
-    event: dict[str, Value | datetime.datetime]
-    publisher: str
-    sequence: int
-    published_at: float
-    received_at: float
-
-    @property
-    def latency_seconds(self) -> float:
-        """How long it took from the publisher to this process."""
-        return self.received_at - self.published_at
-
-    def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(str(value))}</td></tr>"
-            for name, value in self.event.items()
-        )
-        head = f"{escape(self.publisher)} #{self.sequence}, {self.latency_seconds * 1000:.1f} ms"
-        return f"<table><caption>{head}</caption>{cells}</table>"
-
-
-class Publisher(Advertiser):
+class Publisher(Flusher):
     """Publishes events at its broker.
 
     Made by :meth:`Network.publisher`; may be used from several threads.
@@ -112,7 +78,8 @@ class Publisher(Advertiser):
         self.published = published
         self._turn = threading.Lock()
         self._edge = None if directory.admission is None else Edge(time.time, time.sleep)
-        self._kept: Published | None = None
+        self._machine: PublisherMachine | None = None
+        self._machine_turn = threading.Lock()
         self._unaccepted: list[EventBatch] = []  # a stable broker takes no later events before these
         self._counted = directory.stable is None  # whether it is known which numbers were used before
         self._taken: tuple[BrokerId, int] = (
@@ -120,7 +87,8 @@ class Publisher(Advertiser):
             0,
         )  # after a move: where, and the last number published again
         if self._recovery is not None:
-            self._kept = Published(self._recovery.retention_events_max, self._recovery.retention_seconds)
+            keep = self._recovery.retention_events_max, self._recovery.retention_seconds
+            self._machine = PublisherMachine(name, *keep)
             process.follow(self)
 
     def publish(self, event: Mapping[str, Any]) -> int:
@@ -217,8 +185,9 @@ class Publisher(Advertiser):
     def _call(self, batch: EventBatch) -> None:
         # Counted first: whether a call that failed had been accepted is not known, and a number is never used again.
         self.published += len(batch)
-        if self._kept is not None:
-            self._kept.keep(time.time(), batch)
+        if self._machine is not None:
+            with self._machine_turn:
+                self._machine.keep(time.time(), batch)
         self._unaccepted.append(batch)
         for waiting in list(self._unaccepted):
             try:
@@ -239,14 +208,16 @@ class Publisher(Advertiser):
         self._ask(call, self._directory.limits.call_seconds)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        assert self._kept is not None
+        assert self._machine is not None
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
             await self._advertise_again(host, broker)
-        for batch in self._kept.kept(time.time()):
+        with self._machine_turn:
+            again = self._machine.moved(time.time())
+        for events in again:
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await host.publish.remote(broker, self.name, batch, True)
-            self._taken = (broker, int(batch.sequence[-1]))
+                await host.publish.remote(broker, self.name, events.batch, True, events.age_seconds)
+            self._taken = (broker, int(events.batch.sequence[-1]))
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
@@ -281,13 +252,26 @@ class Subscriber(Client):
         self._priorities: dict[int, int] = {}
         self.received = 0
         self._next_number = 1
+        self._unread: deque[Notification] = deque()
         limits = directory.limits
-        self._marks = None if self._recovery is None else Marks()
-        self._inbox = Inbox(self.host, limits.delivery_events_max, limits.delivery_wait_seconds, self._marks)
+        self._machine = None if self._recovery is None else self._new_machine()
+        self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, self._machine)
         self._turn = threading.Lock()
         process.watch(self.host, name, self._inbox, broker)
         if self._recovery is not None:
             process.follow(self)
+
+    def _new_machine(self) -> SubscriberMachine:
+        return SubscriberMachine()
+
+    @property
+    def _inbox_wait_seconds(self) -> float | None:
+        return self._directory.limits.delivery_wait_seconds
+
+    @property
+    def losses(self) -> list[Lost]:
+        """What it may have lost for good, by publisher and sequence, oldest first: see docs/exactly-once.md."""
+        return [] if self._machine is None else list(self._machine.losses)
 
     @property
     def shed(self) -> int:
@@ -332,8 +316,8 @@ class Subscriber(Client):
             numbers = list(range(self._next_number, self._next_number + len(items)))
             self._next_number += len(items)
         numbered = list(zip(numbers, items, strict=True))
-        if self._marks is not None:
-            self._marks.since = min(self._marks.since, time.time())
+        if self._machine is not None:
+            self._machine.wants(time.time())
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered, priority)
@@ -366,12 +350,13 @@ class Subscriber(Client):
             return bool(self.host == host)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        assert self._marks is not None
+        assert self._machine is not None
         self._inbox.host = host  # from here on nothing of the old one is taken in
         items = list(self.subscriptions.items())
+        resume = self._machine.resume(time.time(), time.time() - self._inbox.heard_at)
         async with asyncio.timeout(patience_seconds):
             await host.resume.remote(
-                broker, self._process.session, self.name, self._marks.move(), items, self._priorities
+                broker, self._process.session, self.name, resume, items, self._priorities
             )
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
@@ -425,18 +410,21 @@ class Subscriber(Client):
         timeout_seconds
             End when nothing has come for so long; None never ends by itself, 0 takes only what is there.
         """
-        while (arrival := self._inbox.wait(timeout_seconds)) is not None:
-            yield from self._notifications(arrival)
+        while (note := self._next_unread()) is not None or self._unpack(self._inbox.wait(timeout_seconds)):
+            if note is not None:
+                yield note
 
     async def __aiter__(self) -> AsyncIterator[Notification]:
-        while (arrival := await self._inbox.wait_async()) is not None:
-            for note in self._notifications(arrival):
+        while (note := self._next_unread()) is not None or self._unpack(await self._inbox.wait_async()):
+            if note is not None:
                 yield note
 
     def batches(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
         """Iterate over what comes in batches: `batch`, the `rows` of it that are for this subscriber, `received_at`."""
         while (arrival := self._inbox.wait(timeout_seconds)) is not None:
             self.received += len(arrival.rows)
+            for row in arrival.rows.tolist():
+                self._hand_out(*arrival.batch.identity(row))
             yield arrival
 
     def payload(self, notification: Notification) -> bytes:
@@ -454,16 +442,29 @@ class Subscriber(Client):
             seconds = self._directory.limits.call_seconds
             return read_payload(self.host, self.broker, notification.event, seconds)
 
-    def _notifications(self, arrival: Arrival) -> Iterator[Notification]:
-        batch = arrival.batch
-        events = batch.events()
+    def _next_unread(self) -> Notification | None:
+        """Return the next notification of what was unpacked, so that a reader that stops loses none."""
+        if not self._unread:
+            return None
+        note = self._unread.popleft()
+        self.received += 1
+        self._hand_out(note.publisher, note.sequence)
+        return note
+
+    def _hand_out(self, publisher: ClientId, sequence: int) -> None:
+        """Note that the user is given this one."""
+
+    def _unpack(self, arrival: Arrival | None) -> bool:
+        """Make notifications of an arrival; return False when there is none."""
+        if arrival is None:
+            return False
+        events = arrival.batch.events()
         for row in arrival.rows.tolist():
-            self.received += 1
-            publisher, sequence = batch.identity(row)
-            event = {name: _for_people(value) for name, value in events[row].items()}
-            yield Notification(
-                event, publisher, sequence, float(batch.published_at[row]), arrival.received_at
-            )
+            publisher, sequence = arrival.batch.identity(row)
+            event = {name: for_people(value) for name, value in events[row].items()}
+            published_at = float(arrival.batch.published_at[row])
+            self._unread.append(Notification(event, publisher, sequence, published_at, arrival.received_at))
+        return True
 
     def close(self) -> None:
         """Leave the network: subscriptions are cancelled, readers end, the name is free again."""
@@ -482,7 +483,3 @@ class Subscriber(Client):
     def __repr__(self) -> str:
         count = len(self.subscriptions)
         return f"Subscriber({self.name!r}, broker={self.broker}, subscriptions={count}, received={self.received})"
-
-
-def _for_people(value: Value) -> Value | datetime.datetime:
-    return value.datetime if isinstance(value, Timestamp) else value

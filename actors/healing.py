@@ -18,10 +18,23 @@ from ..faults.local import (
     SteppedDown,
     TookOver,
 )
+from ..faults.stores import Store
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Received, Send, Ticked
+from ..protocol.effects import Drained, Effect, Received, Send, Ticked
 from ..protocol.ids import Link
-from ..protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Resume, Withdraw
+from ..protocol.messages import (
+    Acknowledge,
+    Again,
+    Announce,
+    Cancel,
+    Detach,
+    Events,
+    Flush,
+    Installed,
+    Register,
+    Resume,
+    Withdraw,
+)
 from ..protocol.recovery import (
     RENDEZVOUS,
     AskChildren,
@@ -30,11 +43,15 @@ from ..protocol.recovery import (
     Children,
     ClusterBeat,
     ClusterView,
+    Forgotten,
     Goodbye,
     JoinAnswer,
     JoinRequest,
     Leave,
     Leaving,
+    LetGo,
+    Marker,
+    MarkerDone,
     MemberBeat,
     MemberGone,
     MemberInstalled,
@@ -53,16 +70,20 @@ from ..protocol.recovery import (
     TreeBeat,
     Wants,
 )
-from .healing_operations import OperationsSide
+from .healing_stable import StableSide
 
 
-class HealingBroker(OperationsSide):
-    """One broker of a network that heals; parameters as of :class:`~.healing_place.Place`.
+class HealingBroker(StableSide):
+    """One broker of a network that heals.
 
     Parameters
     ----------
+    position, recovery, incarnation, seed
+        As of :class:`~.healing_place.Place`.
     joins
         Whether it comes to a network that runs already, as the designated broker of a new cluster.
+    store
+        What was made stable in earlier lives, read here once; None for a broker that makes nothing stable.
     """
 
     def __init__(
@@ -72,8 +93,9 @@ class HealingBroker(OperationsSide):
         incarnation: int = 0,
         seed: int = 0,
         joins: bool = False,
+        store: Store | None = None,
     ) -> None:
-        super().__init__(position, recovery, incarnation, seed)
+        super().__init__(position, recovery, incarnation, seed, store)
         self._beat_at = 0.0
         self._ticked = False
         self._handlers = self._table()
@@ -113,6 +135,13 @@ class HealingBroker(OperationsSide):
             Pong: self._on_pong,
             AskRound: self._on_ask_round,
             Round: self._on_round,
+            Forgotten: self._on_forgotten,
+            Acknowledge: self._on_acknowledge,
+            Again: self._on_again,
+            LetGo: self._on_let_go,
+            Flush: self._on_flush,
+            Marker: self._on_marker,
+            MarkerDone: self._on_marker_done,
             Resign: self._on_resign,
             MemberGone: self._on_member_gone,
             Leaving: self._on_leaving,
@@ -133,11 +162,15 @@ class HealingBroker(OperationsSide):
             self.probing.watch(view, self.now)
         self._tell_succession()
 
-    def handle(self, event: Received | Ticked) -> list[Effect]:
+    def handle(self, event: Received | Ticked | Drained) -> list[Effect]:
         """Take in a message or the time, and return what is to be done."""
         if isinstance(event, Ticked):
-            return [] if self.left else self._on_tick(event)
-        return self._handlers[type(event.message)](event.source, event.message)
+            effects = [] if self.left else self._on_tick(event)
+        elif isinstance(event, Drained):
+            effects = self._on_drained(event)
+        else:
+            effects = self._handlers[type(event.message)](event.source, event.message)
+        return self._made_stable(effects)
 
     def _absorb(self, out: Iterable[Any]) -> list[Effect]:
         """Turn what a machine returned into effects; its news for the others are worked off here."""
@@ -175,7 +208,7 @@ class HealingBroker(OperationsSide):
         self.now = event.now
         self.rounds.expire(self.now)
         self.load.tick(self.now)
-        effects = self._with_succession(event) + self._operate()
+        effects = self._remind() + self._with_succession(event) + self._operate()
         if not self.designated:
             return effects + self._ask_round()
         if founds:
@@ -214,7 +247,16 @@ class HealingBroker(OperationsSide):
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what the broker keeps."""
-        return {**self.router.describe(), "epoch": self.view.epoch, "events_forgotten": self.rounds.forgotten}
+        return {
+            **self.router.describe(),
+            "epoch": self.view.epoch,
+            "events_forgotten": self.rounds.forgotten,
+            "durable_subscribers": len(self.durable),
+            "notes_kept": sum(map(len, self.durable.values())),
+            "notes_lost": self.notes_lost,
+            "losses_told": self.losses_told,
+            "dead_letters": len(self.letters),
+        }
 
     def check(self) -> None:
         """Assert the broker's invariants; for tests."""

@@ -20,6 +20,7 @@ Source: paper 2, section 2.4; docs/decisions/0017-hypercube.md.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -167,7 +168,8 @@ class HealingCube:
     def _on_resume(self, source: Link, message: Resume) -> list[Effect]:
         assert isinstance(source, str)
         self._clients[source] = None
-        self.ledger.resume(source, message.marks)
+        since = self.now - message.since_seconds - self.recovery.doubt_seconds
+        self.ledger.resume(source, message.marks, since)
         self.rounds.close(source)
         self._wants_round = True
         return []
@@ -200,7 +202,7 @@ class HealingCube:
             if not isinstance(effect, Deliver):
                 out.append(effect)
                 continue
-            delivery = admitted(effect, events, self.rounds, self.ledger)
+            delivery = admitted(effect, events, self.rounds, self.ledger, self.now)
             if delivery is not None:
                 out.append(delivery)
                 self._note(delivery, events)
@@ -261,24 +263,24 @@ class HealingCube:
         effects: list[Effect] = []
         if self.takes_part and self.rounds.begin(RoundNumber(0, self.version)):
             self._wants_round = bool(self.rounds.closed_links())
-            for batch in self._kept():
-                events = Events(batch, self.rounds.current, True, None, self._me)
+            for age, batch in self._kept():
+                events = Events(batch, self.rounds.current, True, age_seconds=age, entry=self._me)
                 effects += self._gated(self.router.handle(Received(self._me, events)), events)
         held, self._held = self._held, []
         for source, message in held:
             effects += self.handle(Received(source, message))
         return effects
 
-    def _kept(self) -> Iterator[EventBatch]:
-        """Yield what is kept, in its order, in few batches."""
-        batches: list[EventBatch] = []
-        for kept in self.rounds.kept():
-            if batches and sum(map(len, batches)) + len(kept.batch) > AGAIN_EVENTS_MAX:
-                yield concat(batches)
-                batches = []
-            batches.append(kept.batch)
-        if batches:
-            yield concat(batches)
+    def _kept(self) -> Iterator[tuple[float, EventBatch]]:
+        """Yield what is kept, in its order, in few batches, each of one age in whole seconds."""
+        for age, group in itertools.groupby(self.rounds.kept(), lambda kept: float(int(self.now - kept.at))):
+            batches: list[EventBatch] = []
+            for kept in group:
+                if batches and sum(map(len, batches)) + len(kept.batch) > AGAIN_EVENTS_MAX:
+                    yield age, concat(batches)
+                    batches = []
+                batches.append(kept.batch)
+            yield age, concat(batches)
 
     # Leaving.
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..protocol.effects import Deliver, Effect, Multicast, Received, Send
-from ..protocol.ids import GROUP, Link, RoundNumber
+from ..protocol.ids import GROUP, ClientId, Link, RoundNumber
 from ..protocol.messages import Announce, Detach, Events, Installed, Register, Resume, Withdraw
 from ..protocol.recovery import AskRound, MemberInstalled, Round, TableEntry
 from .gate import admitted
@@ -88,10 +88,15 @@ class EventSide(Place):
 
     def _on_resume(self, source: Link, message: Resume) -> list[Effect]:
         assert isinstance(source, str)
-        self.ledger.resume(source, message.marks)
+        self._resume(source, message)
         self.rounds.close(source)
+        self.rounds.doubt_from(self.now - message.away_seconds)
         self._wants_round = True
         return []
+
+    def _resume(self, client: ClientId, message: Resume) -> None:
+        since = self.now - message.since_seconds - self.recovery.doubt_seconds
+        self.ledger.resume(client, message.marks, since)
 
     def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
         assert isinstance(source, str)
@@ -101,16 +106,24 @@ class EventSide(Place):
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         if isinstance(source, str):
-            self.rounds.keep(self.now, source, message.batch)
-            message = replace(message, round=self.rounds.current)
+            self._keep(source, message)
+            message = replace(message, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
             return self._gated(self.router.handle(Received(source, message)), message)
         if self._is_fellow(source):
             if message.ballot != self.view.ballot:
                 return []
         elif not (self.designated and self._is_neighbour(source)):
             return []
-        effects = self._begin(message.round)
+        effects = self._begin(message.round, message.doubt_seconds)
         return effects + self._gated(self.router.handle(Received(source, message)), message)
+
+    def _keep(self, publisher: ClientId, message: Events) -> None:
+        """Keep what was published here, to send it again."""
+        raise NotImplementedError
+
+    def _tell_forgotten(self) -> list[Effect]:
+        """Say what a round should mend and is not kept any more."""
+        raise NotImplementedError
 
     def _gated(self, effects: list[Effect], events: Events) -> list[Effect]:
         """Leave out what may not pass: over links that are closed, and to subscribers that have had it."""
@@ -125,12 +138,15 @@ class EventSide(Place):
                     if passes(GROUP, number):
                         out.append(Multicast(replace(message, ballot=self.view.ballot)))
                 case Deliver():
-                    delivery = admitted(effect, events, self.rounds, self.ledger)
+                    delivery = self._admitted(effect, events)
                     if delivery is not None:
                         out.append(delivery)
                 case _:
                     out.append(effect)
         return out
+
+    def _admitted(self, deliver: Deliver, events: Events) -> Deliver | None:
+        return admitted(deliver, events, self.rounds, self.ledger, self.now)
 
     def _ask_round(self) -> list[Effect]:
         """Ask for a round when one is wanted and everything that it has to reach is installed; begin it at the root."""
@@ -142,12 +158,16 @@ class EventSide(Place):
             return []
         self._wants_round = False
         if not self.designated:
-            return [Send(self.view.designated, AskRound(self._after))]
+            return [Send(self.view.designated, AskRound(self._after, self._doubt()))]
         if self.root:
             self._round_at = self.now + self.recovery.heartbeat_seconds
-            return self._begin(self._next_round())
+            return self._begin(self._next_round(), self._doubt())
         assert self.parent is not None
-        return [Send(self.parent.designated, AskRound(self._after))]
+        return [Send(self.parent.designated, AskRound(self._after, self._doubt()))]
+
+    def _doubt(self) -> float:
+        """Return how far back the next round has to mend."""
+        return self.rounds.doubted_seconds() + self.recovery.doubt_seconds
 
     def _next_round(self) -> RoundNumber:
         after = self._after
@@ -157,6 +177,7 @@ class EventSide(Place):
 
     def _on_ask_round(self, source: Link, message: AskRound) -> list[Effect]:
         self._after = max(self._after, message.after)
+        self.rounds.doubt_from(self.now - max(0.0, message.doubt_seconds - self.recovery.doubt_seconds))
         self._wants_round = True
         return self._ask_round() if self.designated and not self.root else []
 
@@ -164,9 +185,9 @@ class EventSide(Place):
         above = (
             self.view.designated if not self.designated else self.parent.designated if self.parent else None
         )
-        return self._begin(message.number) if source == above else []
+        return self._begin(message.number, message.doubt_seconds) if source == above else []
 
-    def _begin(self, number: RoundNumber) -> list[Effect]:
+    def _begin(self, number: RoundNumber, doubt_seconds: float) -> list[Effect]:
         """Begin a round, unless it has begun: tell it on, then send again all that is kept."""
         if number <= self.rounds.current:
             return []
@@ -176,16 +197,19 @@ class EventSide(Place):
             if self.router.settled() and number > self._after:
                 self.rounds.make_ready(link, self._after)
             else:
-                self._wants_round = (
-                    True  # something was announced meanwhile, or it began before: it is too early
-                )
-        self.rounds.begin(number)
+                # Something was announced meanwhile, or it began before: it is too early.
+                self._wants_round = True
+        self.rounds.begin(number, doubt_seconds)
         self._after = max(self._after, number)
         effects: list[Effect] = []
         if self.designated:
-            effects += [Send(child.designated, Round(number)) for child in self.children.values()]
-            effects.append(Multicast(Round(number)))
+            begins = Round(number, doubt_seconds)
+            effects += [Send(child.designated, begins) for child in self.children.values()]
+            effects.append(Multicast(begins))
+        effects += self._tell_forgotten()
         for kept in self.rounds.kept():
-            events = Events(kept.batch, number, True)
+            # Whole seconds, so that neighbouring batches can travel as one.
+            age = float(int(self.now - kept.at))
+            events = Events(kept.batch, number, True, age_seconds=age, doubt_seconds=doubt_seconds)
             effects += self._gated(self.router.handle(Received(kept.publisher, events)), events)
         return effects

@@ -1,7 +1,8 @@
 """What a broker that heals knows of its place in the tree; the sides of it that change it build on this.
 
-The broker is one object in four files, each a side of it: its place (here), `healing_events` (subscriptions, events,
-rounds), `healing_tree` (parent, children, joining), `healing_cluster` (succession); `healing` puts them together.
+The broker is one object in several files, each a side of it: its place (here), `healing_events` (subscriptions, events,
+rounds), `healing_tree` (parent, children, joining), `healing_cluster` (succession), `healing_flush` (all delivered?),
+`healing_stable` (what outlives it, durable subscribers, losses); `healing` puts them together.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Place:
         self.succession = Succession(position, recovery, incarnation)
         self.probing = Probing(recovery)
         self.join = Join(recovery, random.Random(f"{seed}/{position.broker}/{incarnation}"))
-        self.rounds = Rounds(recovery.retention_events_max, recovery.retention_seconds)
+        self.rounds = Rounds(
+            recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
+        )
         self.ledger = Ledger()
         self.load = Load()
         self.fellows = set(position.members) - {position.broker}

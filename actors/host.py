@@ -22,7 +22,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import ray
@@ -34,18 +33,21 @@ from ..protocol.cube import CubeView, CubeWants
 from ..protocol.effects import (
     Confirm,
     Deliver,
+    Drain,
     Effect,
+    Flushed,
     Inform,
     Multicast,
     Propose,
     Received,
     Regroup,
+    Report,
     Send,
     Ticked,
-)  # fmt: skip
+)
 from ..protocol.errors import BrokerUnavailable, ClientError
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Directed, Events, Gone, Message, Register, Resume
+from ..protocol.messages import Cancel, Directed, Events, Gone, Message, Register
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
 from ..routing.claims import claims_of
@@ -53,6 +55,8 @@ from ..routing.filters import Filter
 from .broker import Broker
 from .bulk import BulkHost
 from .host_admission import AdmissionSide
+from .host_lasting import LastingClients
+from .host_survey import Surveyed
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
 from .seat import Seat
@@ -68,7 +72,7 @@ TICKS_A_FLUSH = 40
 _LOG = logging.getLogger("rayvous.host")
 
 
-class BrokerHost(Turnover, AdmissionSide, BulkHost):
+class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
     """Hosts one broker or many.
 
     Parameters
@@ -116,6 +120,7 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
         self._ticking: asyncio.Task[None] | None = None
         self._handled = 0
         self._flushing: asyncio.Task[None] | None = None
+        self._draining: set[asyncio.Task[None]] = set()
 
     # Set-up.
 
@@ -199,16 +204,6 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
     def _tell_time(self, seat: Seat) -> None:
         self._drive(seat, Ticked(self._now()))
 
-    async def survey(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return where each broker here stands, in a network that heals."""
-        if self._ticking is not None and self._ticking.done():
-            self._ticking.result()  # a broker that broke says so, instead of looking alive
-        return {
-            broker: seat.broker.healing.survey()
-            for broker, seat in self._seats.items()
-            if seat.broker.healing is not None
-        }
-
     async def pid(self) -> tuple[str, int]:
         """Return the Ray node and the id of the process that this is."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
@@ -243,11 +238,16 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
         return True
 
     async def publish(
-        self, at: BrokerId, publisher: ClientId, batch: EventBatch, again: bool = False
+        self,
+        at: BrokerId,
+        publisher: ClientId,
+        batch: EventBatch,
+        again: bool = False,
+        age_seconds: float = 0.0,
     ) -> None:
         """Take events from a publisher; return when they are accepted and there is room for more.
 
-        `again` says that a broker that died may have had them.
+        `again` says that a broker that died may have had them, so many seconds ago.
         """
         await self._service(at)
         seat = self._open_seat(at)
@@ -255,7 +255,7 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
             seat.telemetry.published(time.time(), batch)
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
-        self._handle(seat, publisher, Events(batch, again=again), filled, full)
+        self._handle(seat, publisher, Events(batch, again=again, age_seconds=age_seconds), filled, full)
         await seat.stable()
         await self._room(filled, full)
 
@@ -284,23 +284,6 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
             for key in keys:
                 seat.confirming.pop(key, None)
 
-    async def resume(
-        self,
-        at: BrokerId,
-        session: str,
-        client: ClientId,
-        marks: Mapping[str, int],
-        items: Sequence[tuple[int, Filter]],
-        priorities: Mapping[int, int] = MappingProxyType({}),
-    ) -> None:
-        """Take over a subscriber whose broker died: what it has had, and all that it subscribes to."""
-        await self._service(at)
-        seat = self._open_seat(at)
-        seat.owners[client] = self._session(session)
-        self._handle(seat, client, Resume(marks))
-        for number, item in items:
-            self._handle(seat, client, Register(number, item, priorities.get(number, 0), admitted=True))
-
     async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
         """Cancel subscriptions; no event that this broker handles from now on is delivered for them."""
         await self._service(at)
@@ -319,7 +302,10 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
         events_max = self._limits.call_events_max * 4
-        parcels = await self._session(session).poll(acknowledged, timeout_seconds, events_max)
+        queue = self._session(session)
+        queue.acknowledge(acknowledged)
+        self._catch_up(queue)
+        parcels = await queue.poll(acknowledged, timeout_seconds, events_max)
         return [*parcels, *self._farewells()]
 
     def _session(self, session: str) -> Session:
@@ -407,6 +393,12 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
                 done = seat.confirming.get((client, subscription))
                 if done is not None and not done.done():
                     done.set_result(None)
+            case Flushed(client, number):
+                self._tell_flushed(seat, client, number)
+            case Report(client, losses):
+                self._tell_losses(seat, client, losses)
+            case Drain(number):
+                self._drain_soon(seat, number)
             case Inform(client, news):
                 self._inform(seat, client, news)
 
@@ -419,10 +411,14 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
 
     def _deliver(self, seat: Seat, deliver: Deliver, full: dict[Session, None] | None) -> None:
         seat.notifications += len(deliver.rows)
+        here = seat.absent.reachable(deliver, seat.owners, seat.durable)
+        if here is None:
+            return
+        deliver = here
         owners = [seat.owners[client] for client in deliver.clients]
         for session, parcel in split(deliver, owners):
             session.put(parcel, seat.tally)
-            if full is not None and session.full:
+            if full is not None and session.full and parcel.clients[0] not in seat.durable:
                 full[session] = None
 
     async def _room(self, filled: dict[Outbox, None], full: dict[Session, None]) -> None:
@@ -480,30 +476,6 @@ class BrokerHost(Turnover, AdmissionSide, BulkHost):
         chunks = [seat.telemetry.flush() for seat in self._seats.values() if seat.telemetry.rows]
         if chunks:
             await self._collector.add.remote(chunks)
-
-    async def describe(self) -> dict[BrokerId, dict[str, int]]:
-        """Return the sizes of what each broker here keeps, its queues included."""
-        out = {}
-        for broker, seat in self._seats.items():
-            boxes = [box for box in (*seat.links.values(), seat.group) if box is not None]
-            out[broker] = {
-                **seat.broker.describe(),
-                "subscribers": len(seat.owners),
-                "outbox_events": sum(box.events for box in boxes),
-                "lost_events": sum(box.lost_events for box in boxes),
-                "shed_notifications": seat.tally.shed,
-                "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
-                "expired_events": self._expired.get(broker, 0),
-                "events_in": seat.events_in,
-                "events_out": seat.events_out,
-                "notifications": seat.notifications,
-            }
-        return out
-
-    async def check(self) -> None:
-        """Assert every broker's invariants; for tests."""
-        for seat in self._seats.values():
-            seat.broker.check()
 
 
 def _say_end(ticking: asyncio.Task[None]) -> None:

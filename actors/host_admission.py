@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ class AdmissionSide:
             return message
         broker = seat.broker.position.broker
         self._expired[broker] = self._expired.get(broker, 0) + len(young) - len(rows)
-        return Events(message.batch.take(rows), message.round, message.again) if len(rows) else None
+        return replace(message, batch=message.batch.take(rows)) if len(rows) else None
 
     # Capacity.
 

@@ -9,9 +9,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from ..faults.clients import SubscriberMachine
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.errors import BrokerUnavailable
-from .moving import Marks
+from ..protocol.messages import Lost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,14 +35,26 @@ class Inbox:
         Notifications that may wait to be read; past it, fetching stops until some are read.
     wait_seconds
         How long fetching stops at most; then the oldest unread ones are shed and counted, so that a subscriber that
-        is not read does not starve the others of its process.
-    marks
+        is not read does not starve the others of its process. None for as long as it takes, and none are shed.
+    machine
         What came before; None for a subscriber that does not move, and so gets nothing twice.
+
+    Attributes
+    ----------
+    heard_at
+        When something last came, in seconds since 1970.
     """
 
-    def __init__(self, host: Any, events_max: int, wait_seconds: float, marks: Marks | None = None) -> None:
+    def __init__(
+        self,
+        host: Any,
+        events_max: int,
+        wait_seconds: float | None,
+        machine: SubscriberMachine | None = None,
+    ) -> None:
         self.host = host
-        self._marks = marks
+        self.heard_at = time.time()
+        self._machine = machine
         self._turn = asyncio.Lock()  # after a move the polls of two hosts may put
         self.had = 0  # the last delivery of a broker with a store
         self.waiting = 0
@@ -59,10 +72,16 @@ class Inbox:
     async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         """Take events in, but for those that came before; wait while the inbox is full and open."""
         async with self._turn:
-            if self._marks is not None:
-                rows = self._marks.admit(batch, rows)
+            self.heard_at = received_at
+            if self._machine is not None:
+                rows = self._machine.admit(batch, rows)
             if len(rows):
                 await self._put(batch, rows, received_at)
+
+    def tell(self, losses: tuple[Lost, ...]) -> None:
+        """Take in what the subscriber may have lost."""
+        if self._machine is not None:
+            self._machine.lost(losses)
 
     async def _put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         room = None
@@ -147,6 +166,11 @@ class Inbox:
                 with self._changed:
                     if waker in self._wakers:
                         self._wakers.remove(waker)
+
+    def recover(self) -> None:
+        """Note that it comes from another host from now on, whatever was wrong with the last one."""
+        with self._changed:
+            self._error = None
 
     def fail(self, error: BaseException) -> None:
         """Note that nothing will come any more because the broker's host is gone."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from html import escape
 from types import TracebackType
@@ -25,11 +25,12 @@ from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Limits, Position
 from ..protocol.cube import CubeLeave
 from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
-from ..protocol.ids import BrokerId, ClientId
+from ..protocol.ids import BrokerId
 from ..protocol.recovery import RENDEZVOUS, Recovery
 from ..protocol.stability import Stable
 from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
+from .attaching import Attaching
 from .broker import HEALING_SCHEMES
 from .clients import Publisher, Subscriber
 from .collector import Collector
@@ -58,7 +59,7 @@ POLL_SECONDS: Final = 0.05
 """Between two questions whether the network has converged."""
 
 
-class Network(Operations, NetworkAdmission):
+class Network(Attaching, Operations, NetworkAdmission):
     """A running network and this process's part in it.
 
     Made by :meth:`launch` or :meth:`attach`; closed by :meth:`close` or at the end of a ``with`` block.
@@ -211,8 +212,15 @@ class Network(Operations, NetworkAdmission):
             return
         self._closed = True
         if self._owner:
-            self._process.ending = True
+            own = self._process
+            apart = [
+                client.process for client in self._clients if client.process is not own and not client.closed
+            ]
+            for process in (own, *apart):
+                process.ending = True
             self._end()
+            for process in apart:
+                process.close()
         else:
             for client in self._clients:
                 with suppress(BrokerUnavailable):
@@ -235,76 +243,7 @@ class Network(Operations, NetworkAdmission):
         if self._recovery is not None:
             RayStore(self._directory.token).clear()
 
-    # Clients.
-
-    def publisher(self, name: ClientId, *, broker: BrokerId | None = None) -> Publisher:
-        """Attach a publisher, at the broker with the fewest clients unless one is named.
-
-        Raises
-        ------
-        ClientError
-            If there is a publisher of that name.
-        """
-        return self.publishers([name], broker=broker)[0]
-
-    def subscriber(self, name: ClientId, *, broker: BrokerId | None = None) -> Subscriber:
-        """Attach a subscriber, at the broker with the fewest clients unless one is named.
-
-        Raises
-        ------
-        ClientError
-            If there is a subscriber of that name.
-        """
-        return self.subscribers([name], broker=broker)[0]
-
-    def publishers(self, names: Iterable[ClientId], *, broker: BrokerId | None = None) -> list[Publisher]:
-        """Attach several publishers at once."""
-        return self._attach(Publisher, list(names), broker)
-
-    def subscribers(self, names: Iterable[ClientId], *, broker: BrokerId | None = None) -> list[Subscriber]:
-        """Attach several subscribers at once."""
-        return self._attach(Subscriber, list(names), broker)
-
-    def _attach(self, kind: Any, names: list[ClientId], broker: BrokerId | None) -> list[Any]:
-        if self._closed:
-            raise InputError(f"this process has left network {self.name!r}")
-        for name in names:
-            if not isinstance(name, str) or not name:
-                raise InputError(f"client name {name!r}: a name is a string of at least one character")
-        with broker_errors(f"attaching to {self.name!r}"):
-            call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex)
-            places = ray.get(call, timeout=60)
-            if any(place not in self._directory.hosts for place in places):
-                self._find_reborn()
-            last = [0] * len(names)
-            if self._recovery is not None and kind is Publisher:
-                last = ray.get(self._rendezvous.sequences.remote(names), timeout=60)
-        clients = [
-            kind(name, place, self._directory, self._process, self._rendezvous, *([used] if used else []))
-            for name, place, used in zip(names, places, last, strict=True)
-        ]
-        self._clients += clients
-        return clients
-
-    def release(self, client: Publisher | Subscriber) -> None:
-        """Close a client of this process and free its name."""
-        client.close()
-        self._clients.remove(client)
-        self._leave([client])
-
-    def _leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
-        for kind in ("publisher", "subscriber"):
-            leaving = [client for client in clients if client.kind == kind]
-            used = {client.name: client.published for client in leaving if isinstance(client, Publisher)}
-            if leaving:
-                self._rendezvous.leave.remote(kind, [client.name for client in leaving], used)
-
     # What it is and how it is.
-
-    @property
-    def name(self) -> str:
-        """By which other processes attach."""
-        return self._directory.name
 
     @property
     def positions(self) -> tuple[Position, ...]:

@@ -19,19 +19,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
 from ..protocol.cube import CubeBeat
-from ..protocol.ids import Ballot, BrokerId, RoundNumber
 from ..protocol.messages import Adv, BrokerMessage, Directed, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
 
-_Kind: TypeAlias = tuple[RoundNumber, bool, Ballot | None, BrokerId | None]
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
@@ -182,7 +180,7 @@ class Outbox:
         """Take what goes with the next call, neighbouring events as one batch."""
         load = _Load([])
         batches: list[EventBatch] = []
-        kind: _Kind | None = None  # only events that are of one kind make a batch
+        kind: Events | None = None  # only events that differ in nothing else make a batch
         while self._waiting:
             message = self._waiting[0]
             if isinstance(message, CARRIERS):
@@ -190,9 +188,9 @@ class Outbox:
                     break
                 load.events += len(message.batch)
             if isinstance(message, Events):
-                if kind != (message.round, message.again, message.ballot, message.entry):
+                if kind is None or not _alike(kind, message):
                     _join(load.messages, batches, kind)
-                    kind = (message.round, message.again, message.ballot, message.entry)
+                    kind = message
                 batches.append(message.batch)
             else:
                 _join(load.messages, batches, kind)
@@ -203,9 +201,19 @@ class Outbox:
         return load
 
 
-def _join(load: list[LinkMessage], batches: list[EventBatch], kind: _Kind | None) -> None:
+def _alike(one: Events, other: Events) -> bool:
+    return (one.round, one.again, one.ballot, one.age_seconds, one.entry) == (
+        other.round,
+        other.again,
+        other.ballot,
+        other.age_seconds,
+        other.entry,
+    )
+
+
+def _join(load: list[LinkMessage], batches: list[EventBatch], kind: Events | None) -> None:
     if batches and kind is not None:
-        load.append(Events(concat(batches), *kind))
+        load.append(replace(kind, batch=concat(batches)))
         batches.clear()
 
 

@@ -192,11 +192,11 @@ class ClientProcess:
                     continue
                 for i, client in enumerate(parcel.clients):
                     target = self._inboxes.get(client)
-                    if (
-                        target is not None
-                        and target.host == host
-                        and (not parcel.note or parcel.note > target.had)
-                    ):
+                    if target is None or target.host != host:
+                        continue
+                    if parcel.losses:
+                        target.tell(parcel.losses)
+                    elif not parcel.note or parcel.note > target.had:
                         target.had = parcel.note
                         rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
                         await target.put(parcel.batch, rows, now)

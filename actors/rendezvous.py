@@ -27,6 +27,7 @@ from ..protocol.recovery import RENDEZVOUS, Recovery, RecoveryMessage
 from ..protocol.stability import Stable
 from .broker import rendezvous_of, start_of
 from .cube_rendezvous import CubeRendezvous
+from .names import LastingNames
 from .store import Store
 
 
@@ -105,6 +106,7 @@ class Rendezvous:
         self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again
         self._load: dict[BrokerId, int] = {}
         if store is not None:
+            self.names = LastingNames(store)
             self._restore(store)
 
     def _restore(self, store: Store) -> None:
@@ -267,6 +269,72 @@ class Rendezvous:
             self._put(kind, name, chosen, place[1])
         self._keep_clients()
         return chosen, hosts[chosen]
+
+    # Clients whose name outlives their process, in a network that heals.
+
+    def come_back(
+        self, name: ClientId, broker: BrokerId | None, ticket: str
+    ) -> tuple[BrokerId, dict[str, Any]]:
+        """Give a durable subscriber a broker, the one where it was if that lives, and its record in its new life.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If no broker is left.
+        """
+        place = self._settle("subscriber", name, self.names.subscriber(name)["broker"], broker, ticket)
+        return place, self.names.come(name, place, ticket)
+
+    def publisher_comes_back(
+        self, name: ClientId, broker: BrokerId | None, ticket: str
+    ) -> tuple[BrokerId, list[BrokerId], int]:
+        """Give a publisher a broker; return it, those that may know of it and live or not, and its highest number."""
+        homes, reserved = self.names.publisher(name)
+        place = self._settle("publisher", name, homes[-1] if homes else None, broker, ticket)
+        if not homes:
+            self.names.home(name, place, True)
+        return place, homes, reserved
+
+    def _settle(
+        self, kind: str, name: ClientId, was: BrokerId | None, asked: BrokerId | None, ticket: str
+    ) -> BrokerId:
+        known = self._clients.pop((kind, name), None)
+        if known is not None:
+            self._load[known[0]] -= 1
+        wish = was if was is not None else asked
+        place = wish if wish in self._load and wish not in self._gone else self._fewest(set())
+        self._put(kind, name, place, ticket)
+        self._keep_clients()
+        return place
+
+    def renew(self, name: ClientId, life: int, broker: BrokerId) -> int:
+        """See :meth:`LastingNames.renew`."""
+        return self.names.renew(name, life, broker)
+
+    def acknowledge(self, name: ClientId, life: int, position: dict[ClientId, int]) -> None:
+        """See :meth:`LastingNames.acknowledge`."""
+        self.names.acknowledge(name, life, position)
+
+    def wishes(self, name: ClientId, life: int, record: dict[str, Any]) -> None:
+        """See :meth:`LastingNames.wishes`."""
+        self.names.wishes(name, life, record)
+
+    def end_durable(self, name: ClientId, life: int) -> None:
+        """See :meth:`LastingNames.end`."""
+        self.names.end(name, life)
+
+    def home_of_publisher(self, name: ClientId, broker: BrokerId, sole: bool) -> None:
+        """See :meth:`LastingNames.home`."""
+        self.names.home(name, broker, sole)
+
+    def reserve(self, name: ClientId, number: int) -> int:
+        """See :meth:`LastingNames.reserve`."""
+        return self.names.reserve(name, number)
+
+    def bury(self, brokers: Sequence[BrokerId]) -> None:
+        """Take in that brokers are dead for good, as a client saw."""
+        self._gone.update(brokers)
+        self._keep_clients()
 
     # Brokers, in a network that heals.
 

@@ -6,10 +6,12 @@ Rule: a seat has no behaviour of its own but to say when all that its broker wan
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.recorder import TelemetryBuffer
+from .absent import Absent
 from .broker import Broker
 from .commits import Commits
 from .metrics import BrokerMetrics
@@ -33,6 +35,13 @@ class Seat:
     owners: dict[ClientId, Session] = field(default_factory=dict)
     confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
     commits: Commits | None = None  # where the broker has a store
+    flushing: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
+    absent: Absent = field(default_factory=Absent)
+
+    @property
+    def durable(self) -> Container[ClientId]:
+        """Its durable subscribers."""
+        return () if self.broker.lasting is None else self.broker.lasting.durable
 
     async def stable(self) -> None:
         """Wait until all that the broker wanted done so far has left it."""

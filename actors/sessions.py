@@ -21,6 +21,7 @@ import numpy as np
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.effects import Deliver
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import Lost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +38,7 @@ class Parcel:
     rows: Rows
     broker: int = -1
     note: int = 0
+    losses: tuple[Lost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +109,7 @@ class Session:
     def __init__(self, name: str, events_max: int, silent_seconds: float) -> None:
         self.name = name
         self.waiting = 0
+        self.ended = False
         self._events_max = events_max
         self._silent_seconds = silent_seconds
         self._heard_at = 0.0
@@ -154,6 +157,21 @@ class Session:
         """Return the parcels that wait, up to a number."""
         return [parcel for parcel in self._parcels if parcel.number <= acknowledged]
 
+    def acknowledge(self, number: int) -> None:
+        """Let go the parcels up to this number: the process has them."""
+        while self._parcels and self._parcels[0].number <= number:
+            parcel = self._parcels.popleft()
+            del self._tallies[parcel.number]
+            self.waiting -= len(parcel.rows)
+            self._moved.set()
+
+    async def passed(self) -> None:
+        """Wait until the process has all that waits now, or is gone."""
+        last = self._next_number - 1
+        while self._parcels and self._parcels[0].number <= last and not self.ended:
+            self._moved.clear()
+            await self._moved.wait()
+
     async def poll(
         self, acknowledged: int, timeout_seconds: float, events_max: int
     ) -> list[Parcel | Proposal]:
@@ -168,11 +186,7 @@ class Session:
         events_max
             Notifications in one answer, except that one parcel always goes.
         """
-        while self._parcels and self._parcels[0].number <= acknowledged:
-            parcel = self._parcels.popleft()
-            del self._tallies[parcel.number]
-            self.waiting -= len(parcel.rows)
-            self._moved.set()
+        self.acknowledge(acknowledged)
         if not self._parcels:
             self._arrived.clear()
             try:
@@ -220,6 +234,7 @@ class Session:
 
     def end(self) -> None:
         """Let go of everything: the process is gone. Whoever waits here is woken."""
+        self.ended = True
         self._parcels.clear()
         self._tallies.clear()
         self.waiting = 0

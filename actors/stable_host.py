@@ -115,7 +115,12 @@ class StableHost(BrokerHost):
         await super().receive(to, source, messages, life)
 
     async def publish(
-        self, at: BrokerId, publisher: ClientId, batch: EventBatch, again: bool = False
+        self,
+        at: BrokerId,
+        publisher: ClientId,
+        batch: EventBatch,
+        again: bool = False,
+        age_seconds: float = 0.0,
     ) -> None:
         """Take events from a publisher; return when they are stable.
 

@@ -50,13 +50,16 @@ class Turnover:
         seat.owners.pop(client, None)
 
     async def end_session(self, session: str) -> None:
-        """Forget a client process: its subscribers are detached and what waits for it is let go."""
+        """Forget a client process: its subscribers are detached, but for durable ones; what waits for it is let go."""
         queue = self._sessions.pop(session, None)
         if queue is None:
             return
         for broker, seat in list(self._seats.items()):
             for client in [client for client, owner in seat.owners.items() if owner is queue]:
-                await self.detach(broker, client)
+                if client in seat.durable:
+                    await self.release(broker, client)
+                else:
+                    await self.detach(broker, client)
         queue.end()
 
     # Brokers that leave.
@@ -109,4 +112,5 @@ class Turnover:
     _give_up: Callable[[Any, tuple[ClientId, int]], None]
     _forget_standing: Callable[..., None]
     _service: Callable[[BrokerId], Awaitable[None]]
+    release: Callable[[BrokerId, ClientId], Awaitable[None]]
     flush_telemetry: Callable[[], Awaitable[None]]

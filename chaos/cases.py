@@ -43,7 +43,10 @@ BUILD_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a client does: `do` is subscribe, cancel, publish or move; seconds count from the start of the faults."""
+    """What a client does; seconds count from the start of the faults.
+
+    `do` is subscribe, cancel, publish or move; with stable storage also stop and start, of the client's process.
+    """
 
     at_seconds: float
     do: str
@@ -92,6 +95,8 @@ class Case:
         What clients do before the faults, during them, and after everything has healed.
     plan
         What goes wrong.
+    stable, durable
+        Whether brokers have stores, and which subscribers are durable then.
     operations
         Which brokers and clusters come and go meanwhile.
     scheme
@@ -106,6 +111,8 @@ class Case:
     actions: tuple[Action, ...]
     closing: tuple[Action, ...]
     plan: FaultPlan
+    stable: bool = False
+    durable: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     scheme: str = "hybrid"
 
@@ -123,6 +130,7 @@ class Case:
             "clients": len({action.client for action in self.opening}),
             "actions": counts,
             "plan": self.plan.to_dict(),
+            **({"durable": list(self.durable)} if self.stable else {}),
             **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
         }
 
@@ -204,7 +212,9 @@ def draw_case(
         homes = sorted({action.broker for action in opening})
         plan = aimed(dice, plan, aim, positions, homes)
     operated = draw_operations(seed, plan.heal_seconds) if operations and heals else ()
-    return Case(seed, topology, recovery, links, opening, actions, closing, plan, operated, scheme)
+    return Case(
+        seed, topology, recovery, links, opening, actions, closing, plan, operations=operated, scheme=scheme
+    )
 
 
 def draw_operations(seed: int, seconds: float) -> tuple[Operation, ...]:

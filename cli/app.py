@@ -142,6 +142,13 @@ def chaos(
         int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
     ] = None,
     scheme: Annotated[str, typer.Option(help="Routing scheme: hybrid, or hypercube (on sim).")] = "hybrid",
+    stable: Annotated[
+        bool,
+        typer.Option(
+            "--stable",
+            help="Brokers have stores that outlive them; some subscribers are durable; clients die and come back.",
+        ),
+    ] = False,
     trace_dir: TraceDir = None,
     operations: Annotated[
         bool,
@@ -165,11 +172,21 @@ def chaos(
       rayvous chaos --seed 3 --operations
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
+      rayvous chaos --seed 0 --seeds 100 --stable
     """
     from .chaos import run_chaos_seeds
 
     result = run_chaos_seeds(
-        seed, seeds, on, plan, brokers, trace_dir, operations=operations, as_json=as_json, scheme=scheme
+        seed,
+        seeds,
+        on,
+        plan,
+        brokers,
+        trace_dir,
+        stable=stable,
+        operations=operations,
+        as_json=as_json,
+        scheme=scheme,
     )
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 

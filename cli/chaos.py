@@ -61,6 +61,7 @@ def run_chaos_seeds(
     brokers: int | None,
     trace_dir: Path | None = None,
     *,
+    stable: bool = False,
     operations: bool = False,
     as_json: bool,
     scheme: str = "hybrid",
@@ -81,8 +82,11 @@ def run_chaos_seeds(
     check_trace_dir(trace_dir)
     if trace_dir is not None and seeds != 1:
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
-    if operations and on != "sim":
-        raise InputError(f"--operations is for --on sim, not for {on}")
+    for word, wanted in (("--stable", stable), ("--operations", operations)):
+        if wanted and on != "sim":
+            raise InputError(f"{word} is for --on sim, not for {on}")
+    if stable and operations:
+        raise InputError("give --stable or --operations, not both")
     if scheme not in HEALING_SCHEMES:
         raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
     numbers = range(seed, seed + seeds)
@@ -90,8 +94,9 @@ def run_chaos_seeds(
     if scheme != "hybrid":
         if on != "sim":
             raise InputError(f"--scheme {scheme} --on {on}: on {on} chaos is for the scheme hybrid")
-        if operations:
-            raise InputError(f"--operations is for the scheme hybrid, not for {scheme}")
+        if operations or stable:
+            word = "--operations" if operations else "--stable"
+            raise InputError(f"{word} is for the scheme hybrid, not for {scheme}")
         given["scheme"] = scheme
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
@@ -106,6 +111,8 @@ def run_chaos_seeds(
             steps.show("seeds", len(done), seeds)
 
         steps.show("seeds", 0, seeds)
+        if stable:
+            given["stable"] = True
         kept = {} if trace_dir is None else {"keep_trace": True}
         reports = where.run(numbers, progress=show, **kept, **given)
     for report in reports:
@@ -113,6 +120,7 @@ def run_chaos_seeds(
             [
                 f" --brokers {brokers}" if brokers is not None else "",
                 f" --plan {plan}" if plan else "",
+                " --stable" if stable else "",
                 " --operations" if operations else "",
             ]
         )

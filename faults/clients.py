@@ -1,13 +1,18 @@
-"""What a client keeps, so that it can go on at another broker when its own dies.
+"""What a client keeps, so that it can go on at another broker when its own dies, or when it has died itself.
 
 Rules
 -----
-* A subscriber keeps its subscriptions and, per publisher, the last sequence that it was notified of. At a new broker it
-  says these marks first, and then registers everything again.
+* A subscriber keeps its subscriptions and, per publisher, the last sequence that it was given. At a new broker it says
+  these marks first, and then registers everything again. What comes at or below a mark has come before and is dropped.
+* A durable subscriber also keeps its *position*: what it has acknowledged. That, its subscriptions and the number of
+  its life outlive its process (`record`). When it comes back, and when it moves, it says its position, as what it was
+  given and has not acknowledged may be needed again.
 * A publisher keeps what it published, within retention, and publishes it again at a new broker, in order and under the
-  same numbers, before anything newer. Brokers drop what they have passed on before.
+  same numbers, before anything newer; and says how long ago it was. Brokers drop what they have passed on before. One
+  whose process died asks its broker for what that keeps of it, and for the last number that it accepted.
 
 Pure: a host tells these machines what happens and sends what they return, over one connection, in order.
+Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 """
 
 from __future__ import annotations
@@ -16,34 +21,68 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..protocol.batch import EventBatch, batch_of
+import numpy as np
+
+from ..protocol.batch import EventBatch, Rows, batch_of
 from ..protocol.ids import ClientId
-from ..protocol.messages import Cancel, ClientMessage, Events, Filter, Register, Resume
+from ..protocol.messages import (
+    Acknowledge,
+    Cancel,
+    ClientMessage,
+    Events,
+    Filter,
+    Lost,
+    Register,
+    Resume,
+)
 
 
 class SubscriberMachine:
     """One subscriber.
 
+    Parameters
+    ----------
+    durable
+        Whether its broker keeps what it has not acknowledged, also while it is away.
+
     Attributes
     ----------
+    life
+        Of a durable subscriber: how often it has come to a broker; 0 for one that is not durable.
     marks
-        Per publisher, the last sequence that it was notified of.
+        Per publisher, the last sequence that it was given.
+    position
+        Per publisher, the last sequence that it has acknowledged.
+    losses
+        What it was told that it may have lost.
     unconfirmed
         The subscriptions that its present broker has not confirmed.
     """
 
-    __slots__ = ("_subscriptions", "marks", "unconfirmed")
+    __slots__ = ("_since", "_subscriptions", "durable", "life", "losses", "marks", "position", "unconfirmed")
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
+        self.durable = durable
+        self.life = 0
         self.marks: dict[ClientId, int] = {}
+        self.position: dict[ClientId, int] = {}
+        self.losses: list[Lost] = []
         self.unconfirmed: set[int] = set()
+        self._since: float | None = None
         self._subscriptions: dict[int, Filter] = {}
 
-    def subscribe(self, number: int, wanted: Filter) -> list[ClientMessage]:
+    # Subscriptions.
+
+    def subscribe(self, number: int, wanted: Filter, now: float) -> list[ClientMessage]:
         """Return what to tell the broker about a new subscription."""
+        self.wants(now)
         self._subscriptions[number] = wanted
         self.unconfirmed.add(number)
         return [Register(number, wanted)]
+
+    def wants(self, now: float) -> None:
+        """Note that it subscribes; the first time counts."""
+        self._since = now if self._since is None else self._since
 
     def cancel(self, number: int) -> list[ClientMessage]:
         """Return what to tell the broker about a subscription that is to go."""
@@ -52,26 +91,99 @@ class SubscriberMachine:
         self.unconfirmed.discard(number)
         return [Cancel(number)]
 
+    def set_subscriptions(self, subscriptions: Mapping[int, Filter]) -> None:
+        """Take what it wants from a host that keeps the account itself."""
+        self._subscriptions = dict(subscriptions)
+
     def confirmed(self, number: int) -> None:
         """Take in that a subscription is installed up to the root."""
         self.unconfirmed.discard(number)
 
-    def notified(self, publisher: ClientId, sequence: int) -> None:
-        """Take in a notification."""
-        if sequence > self.marks.get(publisher, 0):
-            self.marks[publisher] = sequence
-
-    def moved(self) -> list[ClientMessage]:
-        """Return what to tell a new broker."""
-        self.unconfirmed = set(self._subscriptions)
-        return [
-            Resume(dict(self.marks)),
-            *(Register(number, wanted) for number, wanted in self._subscriptions.items()),
-        ]
-
     def subscriptions(self) -> dict[int, Filter]:
         """Return what it wants, by number."""
         return dict(self._subscriptions)
+
+    # Notifications.
+
+    def admit(self, batch: EventBatch, rows: Rows) -> Rows:
+        """Return those of the rows, which rise, that it was not given before, and note that it is given them now."""
+        publishers = batch.publisher[rows]
+        sequences = batch.sequence[rows]
+        keep = np.zeros(len(rows), np.bool_)
+        for code in np.unique(publishers).tolist():
+            name = batch.publishers[code]
+            mine = np.flatnonzero(publishers == code)
+            # A batch may have an event twice, when two copies were under way together.
+            highest = np.maximum.accumulate([self.marks.get(name, 0), *sequences[mine].tolist()])
+            keep[mine] = highest[1:] > highest[:-1]
+            self.marks[name] = int(highest[-1])
+        return rows if keep.all() else rows[keep]
+
+    def notified(self, publisher: ClientId, sequence: int) -> None:
+        """Take in one notification that the host has judged itself."""
+        if sequence > self.marks.get(publisher, 0):
+            self.marks[publisher] = sequence
+
+    def lost(self, losses: Iterable[Lost]) -> list[Lost]:
+        """Take in what it may have lost; return what it did not know of."""
+        news = [each for each in losses if each not in self.losses]
+        self.losses += news
+        return news
+
+    def acknowledge(self, marks: Mapping[ClientId, int] | None = None) -> list[ClientMessage]:
+        """Let the position go on to `marks`, to all that it was given when None; return what to tell the broker."""
+        given = self.marks if marks is None else marks
+        news = {name: mark for name, mark in given.items() if mark > self.position.get(name, 0)}
+        if not news:
+            return []
+        self.position |= news
+        return [Acknowledge(news, self.life)]
+
+    # Another broker, another process.
+
+    def arrive(self, now: float, away_seconds: float = 0.0) -> list[ClientMessage]:
+        """Return what to tell a broker that it comes to.
+
+        Parameters
+        ----------
+        now
+            The time, on the clock that it had when it first subscribed.
+        away_seconds
+            How long ago it last heard of its broker, at most.
+        """
+        self.unconfirmed = set(self._subscriptions)
+        self.life += self.durable
+        return [self.resume(now, away_seconds), *self._registers()]
+
+    def resume(self, now: float, away_seconds: float) -> Resume:
+        """Return what it says first at another broker."""
+        since = float("inf") if self._since is None else now - self._since
+        if not self.durable:
+            return Resume(dict(self.marks), since, away_seconds)
+        return Resume(dict(self.position), since, away_seconds, self.life, tuple(self._subscriptions))
+
+    def _registers(self) -> list[ClientMessage]:
+        return [Register(number, wanted) for number, wanted in self._subscriptions.items()]
+
+    def died(self) -> None:
+        """Forget what only the process knew: all but the record of a durable subscriber."""
+        self.marks = dict(self.position)
+        self.losses = []
+
+    def record(self) -> dict[str, Any]:
+        """Return what must outlive the process of a durable subscriber."""
+        return {
+            "life": self.life,
+            "position": dict(self.position),
+            "subscriptions": dict(self._subscriptions),
+            "since": self._since,
+        }
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Go on from what `record` gave."""
+        self.life, self._since = record["life"], record["since"]
+        self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
+        self.marks = dict(self.position)
 
 
 class PublisherMachine:
@@ -82,7 +194,12 @@ class PublisherMachine:
     name
         The publisher.
     retention_events_max, retention_seconds
-        How much it keeps to publish again.
+        How much it keeps to publish again; the last batch always is.
+
+    Attributes
+    ----------
+    published
+        The last sequence that it has used.
     """
 
     __slots__ = ("_events_max", "_kept", "_kept_events", "_name", "_seconds", "published")
@@ -113,22 +230,42 @@ class PublisherMachine:
         )
         if not len(batch):
             return []
+        self.keep(now, batch)
+        return [Events(batch)]
+
+    def keep(self, now: float, batch: EventBatch) -> None:
+        """Keep a batch that is published now, under the next numbers."""
         self.published += len(batch)
         self._kept.append((now, batch))
         self._kept_events += len(batch)
-        self._forget(now)
-        return [Events(batch)]
-
-    def moved(self, now: float) -> list[ClientMessage]:
-        """Return what to tell a new broker: all that is kept, again."""
-        self._forget(now)
-        return [Events(batch, again=True) for _, batch in self._kept]
-
-    def first_kept(self) -> int:
-        """Return the lowest sequence that it could publish again; one past the last when it keeps nothing."""
-        return self.published - self._kept_events + 1
-
-    def _forget(self, now: float) -> None:
         kept = self._kept
-        while kept and (self._kept_events > self._events_max or kept[0][0] < now - self._seconds):
+        while len(kept) > 1 and (self._kept_events > self._events_max or kept[0][0] < now - self._seconds):
             self._kept_events -= len(kept.popleft()[1])
+
+    def moved(self, now: float) -> list[Events]:
+        """Return what to tell a new broker: all that is kept, again."""
+        return [
+            Events(batch, again=True, age_seconds=max(0.0, now - at))
+            for at, batch in self._kept
+            if at >= now - self._seconds
+        ]
+
+    def come_back(self, now: float, accepted: int, kept: Iterable[tuple[float, EventBatch]]) -> None:
+        """Forget what only the process knew, and go on from what its broker knows.
+
+        Without what the broker keeps, a move to another broker would leave a gap between what the two send.
+
+        Parameters
+        ----------
+        now
+            The time.
+        accepted
+            The last number that was accepted; the next one is used next.
+        kept
+            What the broker keeps of it, each with how many seconds ago it was accepted.
+        """
+        self._kept.clear()
+        self._kept_events = 0
+        for age, batch in kept:
+            self.keep(now - age, batch)
+        self.published = accepted

@@ -7,13 +7,17 @@ Rules
   only now heard of may have begun before; so with *ready* goes the highest round that was known then up to the root.
 * So over a repaired link each publisher's events arrive from the first one that its broker keeps, in order, and
   whoever has had some of them drops those (see `ledger`).
-* What is kept is bounded by count and by age; a batch that goes beyond is forgotten, the oldest first.
+* What is kept is bounded by count, bytes and age; a batch that goes beyond is forgotten, the oldest first.
+* A loss is known where something was forgotten that a round had to mend. Each round says how far back it mends, its
+  *doubt*: the age of the oldest failure that it is begun for. A link whose failure is older waits for another round.
 
 Source: docs/decisions/0011-recovery.md; the paper leaves open how nothing is lost while a tree is mended.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -25,14 +29,16 @@ from ..protocol.ids import FIRST_ROUND, ClientId, Link, RoundNumber
 class _Closed:
     """A link that is closed, or opened in some round."""
 
+    since: float
     ready_after: RoundNumber | None = None
     open_from: RoundNumber | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """A batch that was published here, by whom and when."""
+    """A batch that was published here, by whom and when; `number` counts them."""
 
+    number: int
     at: float
     publisher: ClientId
     batch: EventBatch
@@ -43,20 +49,36 @@ class Rounds:
 
     Parameters
     ----------
-    retention_events_max, retention_seconds
+    retention_events_max, retention_seconds, retention_bytes_max
         How much is kept to be sent again.
 
     Attributes
     ----------
     current
         The round that has begun here last.
+    doubt_seconds
+        How far back it mends.
     forgotten
         How many events were forgotten because too many were kept.
+    gone
+        The last sequence of each publisher that was forgotten, and when it was accepted.
+    dropped
+        The numbers of the batches that were forgotten; whoever reads them clears them.
     """
 
-    def __init__(self, retention_events_max: int, retention_seconds: float) -> None:
+    def __init__(
+        self, retention_events_max: int, retention_seconds: float, retention_bytes_max: float = math.inf
+    ) -> None:
         self.current = FIRST_ROUND
+        self.doubt_seconds = 0.0
         self.forgotten = 0
+        self.gone: dict[ClientId, tuple[int, float]] = {}
+        self.dropped: list[tuple[int, ClientId]] = []
+        self._now = 0.0
+        self._doubted: float | None = None
+        self._numbers = itertools.count(1)
+        self._bytes_max = retention_bytes_max
+        self._kept_bytes = 0
         self._events_max = retention_events_max
         self._seconds = retention_seconds
         self._links: dict[Link, _Closed] = {}
@@ -67,7 +89,18 @@ class Rounds:
 
     def close(self, link: Link) -> None:
         """Let nothing pass over a link until a round begins after it is ready."""
-        self._links[link] = _Closed()
+        former = self._links.get(link)
+        still = former is not None and former.open_from is None
+        self._links[link] = _Closed(former.since if still and former is not None else self._now)
+        self.doubt_from(self._now)
+
+    def doubt_from(self, moment: float) -> None:
+        """Note that since then something may have been missed."""
+        self._doubted = moment if self._doubted is None else min(moment, self._doubted)
+
+    def doubted_seconds(self) -> float:
+        """Return how far back the next round has to mend, what went unnoticed not counted."""
+        return 0.0 if self._doubted is None else max(0.0, self._now - self._doubted)
 
     def make_ready(self, link: Link, after: RoundNumber) -> None:
         """Note that all that is wanted over the link is installed up to the root, where `after` may have begun."""
@@ -88,33 +121,77 @@ class Rounds:
         entry = self._links.get(link)
         return entry is None or (entry.open_from is not None and number >= entry.open_from)
 
-    def begin(self, number: RoundNumber) -> bool:
-        """Begin a round and open the links that are ready; return False, and do nothing, when it is not newer."""
+    def too_old(self) -> bool:
+        """Return whether a link that is ready was closed before what the present round mends: it needs another."""
+        since = self._now - self.doubt_seconds
+        return any(
+            entry.ready_after is not None and entry.open_from is None and entry.since < since
+            for entry in self._links.values()
+        )
+
+    def all_pass(self, number: RoundNumber) -> bool:
+        """Return whether events of a round may pass over every link."""
+        return all(self.passes(link, number) for link in self._links)
+
+    def begin(self, number: RoundNumber, doubt_seconds: float = math.inf) -> bool:
+        """Begin a round and open the links that are ready; return False, and do nothing, when it is not newer.
+
+        Parameters
+        ----------
+        number
+            Of the round.
+        doubt_seconds
+            How far back it mends; a link that was closed before that stays so.
+        """
         if number <= self.current:
             return False
-        self.current = number
+        self.current, self.doubt_seconds = number, doubt_seconds
+        since = self._now - doubt_seconds
         for entry in self._links.values():
-            if entry.open_from is None and entry.ready_after is not None and number > entry.ready_after:
+            ready = entry.ready_after is not None and number > entry.ready_after
+            if entry.open_from is None and ready and entry.since >= since:
                 entry.open_from = number
+        if self._doubted is not None and self._doubted >= since:
+            self._doubted = min(
+                (entry.since for entry in self._links.values() if entry.open_from is None), default=None
+            )
         return True
 
     # What is kept.
 
-    def keep(self, now: float, publisher: ClientId, batch: EventBatch) -> None:
+    def keep(self, now: float, publisher: ClientId, batch: EventBatch) -> Kept:
         """Keep what a publisher here has published, to send it again."""
-        self._kept.append(Kept(now, publisher, batch))
-        self._kept_events += len(batch)
-        while self._kept_events > self._events_max and len(self._kept) > 1:
+        kept = Kept(next(self._numbers), now, publisher, batch)
+        self._add(kept)
+        return kept
+
+    def restore(self, kept: Kept) -> None:
+        """Keep what was kept in an earlier life, under its number; in the order of numbers."""
+        self._add(kept)
+        self._numbers = itertools.count(kept.number + 1)
+
+    def _add(self, kept: Kept) -> None:
+        self._kept.append(kept)
+        self._kept_events += len(kept.batch)
+        self._kept_bytes += kept.batch.nbytes
+        while len(self._kept) > 1 and (
+            self._kept_events > self._events_max or self._kept_bytes > self._bytes_max
+        ):
             self.forgotten += self._drop_oldest()
 
     def expire(self, now: float) -> None:
-        """Forget what is too old."""
+        """Take in the time, and forget what is too old."""
+        self._now = now
         while self._kept and now - self._kept[0].at > self._seconds:
             self._drop_oldest()
 
     def _drop_oldest(self) -> int:
-        size = len(self._kept.popleft().batch)
+        kept = self._kept.popleft()
+        size = len(kept.batch)
         self._kept_events -= size
+        self._kept_bytes -= kept.batch.nbytes
+        self.gone[kept.publisher] = int(kept.batch.sequence[-1]), kept.at
+        self.dropped.append((kept.number, kept.publisher))
         return size
 
     def kept(self) -> list[Kept]:

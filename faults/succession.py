@@ -116,6 +116,15 @@ class Succession:
             self._designate(self.view)
 
     @property
+    def epoch_seen(self) -> int:
+        """The highest epoch that has been seen in any message."""
+        return self._epoch_seen
+
+    def restore(self, epoch_seen: int) -> None:
+        """Take in, at the start of a life, the highest epoch that was seen in an earlier one."""
+        self._epoch_seen = max(self._epoch_seen, epoch_seen)
+
+    @property
     def state(self) -> State:
         """Normal, electing or designated."""
         return self._state

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from .admission import AdmissionMessage, AdmissionRequest, News
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
-from .messages import BrokerMessage, Message
+from .messages import BrokerMessage, Lost, Message
 from .recovery import RecoveryMessage
 
 
@@ -34,6 +34,13 @@ class Ticked:
     """Time has passed: it is `now` seconds, on a clock of the host that never goes back."""
 
     now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """All that was delivered before the `Drain` of this number has reached its clients, or they are gone."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,29 @@ class Acknowledge:
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """Tell a subscriber what it may have lost for good."""
+
+    client: ClientId
+    losses: tuple[Lost, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Say `Drained` when all that was delivered so far has reached its clients."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """Tell a publisher that what it had published before its `Flush` of this number is delivered."""
+
+    client: ClientId
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Inform:
     """Tell a client what became of its subscription or its advertisement (admission control)."""
 
@@ -132,4 +162,17 @@ class Persist:
     writes: tuple[Write, ...]
 
 
-Effect: TypeAlias = Send | Multicast | Regroup | Deliver | Confirm | Acknowledge | Inform | Propose | Persist
+Effect: TypeAlias = (
+    Send
+    | Multicast
+    | Regroup
+    | Deliver
+    | Confirm
+    | Report
+    | Drain
+    | Flushed
+    | Acknowledge
+    | Inform
+    | Propose
+    | Persist
+)

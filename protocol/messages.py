@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from .batch import EventBatch
-from .ids import FIRST_ROUND, Ballot, BrokerId, RoundNumber
+from .ids import FIRST_ROUND, Ballot, BrokerId, ClientId, RoundNumber
 
 
 class Filter(Protocol):
@@ -32,13 +32,31 @@ class Filter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events on their way: from a publisher to its broker, or from a broker to another (paper 1: event)."""
+    """Events on their way: from a publisher to its broker, or from a broker to another (paper 1: event).
+
+    Attributes
+    ----------
+    round
+        The round in which its broker has sent them.
+    again
+        Whether they were sent before, in an earlier round.
+    ballot
+        Over a group that heals: under which designated broker they were sent.
+    age_seconds
+        How long ago, at least, the publisher's broker had accepted them when it sent them again.
+    doubt_seconds
+        How far back the round mends: see `Round`.
+    entry
+        In a hypercube: the broker that they were published at.
+    """
 
     batch: EventBatch
     round: RoundNumber = FIRST_ROUND
-    again: bool = False  # sent before, in an earlier round
-    ballot: Ballot | None = None  # over a group that heals: under which designated broker it was sent
-    entry: BrokerId | None = None  # in a hypercube: the broker that they were published at
+    again: bool = False
+    ballot: Ballot | None = None
+    age_seconds: float = 0.0
+    doubt_seconds: float = 0.0
+    entry: BrokerId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +128,58 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """A subscriber moved here; `marks` has the last sequence of each publisher that it had. Comes before `Register`."""
+    """A subscriber moved here, or a durable one comes; before its `Register`.
+
+    Attributes
+    ----------
+    marks
+        The last sequence of each publisher that it had; of a durable one, that it acknowledged.
+    since_seconds
+        How long ago it first subscribed.
+    away_seconds
+        How long ago it last heard of its broker, at most.
+    life
+        Of a durable subscriber: grows whenever it comes, wherever that is; 0 for one that is not durable.
+    numbers
+        Of a durable subscriber: its subscriptions. Others that are still here under its name are cancelled.
+    """
 
     marks: Mapping[str, int]
+    since_seconds: float = float("inf")
+    away_seconds: float = 0.0
+    life: int = 0
+    numbers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """A durable subscriber in its `life` has done with all events up to these sequences, per publisher."""
+
+    marks: Mapping[str, int]
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A durable subscriber's host could not hand on all: say again what is kept from these sequences on."""
+
+    first: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """A publisher asks to be told when all that it has published so far is delivered; `number` names the question."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Events that a subscriber may have missed for good: of `publisher`, those from `first` to `last`."""
+
+    publisher: ClientId
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,5 +261,7 @@ NumberedMessage: TypeAlias = Adv | Ack | Back
 BrokerMessage: TypeAlias = (
     Events | Directed | Announce | Withdraw | Installed | Gone | Spread | Echo | NumberedMessage
 )
-ClientMessage: TypeAlias = Events | Register | Cancel | Resume | Detach | NumberedMessage
+ClientMessage: TypeAlias = (
+    Events | Register | Cancel | Resume | Detach | Acknowledge | Again | Flush | NumberedMessage
+)
 Message: TypeAlias = BrokerMessage | ClientMessage

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from .cube import CubeMessage
 from .errors import InputError
-from .ids import Ballot, BrokerId, ClusterId, RoundNumber
+from .ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
 from .messages import Filter
 
 RENDEZVOUS: Final[BrokerId] = -2
@@ -276,16 +276,79 @@ class AskRound:
     """Somebody below has joined and wants what may have been lost; climbs to the root.
 
     `after` is the last round known below: the next one has to be higher, also when the root is new to its office.
+    `doubt_seconds` is how long ago the link that was mended was surely good.
     """
 
     after: RoundNumber
+    doubt_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A new round begins; floods down the tree and through the groups."""
+    """A new round begins; floods down the tree and through the groups.
+
+    What was accepted in the last `doubt_seconds` may be missing somewhere. Who keeps all of it loses nothing.
+    """
 
     number: RoundNumber
+    doubt_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a round should mend and its publishers' broker does not keep any more; floods ahead of what it does keep.
+
+    Attributes
+    ----------
+    entries
+        (publisher, the last sequence that is gone, how many seconds ago that was accepted).
+    round, doubt_seconds, ballot
+        As with events, which it goes ahead of.
+    """
+
+    entries: tuple[tuple[ClientId, int, float], ...]
+    round: RoundNumber
+    doubt_seconds: float
+    ballot: Ballot | None = None
+
+
+# Durable subscribers, and the rendezvous point: at which broker each is.
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """A broker to the rendezvous point: these durable subscribers are here, each in this life of its own."""
+
+    clients: tuple[tuple[ClientId, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """The answer for those that have come back elsewhere, in a later life: forget what you hold for them."""
+
+    clients: tuple[tuple[ClientId, int], ...]
+
+
+# Flushing.
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Goes behind all events that `origin` has sent, wherever they may have gone; names its question by `number`."""
+
+    origin: BrokerId
+    number: int
+    round: RoundNumber
+    doubt_seconds: float  # of the round, which begins with the marker where it has not begun
+    ballot: Ballot | None = None  # over the group: as with events
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerDone:
+    """The answer to a `Marker`: all ahead of it has been delivered, here and beyond."""
+
+    origin: BrokerId
+    number: int
 
 
 # From whoever operates the network; the rendezvous point passes it on, so it comes from RENDEZVOUS.
@@ -318,10 +381,11 @@ JoinMessage: TypeAlias = (
     | JoinRequest
     | JoinAnswer
 )
-RoundMessage: TypeAlias = AskRound | Round
+RoundMessage: TypeAlias = AskRound | Round | Forgotten | Marker | MarkerDone
+DurableMessage: TypeAlias = Holds | LetGo
 Order: TypeAlias = Leave | Reconsider
 RecoveryMessage: TypeAlias = (
-    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | Order | CubeMessage
+    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage | Order | CubeMessage
 )
 
 TIMED: Final = (Root, Children, Pong, Reconsider)
@@ -352,10 +416,15 @@ class Recovery:
         The most children that a cluster takes.
     load_max
         The most events per second that a designated broker handles and still takes another child; None for no limit.
-    retention_events_max, retention_seconds
+    retention_events_max, retention_bytes_max, retention_seconds
         What a publisher's broker keeps to send again.
     client_patience_seconds
         How long a client waits for a sign of life of its broker before it goes to another one.
+    durable_events_max, durable_bytes_max, durable_seconds
+        What a broker keeps for each durable subscriber until it is acknowledged; and how long it keeps one that does
+        not come back.
+    dead_letters_max
+        How many undelivered events a broker keeps for inspection.
     """
 
     heartbeat_seconds: float = 1.0
@@ -371,6 +440,16 @@ class Recovery:
     retention_events_max: int = 100_000
     retention_seconds: float = 60.0
     client_patience_seconds: float = 6.0
+    retention_bytes_max: int = 256 * 2**20
+    durable_events_max: int = 100_000
+    durable_bytes_max: int = 64 * 2**20
+    durable_seconds: float = 86_400.0
+    dead_letters_max: int = 1_000
+
+    @property
+    def doubt_seconds(self) -> float:
+        """How long a failure may have gone unnoticed: what is taken for granted about a link is that much older."""
+        return 5 * (self.suspect_after_seconds + self.heartbeat_seconds)
 
     def validate(self) -> Recovery:
         """Return the settings themselves.

@@ -146,7 +146,7 @@ class Hypercube(TreeRouter):
         for way, parts in wanted.items():
             rows = _union(parts, len(batch))
             part = batch if rows is None else batch.take(rows)
-            effects.append(Send(way, Events(part, message.round, message.again, None, entry)))
+            effects.append(Send(way, replace(message, batch=part, ballot=None, entry=entry)))
         return effects
 
     def _way_back(self, entry: BrokerId, origin: BrokerId) -> BrokerId | None:

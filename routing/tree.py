@@ -14,6 +14,7 @@ mean inside a cluster, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..protocol.configs import Position
@@ -90,7 +91,7 @@ class TreeRouter:
         effects: list[Effect] = []
         for link, rows in routes.links:
             if link != back:
-                part = message if rows is None else Events(batch.take(rows), message.round, message.again)
+                part = message if rows is None else replace(message, batch=batch.take(rows))
                 effects.append(Multicast(part) if link == GROUP else Send(link, part))
         if routes.clients:
             effects.append(Deliver(batch, routes.clients, routes.starts, routes.rows))

@@ -24,6 +24,7 @@ from typing import Any, Final
 from ..chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
+from ..chaos.stable_cases import with_stores
 from ..faults.plans import Fault, FaultPlan
 from ..faults.trace import EventId
 from ..protocol.errors import ClientError
@@ -31,7 +32,7 @@ from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
 from .clients import HostileSimulation
 from .operations import Operations
-from .survey import root_of, structure_problems, subscription_problems
+from .survey import durable_problems, root_of, structure_problems, subscription_problems
 from .timeline import Timeline
 
 CONVERGE_HEARTBEATS: Final = 40
@@ -43,20 +44,23 @@ BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
 
 
-def run_chaos(seed: int, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
+def run_chaos(seed: int, *, stable: bool = False, keep_trace: bool = False, **options: Any) -> ChaosReport:
     """Draw a case from a seed, run it and judge it.
 
     Parameters
     ----------
     seed
         The seed.
+    stable
+        Whether brokers have stores, and clients die too.
     keep_trace
         Whether the report has the trace of the run.
     options
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
         `kinds`, `faults_max`, `operations`, `scheme`.
     """
-    return run_case(draw_case(seed, **options), keep_trace=keep_trace)
+    case = draw_case(seed, **options)
+    return run_case(with_stores(case) if stable else case, keep_trace=keep_trace)
 
 
 def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
@@ -85,6 +89,7 @@ class _Run:
             recovery=case.recovery,
             links=case.links,
             seed=case.seed,
+            stable=case.stable,
             **options,
         )
         self.timeline = Timeline(self.network)
@@ -134,10 +139,12 @@ class _Run:
 
     def _converge(self) -> bool:
         network = self.network
+        self._revive()
         steady, problems = 0, ["not looked at"]
         deadline = self.healed_at + CONVERGE_HEARTBEATS * self.heartbeat
         while steady < STEADY_LOOKS and network.now < deadline:
             network.advance(self.heartbeat / 2)
+            self._revive()
             problems = [] if self._look() else ["unsound"]
             problems = problems or self._problems()
             steady = 0 if problems else steady + 1
@@ -159,15 +166,41 @@ class _Run:
         last = self._do_all(self.case.closing, network.now)
         network.advance_to(last + SETTLE_HEARTBEATS * self.heartbeat)
         network.account.settled(network.now)
+        if self.case.stable:
+            self._end_of_stable()
         for problem in structure_problems(network, self.degree) or subscription_problems(network):
             self._problem(f"at the end: {problem}")
         if self.case.recovery is None:
             network.run()
 
+    def _revive(self) -> None:
+        """Let every client's process come back that can; a publisher whose brokers are dead for good goes elsewhere."""
+        network = self.network
+        for client in network.stopped():
+            if not network.start(client) and network.homeless(client):
+                network.start_elsewhere(client)
+
+    def _end_of_stable(self) -> None:
+        """Ask whether all is delivered, and look whether nothing is left that nobody waits for."""
+        network = self.network
+        publishers = [
+            name for name, session in network.sessions.items() if session.homes and session.is_publisher
+        ]
+        for publisher in publishers:
+            network.flush(publisher, 1)
+        network.advance(SETTLE_HEARTBEATS * self.heartbeat)
+        answered = {publisher for _, publisher, _ in network.flushed}
+        for publisher in publishers:
+            if publisher not in answered:
+                self._problem(f"at the end: {publisher} was not told that all is delivered")
+        for problem in durable_problems(network):
+            self._problem(f"at the end: {problem}")
+
     def _judge(self) -> None:
         network, report = self.network, self.report
         trace = network.account
-        for publisher, sequence in sorted(self._beyond_retention()):
+        gone = self._gone_for_good() if self.case.stable else self._beyond_retention()
+        for publisher, sequence in sorted(gone):
             trace.lost(network.now, publisher, sequence)
         trace.settled(network.now)  # it had all the time that it is given
         report.judge(trace, keep_trace=self.keep_trace)
@@ -175,6 +208,11 @@ class _Run:
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
         self.timeline.tell(report, trace, self.heartbeat / 2, network.now)
+
+    def _gone_for_good(self) -> set[EventId]:
+        """Return the events of dead publishers that no living broker ever accepted."""
+        account, living = self.network.account, set(self.network.living())
+        return {event for event in account.orphans if not account.accepted_at.get(event, set()) & living}
 
     def _beyond_retention(self) -> set[EventId]:
         """Return the events that nobody kept any more when the network had healed."""
@@ -205,13 +243,26 @@ class _Run:
     def _do(self, action: Action) -> None:
         network = self.network
         broker = action.broker
-        if broker not in (there := network.staying()):
-            broker = there[0]
+        session = network.sessions.get(action.client)
+        if action.do == "stop":
+            network.stop(action.client)
+            return
+        if action.do == "start":
+            if network.sessions[action.client].alive is False and not network.start(action.client):
+                network.at(network.now + self.heartbeat, self._do, action)
+            return
+        if session is not None and not session.alive:
+            return  # nobody is there to do it
+        if broker not in (staying := network.staying()):
+            broker = staying[0]
         if action.do == "subscribe":
-            network.subscribe(action.client, broker, action.selector, action.number)
+            durable = action.client in self.case.durable
+            network.subscribe(action.client, broker, action.selector, action.number, durable=durable)
         elif action.do == "publish":
             network.publish(action.client, broker, action.events)
         elif action.do == "cancel":
+            if session is None or action.number not in session.machine.subscriptions():  # type: ignore[union-attr]
+                return  # it was dead when it would have subscribed
             network.unsubscribe(action.client, action.number)
         elif action.do == "move":
             if self.case.recovery is not None:

@@ -26,10 +26,23 @@ from typing import Any, Final
 
 from ..actors.broker import Broker, rendezvous_of, start_of
 from ..chaos.weather import Cuts, Weather
-from ..faults.plans import Shake
+from ..faults.stores import MemoryStore
 from ..protocol.configs import Position
-from ..protocol.cube import CubeLeave
-from ..protocol.effects import Confirm, Deliver, Multicast, Persist, Propose, Received, Regroup, Send, Ticked
+from ..protocol.effects import (
+    Confirm,
+    Deliver,
+    Drain,
+    Drained,
+    Flushed,
+    Multicast,
+    Persist,
+    Propose,
+    Received,
+    Regroup,
+    Report,
+    Send,
+    Ticked,
+)
 from ..protocol.errors import InputError, SimulationStepLimit, StorageFailed
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery
@@ -37,7 +50,8 @@ from ..protocol.scenario import LinkModel
 from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
 from .connections import Connection, Underway
-from .hosts import Host, Machine
+from .harmed import Harmed
+from .hosts import Host, Machine, make_broker
 from .network import Step
 
 TICKS_PER_HEARTBEAT: Final = 4
@@ -50,7 +64,7 @@ Watcher = Callable[[float, BrokerId, BrokerId | None, Any], None]
 """Called with (time, sender, receiver or None for the group, message) when a broker sends."""
 
 
-class HostileNetwork:
+class HostileNetwork(Harmed):
     """Brokers in virtual time to which anything may happen.
 
     Parameters
@@ -70,7 +84,10 @@ class HostileNetwork:
     record
         Called with every step of every broker, before its effects are carried out.
     broker
-        Makes a broker of (position, scheme, recovery, incarnation, seed); for tests with machines of their own.
+        Makes a broker of (position, scheme, recovery, incarnation, seed), and `store` when brokers have one; for tests
+        with machines of their own.
+    stable
+        Whether every broker has a store that outlives it.
     rendezvous
         Makes the rendezvous point of (recovery, root view, or view of a hypercube); None for none.
     last_words
@@ -106,6 +123,7 @@ class HostileNetwork:
         broker: Callable[..., Any] | None = None,
         rendezvous: Callable[..., Any] | None = rendezvous_of,
         last_words: bool = False,
+        stable: bool = False,
     ) -> None:
         self.now = 0.0
         self.steps = self.lost = 0
@@ -120,8 +138,9 @@ class HostileNetwork:
         self._dice = random.Random(f"hostile/{seed}")
         self._delay_of = delay_of
         self._record = record
-        self._make = broker or _broker
+        self._make = broker or make_broker
         self._last_words = last_words
+        self._with_stores = stable
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._cuts = Cuts()
@@ -139,6 +158,9 @@ class HostileNetwork:
             Deliver: self._deliver,
             Confirm: self._confirm,
             Propose: self._propose,
+            Report: self._report,
+            Flushed: self._flushed,
+            Drain: self._drain,
             Persist: self._persist,
         }
         self.hosts = {place.broker: self._host(place) for place in self.positions.values()}
@@ -148,26 +170,25 @@ class HostileNetwork:
         for host in [*self.hosts.values(), *([self.rendezvous] if self.rendezvous else [])]:
             self._start_ticking(host)
 
-    def _host(self, place: Position) -> Host:
-        def boot(life: int) -> Machine:
-            there = self.positions[place.broker]
-            made: Machine = self._make(there, self.scheme, self.recovery, life, self._seed)
-            return made
-
-        return Host(place.broker, place.cluster, boot)
-
-    def add_host(self, place: Position, *, founds: bool) -> Host:
-        """Make the process of a broker that joins a cluster of the running network, or `founds` a new one."""
+    def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
+        """Make the process of a broker; `before` is how many lives it counts from before this network's time."""
+        store = MemoryStore() if self._with_stores else None
 
         def boot(life: int) -> Machine:
+            how: dict[str, Any] = {"joins": True} if founds and not life else {}
+            if store is not None:
+                how["store"] = store
             there = self.positions[place.broker]
-            how = {"joins": True} if founds and not life else {}
-            before = 0 if founds else 1  # who joins a cluster starts as one that was started again
             made: Machine = self._make(there, self.scheme, self.recovery, life + before, self._seed, **how)
             return made
 
+        return Host(place.broker, place.cluster, boot, store)
+
+    def add_host(self, place: Position, *, founds: bool) -> Host:
+        """Make the process of a broker that joins a cluster of the running network, or `founds` a new one."""
         self.positions[place.broker] = place
-        host = self.hosts[place.broker] = Host(place.broker, place.cluster, boot)
+        # Who joins a cluster starts as one that was started again.
+        host = self.hosts[place.broker] = self._host(place, founds=founds, before=0 if founds else 1)
         return host
 
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Machine]:
@@ -214,7 +235,7 @@ class HostileNetwork:
                 raise SimulationStepLimit(f"{STEPS_MAX} steps, and it is {self.now:.3f} virtual seconds")
         return self.steps - before
 
-    def _step(self, host: Host, event: Received | Ticked) -> None:
+    def _step(self, host: Host, event: Received | Ticked | Drained) -> None:
         self.steps += 1
         effects = host.handle(event)
         if self._record is not None and host.id != RENDEZVOUS:
@@ -244,7 +265,7 @@ class HostileNetwork:
         if not host.paused:
             self._take_in(host, None)
 
-    def _take_in(self, host: Host, given: Received | None) -> None:
+    def _take_in(self, host: Host, given: Received | Drained | None) -> None:
         """Hand a message, or the time, to a process as soon as it is ready for it."""
         if host.paused or host.serving or host.factor > 1.0:
             if given is None and host.waiting and host.waiting[-1] is None:
@@ -361,107 +382,21 @@ class HostileNetwork:
 
     # What clients would get; :class:`rayvous.simulator.clients.HostileSimulation` has clients.
 
-    def _deliver(self, host: Host, effect: Deliver) -> None:
+    def _deliver(self, host: Host, effect: Any) -> None:
         pass
 
-    def _confirm(self, host: Host, effect: Confirm) -> None:
-        pass
+    _confirm = _report = _flushed = _deliver
+
+    def _drain(self, host: Host, effect: Drain) -> None:
+        # A client that is there has a message after so long; whoever was delivered something before has it by then.
+        self.at(self.now + self.links.client_seconds, self._drained, host, host.life, Drained(effect.number))
+
+    def _drained(self, host: Host, life: int, event: Drained) -> None:
+        if host.alive and host.life == life:
+            self._take_in(host, event)
 
     def _propose(self, host: Host, effect: Propose) -> None:
         pass
-
-    # Harm, and its end.
-
-    def crash(self, broker: BrokerId) -> bool:
-        """Kill a broker's process; return False, and spare it, when it is dead or the last one alive that stays."""
-        host = self._any_host(broker)
-        if not host.alive or (host.id != RENDEZVOUS and self._last(broker)):
-            return False
-        host.die()
-        return True
-
-    def _last(self, broker: BrokerId) -> bool:
-        return (self.staying() or self.living()) == [broker]
-
-    def crash_after(self, broker: BrokerId, effects: int) -> None:
-        """Let a broker die when it has carried out so many more effects, before the next: also within a step."""
-        self._any_host(broker).fuse = effects
-
-    def restart(self, broker: BrokerId) -> bool:
-        """Start a dead broker afresh; return False when it lives."""
-        host = self._any_host(broker)
-        if host.alive or host.gone:
-            return False
-        self._groups.pop(broker, None)
-        host.start()
-        self._start_ticking(host)
-        return True
-
-    def pause(self, broker: BrokerId) -> bool:
-        """Let a broker stand still; return False when it is dead or does already."""
-        host = self.hosts[broker]
-        if not host.alive or host.paused:
-            return False
-        host.paused, host.serving = True, False
-        return True
-
-    def resume(self, broker: BrokerId) -> bool:
-        """Let a paused broker go on; return False when it was not paused."""
-        host = self.hosts[broker]
-        if not host.paused:
-            return False
-        host.paused = False
-        waiting = list(host.waiting)
-        host.waiting.clear()
-        place = 0 if self._dice.random() < 0.5 else len(waiting)
-        waiting.insert(place, None)
-        for given in waiting:
-            self._take_in(host, given)
-        return True
-
-    def leave(self, broker: BrokerId) -> bool:
-        """Ask a broker of a hypercube to leave; its process ends when it is out. False when it is dead or the last."""
-        host = self.hosts[broker]
-        if self.scheme != "hypercube" or not host.alive or len(self.living()) == 1:
-            return False
-        self._take_in(host, Received(broker, CubeLeave()))
-        self.at(self.now, self._end_when_out, host, host.life)
-        return True
-
-    def _end_when_out(self, host: Host, life: int) -> None:
-        if host.alive and host.life == life and not (host.machine.healing.left and self.crash(host.id)):
-            self.at(self.now + 0.25, self._end_when_out, host, life)
-
-    def slow(self, broker: BrokerId, factor: float) -> None:
-        """Let a broker take `factor` times as long; 1 makes it quick again."""
-        host = self.hosts[broker]
-        host.factor = factor if host.alive else 1.0
-
-    def shake(self, fault: Shake) -> None:
-        """Let the weather be bad for a while."""
-        self.weather.shakes.append((self.now + fault.seconds, fault))
-
-    def calm(self) -> None:
-        """End every cut, bad spell, pause and slowness."""
-        self.mend()
-        self.weather.shakes.clear()
-        for broker, host in self.hosts.items():
-            self.resume(broker)
-            if host.factor != 1.0:
-                self.slow(broker, 1.0)
-
-    def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
-        """Cut the links between pairs of brokers, both ways."""
-        for one, other in pairs:
-            self._cuts.add(one, other, reason)
-
-    def mend(self, reason: object = None) -> bool:
-        """Take a reason for cuts away, or all; return whether a link was mended."""
-        mended = set(self._cuts.clear() if reason is None else self._cuts.remove(reason))
-        for connection in self._connections.values():
-            if connection.pair in mended and connection.held:
-                self.at(self.now + connection.delay_seconds, self._release, connection)
-        return bool(mended)
 
     # What it is like.
 
@@ -488,16 +423,3 @@ class HostileNetwork:
         if self.rendezvous is None:
             raise InputError("there is no rendezvous point: the network does not heal")
         return self.rendezvous
-
-
-def _broker(
-    position: Position,
-    scheme: str,
-    recovery: Recovery | None,
-    incarnation: int,
-    seed: int,
-    joins: bool = False,
-) -> Broker:
-    if recovery is None:
-        return Broker(position, scheme)
-    return Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed, joins=joins)

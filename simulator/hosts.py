@@ -6,9 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
-from ..protocol.effects import Effect, Received, Ticked
+from ..protocol.configs import Position
+from ..protocol.effects import Drained, Effect, Received, Ticked
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.recovery import Recovery
 
 
 class Machine(Protocol):
@@ -79,11 +82,11 @@ class Host:
         self.alive = self.paused = self.serving = self.retiring = self.gone = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
-        self.store = store or MemoryStore()
         self.fuse: int | None = None
-        self.waiting: deque[Received | None] = deque()
+        self.waiting: deque[Received | Drained | None] = deque()
         self.machine: Any = None
-        self.handle: Callable[[Received | Ticked], list[Effect]]
+        self.store = store or MemoryStore()
+        self.handle: Callable[[Received | Ticked | Drained], list[Effect]]
         self.start()
 
     def start(self) -> None:
@@ -101,3 +104,18 @@ class Host:
         self.waiting.clear()
         self.attached.clear()
         self.gone = self.retiring  # whoever was to leave anyway is not started again
+
+
+def make_broker(
+    position: Position,
+    scheme: str,
+    recovery: Recovery | None,
+    incarnation: int,
+    seed: int,
+    joins: bool = False,
+    store: Store | None = None,
+) -> Broker:
+    """Return a broker; one that does not heal has no store."""
+    if recovery is None:
+        return Broker(position, scheme)
+    return Broker(position, scheme, recovery, incarnation, seed, joins, store=store)

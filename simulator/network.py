@@ -25,7 +25,18 @@ from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
 from ..protocol.admission import AdmissionConfig, News
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Confirm, Deliver, Effect, Inform, Multicast, Persist, Received, Send, Ticked
+from ..protocol.effects import (
+    Confirm,
+    Deliver,
+    Drained,
+    Effect,
+    Inform,
+    Multicast,
+    Persist,
+    Received,
+    Send,
+    Ticked,
+)
 from ..protocol.errors import SimulationStepLimit
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Directed, Events
@@ -47,7 +58,7 @@ class Step(NamedTuple):
 
     now: float
     broker: Broker
-    received: Received | Ticked
+    received: Received | Ticked | Drained
     effects: list[Effect]
 
 

@@ -17,7 +17,7 @@ from heapq import heappush
 from typing import Any
 
 from ..protocol.admission import Capacity
-from ..protocol.effects import Effect, Multicast, Received, Send, Ticked
+from ..protocol.effects import Drained, Effect, Multicast, Received, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId
 from ..protocol.messages import Events
 from .network import Node
@@ -65,13 +65,13 @@ class LoadedSimulation(Simulation):
             node.handle = self._in_turn(node, node.handle)
 
     def _in_turn(
-        self, node: Node, handle: Callable[[Received | Ticked], list[Effect]]
-    ) -> Callable[[Received | Ticked], list[Effect]]:
+        self, node: Node, handle: Callable[[Received | Ticked | Drained], list[Effect]]
+    ) -> Callable[[Received | Ticked | Drained], list[Effect]]:
         """Return a broker's `handle` behind a queue."""
         seconds = 1.0 / self._capacity_of(node.id).events_per_second
 
-        def handle_in_turn(event: Received | Ticked) -> list[Effect]:
-            if isinstance(event, Ticked) or not isinstance(event.message, Events):
+        def handle_in_turn(event: Received | Ticked | Drained) -> list[Effect]:
+            if isinstance(event, Ticked | Drained) or not isinstance(event.message, Events):
                 return handle(event)
             if isinstance(event, _Served):
                 self.taken_in[node.id] += len(event.message.batch)

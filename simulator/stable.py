@@ -97,7 +97,7 @@ class StableSimulation(HostileNetwork):
         super().__init__(positions, scheme, **options)
         self._carry_out[Acknowledge] = self._acknowledge
 
-    def _host(self, place: Position) -> Host:
+    def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
         store = MemoryStore() if self._make_store is None else self._make_store(place.broker)
         self.stores[place.broker] = store
 

@@ -231,3 +231,18 @@ def _covered(broker: Any, wanted: Filter, link: Link, holder: BrokerId | None) -
             if entry.filter == wanted or covers(entry.filter, wanted):  # type: ignore[arg-type]
                 return True
     return False
+
+
+def durable_problems(network: HostileSimulation) -> list[str]:
+    """Return what brokers hold for durable subscribers that they should not, at the end of all."""
+    problems = []
+    for broker in network.living():
+        for name, entry in network.broker(broker).healing.durable.items():  # type: ignore[union-attr]
+            home = network.sessions[name].home.id
+            if home != broker:
+                problems.append(f"broker {broker} holds durable {name}, which is at {home}")
+            elif len(entry):
+                problems.append(
+                    f"broker {broker} holds {len(entry)} notifications that {name} has acknowledged"
+                )
+    return problems

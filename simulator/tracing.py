@@ -34,12 +34,17 @@ from ..protocol.effects import (
     Acknowledge,
     Confirm,
     Deliver,
+    Drain,
+    Drained,
     Effect,
+    Flushed,
     Inform,
     Multicast,
     Persist,
     Propose,
+    Received,
     Regroup,
+    Report,
     Send,
     Ticked,
 )
@@ -93,13 +98,14 @@ class Tracer:
             if not step.effects:
                 return
             self.lines.append(f"{self.label(here)} at {received.now:.3f} s")
+        elif isinstance(received, Drained):
+            self.lines.append(f"{self.label(here)} has drained {received.number}")
         else:
             self.lines.append(
                 f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
             )
-        if isinstance(received, Ticked) or not isinstance(
-            received.message, Events | Directed
-        ):  # those leave the table as it is
+        if not isinstance(received, Received) or not isinstance(received.message, Events | Directed):
+            # Those leave the table as it is.
             before = self._tables.get(here, {})
             after = self._tables[here] = dict.fromkeys(self.table(broker))
             below += [f"table + {row}" for row in after if row not in before]
@@ -155,6 +161,13 @@ class Tracer:
             return [f"propose to {effect.client}: broker {self.label(effect.broker)}"]
         if isinstance(effect, Persist):
             return [f"persist {write.table}{list(write.key)}" for write in effect.writes]
+        if isinstance(effect, Report):
+            spans = (f"{each.publisher}#{each.first}..{each.last}" for each in effect.losses)
+            return [f"report to {effect.client}: lost {' '.join(spans)}"]
+        if isinstance(effect, Flushed):
+            return [f"flushed to {effect.client}: question {effect.number}"]
+        if isinstance(effect, Drain):
+            return [f"drain {effect.number}"]
         if isinstance(effect, Inform):
             return [f"inform {effect.client}: {_news(effect.news)}"]
         return list(_deliveries(effect))

@@ -193,7 +193,7 @@ def test_a_store_of_another_place_is_refused() -> None:
     with pytest.raises(StorageFailed, match="written by broker 1"):
         Broker(ROW[LEAF], store=rig.store)
     with pytest.raises(InputError, match="cannot recover"):
-        Broker(ROW[MIDDLE], recovery=Recovery(), store=MemoryStore())
+        Broker(ROW[MIDDLE], "hypercube", recovery=Recovery(), store=MemoryStore())
 
 
 def test_what_makes_no_sense_is_counted_and_changes_nothing() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.faults.ledger import Ledger
 from rayvous.protocol.batch import batch_of, concat
+from rayvous.protocol.messages import Lost
 
 
 def batch(publisher, first, count, at=0.0):
@@ -12,16 +13,16 @@ def batch(publisher, first, count, at=0.0):
     return batch_of(events, publisher=publisher, first_sequence=first, published_at=at)
 
 
-def admitted(ledger, client, events, again=False, rows=None):
-    rows = np.arange(len(events)) if rows is None else np.array(rows, np.intp)
-    return [events.identity(row) for row in ledger.admit(client, events, rows, again=again).tolist()]
+def admitted(ledger, client, events, accepted=None):
+    admitted_rows = ledger.admit(client, events, np.arange(len(events)), accepted=accepted)
+    return [events.identity(row) for row in admitted_rows.tolist()]
 
 
 def test_what_was_delivered_is_not_delivered_again():
     ledger = Ledger()
     ledger.begin("alice", 0.0)
     assert admitted(ledger, "alice", batch("p", 1, 3)) == [("p", 1), ("p", 2), ("p", 3)]
-    assert admitted(ledger, "alice", batch("p", 2, 3), again=True) == [("p", 4)]
+    assert admitted(ledger, "alice", batch("p", 2, 3), accepted=1.0) == [("p", 4)]
     assert admitted(ledger, "bob", batch("p", 2, 1)) == [("p", 2)]
 
 
@@ -40,14 +41,29 @@ def test_publishers_are_counted_apart():
 def test_a_subscriber_that_moved_brings_what_it_has_had():
     ledger = Ledger()
     ledger.resume("alice", {"p": 7})
-    assert admitted(ledger, "alice", batch("p", 6, 4), again=True) == [("p", 8), ("p", 9)]
+    assert admitted(ledger, "alice", batch("p", 6, 4), accepted=0.0) == [("p", 8), ("p", 9)]
 
 
-def test_what_was_published_before_a_subscriber_came_is_not_for_it_when_it_is_sent_again():
+def test_what_was_accepted_before_a_subscriber_came_is_not_for_it_when_it_is_sent_again():
+    """Whatever the publisher's clock says: `published_at` is not looked at."""
     ledger = Ledger()
     ledger.begin("alice", now=10.0)
-    old_and_new = concat([batch("p", 1, 2, at=9.0), batch("p", 3, 1, at=10.5)])
-    assert admitted(ledger, "alice", old_and_new, again=True) == [("p", 3)]
+    assert admitted(ledger, "alice", batch("p", 1, 2, at=99.0), accepted=9.0) == []
+    assert admitted(ledger, "alice", batch("p", 3, 1, at=-99.0), accepted=10.5) == [("p", 3)]
+    ledger.resume("bob", {}, since=10.0)
+    assert admitted(ledger, "bob", batch("p", 1, 1), accepted=9.0) == []
+    assert admitted(ledger, "bob", batch("p", 2, 1), accepted=10.0) == [("p", 2)]
+
+
+def test_a_loss_is_told_once_and_only_of_what_was_not_had():
+    ledger = Ledger()
+    assert ledger.missed("nobody", "p", 5, 20.0) is None
+    ledger.resume("alice", {"p": 7}, since=10.0)
+    assert ledger.missed("alice", "p", 7, 20.0) is None, "it has had them"
+    assert ledger.missed("alice", "q", 3, 9.0) is None, "they were accepted before it came"
+    assert ledger.missed("alice", "p", 9, 20.0) == Lost("p", 8, 9)
+    assert ledger.missed("alice", "p", 9, 20.0) is None, "it was told"
+    assert ledger.missed("alice", "p", 12, 21.0) == Lost("p", 10, 12)
 
 
 def test_to_register_again_does_not_begin_anew():

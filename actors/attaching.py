@@ -1,0 +1,155 @@
+"""How clients attach to a network, and leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, overload
+from uuid import uuid4
+
+import ray
+
+from ..faults.durable import DeadLetter
+from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId, ClientId
+from .clients import Publisher, Subscriber
+from .coming_back import publisher_back, subscriber_back
+from .durable import DurableSubscriber
+from .errors import broker_errors
+from .lives import Lives
+from .process import ClientProcess
+from .rendezvous import Directory
+
+
+class Attaching(Lives):
+    """The part of a network that clients come from; the rest is :class:`~.network.Network`."""
+
+    _directory: Directory
+    _rendezvous: Any
+    _process: ClientProcess
+    _clients: list[Publisher | Subscriber]
+    _closed: bool
+
+    @property
+    def name(self) -> str:
+        """By which other processes attach."""
+        return self._directory.name
+
+    # Clients.
+
+    def publisher(
+        self, name: ClientId, *, broker: BrokerId | None = None, durable: bool = False
+    ) -> Publisher:
+        """Attach a publisher, at the broker with the fewest clients unless one is named.
+
+        Parameters
+        ----------
+        name, broker
+            Its name and where it attaches.
+        durable
+            Whether it goes on counting where an earlier process of that name stopped, which is dead: `published` is the
+            last number that was accepted. Only in a network that heals.
+
+        Raises
+        ------
+        ClientError
+            If there is a publisher of that name, and this one is not durable.
+        InputError
+            If it is durable and the network does not heal.
+        """
+        if durable:
+            publisher: Publisher = self._lasting(publisher_back, name, broker)
+            return publisher
+        return self.publishers([name], broker=broker)[0]
+
+    @overload
+    def subscriber(
+        self, name: ClientId, *, broker: BrokerId | None = None, durable: Literal[True]
+    ) -> DurableSubscriber: ...
+
+    @overload
+    def subscriber(
+        self, name: ClientId, *, broker: BrokerId | None = None, durable: bool = False
+    ) -> Subscriber: ...
+
+    def subscriber(
+        self, name: ClientId, *, broker: BrokerId | None = None, durable: bool = False
+    ) -> Subscriber:
+        """Attach a subscriber, at the broker with the fewest clients unless one is named.
+
+        Parameters
+        ----------
+        name, broker
+            Its name and where it attaches.
+        durable
+            Whether its subscriptions and position outlive this process; whoever comes under its name takes them over,
+            and goes on behind the last acknowledgement. Only in a network that heals. See docs/exactly-once.md.
+
+        Raises
+        ------
+        ClientError
+            If there is a subscriber of that name, and this one is not durable.
+        InputError
+            If it is durable and the network does not heal.
+        """
+        if durable:
+            subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker)
+            return subscriber
+        return self.subscribers([name], broker=broker)[0]
+
+    def publishers(self, names: Iterable[ClientId], *, broker: BrokerId | None = None) -> list[Publisher]:
+        """Attach several publishers at once."""
+        return self._attach(Publisher, list(names), broker)
+
+    def subscribers(self, names: Iterable[ClientId], *, broker: BrokerId | None = None) -> list[Subscriber]:
+        """Attach several subscribers at once."""
+        return self._attach(Subscriber, list(names), broker)
+
+    def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None) -> Any:
+        if self._recovery is None:
+            raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
+        if self._directory.scheme != "hybrid":
+            raise InputError(f"scheme {self._directory.scheme!r} has no durable clients: hybrid has")
+        if self._closed:
+            raise InputError(f"this process has left network {self.name!r}")
+        client = back(self._directory, self._rendezvous, self._process, name, broker)
+        self._clients.append(client)
+        return client
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Return the events that could not be delivered to durable subscribers, oldest first."""
+        letters = [letter for answer in self._ask("dead_letters", timeout_seconds=60) for letter in answer]
+        return sorted(letters, key=lambda letter: letter.at_seconds)
+
+    def _attach(self, kind: Any, names: list[ClientId], broker: BrokerId | None) -> list[Any]:
+        if self._closed:
+            raise InputError(f"this process has left network {self.name!r}")
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise InputError(f"client name {name!r}: a name is a string of at least one character")
+        with broker_errors(f"attaching to {self.name!r}"):
+            call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex)
+            places = ray.get(call, timeout=60)
+            if any(place not in self._directory.hosts for place in places):
+                self._find_reborn()
+            last = [0] * len(names)
+            if self._recovery is not None and kind is Publisher:
+                last = ray.get(self._rendezvous.sequences.remote(names), timeout=60)
+        clients = [
+            kind(name, place, self._directory, self._process, self._rendezvous, *([used] if used else []))
+            for name, place, used in zip(names, places, last, strict=True)
+        ]
+        self._clients += clients
+        return clients
+
+    def release(self, client: Publisher | Subscriber) -> None:
+        """Close a client of this process and free its name."""
+        client.close()
+        self._clients.remove(client)
+        self._leave([client])
+
+    def _leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
+        for kind in ("publisher", "subscriber"):
+            leaving = [client for client in clients if client.kind == kind]
+            used = {client.name: client.published for client in leaving if isinstance(client, Publisher)}
+            if leaving:
+                self._rendezvous.leave.remote(kind, [client.name for client in leaving], used)

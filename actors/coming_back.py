@@ -1,0 +1,62 @@
+"""How a client comes back under its name: what it asks before it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import ray
+from ray.exceptions import RayActorError
+
+from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId, ClientId
+from .durable import DurableSubscriber, ReturningPublisher
+from .errors import broker_errors
+from .process import ClientProcess
+
+if TYPE_CHECKING:
+    from .rendezvous import Directory
+
+
+def _named(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise InputError(f"client name {name!r}: a name is a string of at least one character")
+
+
+def subscriber_back(
+    directory: Directory, rendezvous: Any, process: ClientProcess, name: ClientId, broker: BrokerId | None
+) -> DurableSubscriber:
+    """Return a durable subscriber, new or come back, with a poll of its own."""
+    _named(name)
+    with broker_errors(f"attaching to {directory.name!r}"):
+        call = rendezvous.come_back.remote(name, broker, uuid4().hex)
+        place, record = ray.get(call, timeout=directory.limits.call_seconds)
+    return DurableSubscriber(name, place, directory, ClientProcess(directory.name), rendezvous, record)
+
+
+def publisher_back(
+    directory: Directory, rendezvous: Any, process: ClientProcess, name: ClientId, broker: BrokerId | None
+) -> ReturningPublisher:
+    """Return a publisher that goes on where an earlier process of its name stopped, or begins."""
+    _named(name)
+    seconds = directory.limits.call_seconds
+    with broker_errors(f"attaching to {directory.name!r}"):
+        call = rendezvous.publisher_comes_back.remote(name, broker, uuid4().hex)
+        place, homes, reserved = ray.get(call, timeout=seconds)
+        known: dict[BrokerId, Any] = {}
+        for home in homes:
+            try:
+                known[home] = ray.get(directory.hosts[home].accepted.remote(home, name), timeout=seconds)
+            except RayActorError:
+                ray.get(rendezvous.bury.remote([home]), timeout=seconds)
+        published, kept = 0, []
+        if known:
+            place = max(known, key=lambda home: known[home][0])
+            published, kept = known[place]
+        elif homes:
+            call = rendezvous.publisher_comes_back.remote(name, broker, uuid4().hex)
+            place, _, _ = ray.get(call, timeout=seconds)
+        if len(known) < len(homes) or not published:
+            published = reserved  # what one had accepted that died is not known
+        ray.get(rendezvous.home_of_publisher.remote(name, place, True), timeout=seconds)
+    return ReturningPublisher(name, place, directory, process, rendezvous, (published, kept, reserved))

@@ -1,0 +1,215 @@
+"""Durable subscribers and returning publishers on Ray: clients whose name outlives their process.
+
+Rules
+-----
+* A durable subscriber's position and subscriptions are with the rendezvous point, which has them in its store before
+  `acknowledge` returns. So it comes back in any process, at any broker, also when the one that held it is dead.
+* Each process that comes begins a new life. Whoever speaks in an earlier one gets an error: a name is in one place.
+* It acknowledges by word: what was handed out and is not acknowledged when the process dies is handed out again.
+* It has a poll of its own, so that it may be as slow as it likes.
+* A publisher that comes back goes to the broker that accepted its last events, and goes on behind what that accepted.
+  When that broker is gone, it goes on at another, above every number that it may have used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import ActorDiedError, RayActorError
+
+from ..faults.clients import SubscriberMachine
+from ..protocol.ids import BrokerId, ClientId
+from .clients import Publisher, Subscriber
+from .errors import broker_errors
+from .notification import Notification
+from .process import ClientProcess
+
+if TYPE_CHECKING:
+    from .rendezvous import Directory
+
+
+class DurableSubscriber(Subscriber):
+    """A subscriber whose subscriptions and position outlive its process.
+
+    Made by :meth:`Network.subscriber` with ``durable=True``. What comes is handed out again in a later life unless it
+    was acknowledged: call :meth:`acknowledge` when the work on it is done.
+    """
+
+    def __init__(
+        self,
+        name: ClientId,
+        broker: BrokerId,
+        directory: Directory,
+        process: ClientProcess,
+        rendezvous: Any,
+        record: dict[str, Any],
+    ) -> None:
+        self._record_found = record
+        super().__init__(name, broker, directory, process, rendezvous)
+        assert self._machine is not None
+        self._handed: dict[ClientId, int] = {}
+        self.subscriptions = self._machine.subscriptions()  # type: ignore[assignment]
+        self._next_number = max(self.subscriptions, default=0) + 1
+        with broker_errors(str(self)):
+            self._process.submit(self._arrive()).result()
+
+    def _new_machine(self) -> SubscriberMachine:
+        machine = SubscriberMachine(durable=True)
+        machine.restore(self._record_found)
+        return machine
+
+    @property
+    def _inbox_wait_seconds(self) -> float | None:
+        return None
+
+    @property
+    def position(self) -> dict[ClientId, int]:
+        """Per publisher, the last sequence that is acknowledged."""
+        assert self._machine is not None
+        return dict(self._machine.position)
+
+    async def _arrive(self) -> None:
+        """Say at its broker that it is here; at another one when that has died."""
+        seen = float(self._record_found["seen"])
+        host = self.host
+        try:
+            await self._say_here(host, self.broker, time.time() - seen, self._directory.limits.call_seconds)
+        except RayActorError as error:
+            await self.move(host, isinstance(error, ActorDiedError))
+
+    async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
+        assert self._machine is not None
+        self._inbox.host = host  # from here on nothing of the old one is taken in
+        self._machine.life = await self._rendezvous.renew.remote(self.name, self._machine.life, broker)
+        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
+
+    async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
+        assert self._machine is not None
+        resume = self._machine.resume(time.time(), max(away, 0.0))
+        items = list(self.subscriptions.items())
+        async with asyncio.timeout(seconds):
+            await host.resume.remote(
+                broker, self._process.session, self.name, resume, items, self._priorities
+            )
+        self._inbox.recover()
+
+    def _leave(self, host: Any, broker: BrokerId) -> None:
+        host.release.remote(broker, self.name)  # what it holds is let go by a word of the rendezvous point
+
+    # Subscriptions are written down when they are installed, and before they are cancelled.
+
+    def subscribe_all(
+        self, filters: Any, *, timeout_seconds: float | None = None, priority: int = 0
+    ) -> list[int]:
+        """Subscribe to several filters in one call; see :meth:`Subscriber.subscribe_all`."""
+        numbers = super().subscribe_all(filters, timeout_seconds=timeout_seconds, priority=priority)
+        self._write_down(dict(self.subscriptions))
+        return numbers
+
+    def unsubscribe(self, number: int) -> None:
+        """Cancel a subscription; what was on its way already may still come."""
+        self._write_down({other: item for other, item in self.subscriptions.items() if other != number})
+        super().unsubscribe(number)
+
+    def _write_down(self, subscriptions: dict[int, Any]) -> None:
+        assert self._machine is not None
+        machine = self._machine
+        machine.set_subscriptions(subscriptions)
+        self._ask_rendezvous("wishes", machine.life, machine.record())
+
+    def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
+        with broker_errors(str(self)):
+            call = getattr(self._rendezvous, method).remote(self.name, *arguments)
+            return ray.get(call, timeout=self._directory.limits.call_seconds)
+
+    # Acknowledgements.
+
+    def _hand_out(self, publisher: ClientId, sequence: int) -> None:
+        self._handed[publisher] = max(sequence, self._handed.get(publisher, 0))
+
+    def acknowledge(self, note: Notification | None = None) -> None:
+        """Let the position go on; when this returns, nothing up to it is ever handed out again.
+
+        Parameters
+        ----------
+        note
+            This one, and all before it of the same publisher; None for all that was handed out so far.
+
+        Raises
+        ------
+        ClientError
+            If another process has come under this name since.
+        BrokerUnavailable
+            If the rendezvous point does not write it down in time; then it may or may not be acknowledged.
+        """
+        assert self._machine is not None
+        marks = dict(self._handed) if note is None else {note.publisher: note.sequence}
+        before = dict(self._machine.position)
+        for message in self._machine.acknowledge(marks):
+            try:
+                self._ask_rendezvous("acknowledge", self._machine.life, self._machine.position)
+            except BaseException:
+                self._machine.position = before
+                raise
+            # Not waited for: it only lets the broker forget, and the next one says it too.
+            self.host.acknowledge.remote(self.broker, self.name, message)
+
+    async def acknowledge_async(self, note: Notification | None = None) -> None:
+        """Acknowledge from a coroutine; see `acknowledge`."""
+        await asyncio.to_thread(self.acknowledge, note)
+
+    # Leaving.
+
+    def close(self) -> None:
+        """Leave the network; the subscriptions stay, and the broker keeps what comes until it is back."""
+        if not self._closed:
+            self._depart("release")
+
+    def end(self) -> None:
+        """Leave for good: subscriptions are cancelled, the position is forgotten."""
+        if not self._closed:
+            self._depart("detach")
+            self._ask_rendezvous("end_durable", self._machine.life if self._machine else 0)
+
+    def _depart(self, how: str) -> None:
+        self._closed = True
+        self._process.leave(self)
+        getattr(self.host, how).remote(self.broker, self.name)
+        self._inbox.close()
+        self._process.forget(self.name)
+        self.host.end_session.remote(self._process.session)
+        self._process.close()
+
+
+class ReturningPublisher(Publisher):
+    """A publisher whose numbers outlive its process. Made by :meth:`Network.publisher` with ``durable=True``."""
+
+    def __init__(
+        self,
+        name: ClientId,
+        broker: BrokerId,
+        directory: Directory,
+        process: ClientProcess,
+        rendezvous: Any,
+        known: tuple[int, list[tuple[float, Any]], int],
+    ) -> None:
+        published, kept, self._reserved = known
+        super().__init__(name, broker, directory, process, rendezvous, published)
+        assert self._machine is not None
+        self._machine.come_back(time.time(), published, kept)
+
+    def _call(self, batch: Any) -> None:
+        last = self.published + len(batch)
+        if last > self._reserved:
+            with broker_errors(str(self)):
+                call = self._rendezvous.reserve.remote(self.name, last)
+                self._reserved = ray.get(call, timeout=self._directory.limits.call_seconds)
+        super()._call(batch)
+
+    async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
+        await self._rendezvous.home_of_publisher.remote(self.name, broker, False)
+        await super()._go_on_at(host, broker, patience_seconds)
+        await self._rendezvous.home_of_publisher.remote(self.name, broker, True)

@@ -1,0 +1,45 @@
+"""Chaos with stable storage: what is drawn in addition, without changing what the seed draws otherwise.
+
+Rules
+-----
+* Every broker has a store that outlives it. Some subscribers are durable. They, and publishers, die now and then and
+  come back a while later; whoever is still dead when everything heals comes back then.
+* One case in four keeps little: so few events, or so short a time, that some are lost, each of which must be told.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from .cases import Action, Case
+
+STOPS_A_SECOND = 0.4
+
+
+def with_stores(case: Case) -> Case:
+    """Return a case with stores, durable subscribers, and clients that die."""
+    dice = random.Random(f"chaos/stable/{case.seed}")
+    clients = list(dict.fromkeys(action.client for action in case.opening))
+    subscribers = [client for client in clients if client.startswith("s")]
+    durable = tuple(client for client in subscribers if dice.random() < 0.5) or tuple(subscribers[:1])
+    mortal = [client for client in clients if client in durable or client.startswith("p")]
+    seconds = case.plan.heal_seconds
+    actions = list(case.actions)
+    at = 0.0
+    while (at := at + dice.expovariate(STOPS_A_SECOND)) < 0.95 * seconds:
+        client = dice.choice(mortal)
+        actions.append(Action(at, "stop", client))
+        if dice.random() < 0.8:
+            actions.append(Action(at + dice.choice((0.05, 1.0, 8.0)) * dice.random(), "start", client))
+    recovery = case.recovery
+    if recovery is not None and dice.random() < 0.25:
+        little = {"retention_events_max": 20} if dice.random() < 0.5 else {"retention_seconds": 5.0}
+        recovery = replace(recovery, **little)
+    return replace(
+        case,
+        stable=True,
+        durable=durable,
+        recovery=recovery,
+        actions=tuple(sorted(actions, key=lambda action: action.at_seconds)),
+    )

@@ -1,0 +1,174 @@
+"""Names that outlive their process: killed with SIGKILL and come back, they lose nothing and get nothing twice.
+
+Reference: promises 1 to 3; docs/exactly-once.md.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import ray
+import rayvous as rv
+from ray.exceptions import RayActorError
+from rayvous.protocol.recovery import Recovery
+
+BOUND_SECONDS = 40.0
+
+
+class Reader:
+    """A durable subscriber in a process of its own."""
+
+    def __init__(self, network: str, broker: int | None = None) -> None:
+        self.alice = rv.Network.attach(network).subscriber("alice", durable=True, broker=broker)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def subscribe(self, selector: str) -> int:
+        return self.alice.subscribe(selector)
+
+    def broker(self) -> int:
+        return self.alice.broker
+
+    def position(self) -> dict[str, int]:
+        return self.alice.position
+
+    def losses(self) -> list[Any]:
+        return self.alice.losses
+
+    def read(self, count: int, acknowledge: bool = True) -> list[tuple[str, int]]:
+        """Read so many and acknowledge each, or none; fewer when nothing comes any more."""
+        got: list[tuple[str, int]] = []
+        for note in self.alice.notifications(timeout_seconds=8.0):
+            got.append((note.publisher, note.sequence))
+            if acknowledge:
+                self.alice.acknowledge(note)
+            if len(got) == count:
+                break
+        return got
+
+
+class Writer:
+    """A publisher in a process of its own; what was accepted is told one by one."""
+
+    def __init__(self, network: str, broker: int | None = None) -> None:
+        self.bob = rv.Network.attach(network).publisher("bob", durable=True, broker=broker)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def publish(self, count: int) -> int:
+        for _ in range(count):
+            self.bob.publish({"n": self.bob.published + 1})
+        return self.bob.published
+
+    def published(self) -> int:
+        return self.bob.published
+
+    def publish_for_ever(self) -> None:
+        while True:
+            self.publish(1)
+
+    def flush(self) -> None:
+        self.bob.flush(timeout_seconds=BOUND_SECONDS)
+
+
+def start(kind: type, *arguments: Any) -> Any:
+    return ray.remote(kind).options(num_cpus=0).remote(*arguments)
+
+
+def kill(client: Any, pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(RayActorError):
+        ray.get(client.pid.remote(), timeout=BOUND_SECONDS)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repeated(
+    ray_started: None,
+) -> None:
+    with rv.Network.launch(
+        rv.ClusterTree(2, 2, degree=1), name="lasting", recovery=Recovery.for_tests()
+    ) as net:
+        net.await_convergence(BOUND_SECONDS)
+        survey = net.survey()
+        members = [broker for broker, one in survey.items() if not one["root"] and not one["designated"]]
+        home = next(broker for broker in members if survey[broker]["cluster"] != survey[0]["cluster"])
+        far = next(broker for broker, one in survey.items() if one["cluster"] == survey[0]["cluster"])
+        reader, writer = start(Reader, "lasting", home), start(Writer, "lasting", far)
+        ray.get(reader.subscribe.remote("n >= 0"))
+        pid = ray.get(reader.pid.remote())
+        assert ray.get(writer.publish.remote(10)) == 10
+        acknowledged = ray.get(reader.read.remote(4))
+        assert ray.get(reader.read.remote(3, acknowledge=False)) == [("bob", n) for n in (5, 6, 7)]
+
+        # The subscriber dies; while it is away everything is kept, and flush says so.
+        kill(reader, pid)
+        assert ray.get(writer.publish.remote(10)) == 20
+        ray.get(writer.flush.remote())
+        reader = start(Reader, "lasting")
+        assert ray.get(reader.broker.remote()) == home
+        acknowledged += ray.get(reader.read.remote(12))
+        assert acknowledged == [("bob", n) for n in range(1, 17)], "what was not acknowledged comes again"
+
+        # It dies again, with its broker, for good, and the publisher in the middle of its work.
+        pid = ray.get(writer.pid.remote())
+        writer.publish_for_ever.remote()
+        kill(reader, ray.get(reader.pid.remote()))
+        net.crash(home)
+        time.sleep(0.5)
+        kill(writer, pid)
+        writer = start(Writer, "lasting")
+        last = ray.get(writer.published.remote())
+        assert last > 20
+        assert ray.get(writer.publish.remote(5)) == last + 5
+        reader = start(Reader, "lasting")
+        assert ray.get(reader.broker.remote()) != home
+        acknowledged += ray.get(reader.read.remote(last + 5 - 16))
+        assert acknowledged == [("bob", n) for n in range(1, last + 6)]
+        assert ray.get(reader.read.remote(1)) == [] and ray.get(reader.losses.remote()) == []
+        assert ray.get(reader.position.remote()) == {"bob": last + 5}
+        ray.get(writer.flush.remote())
+        assert net.dead_letters() == []
+
+
+def test_a_name_is_in_one_place_and_ends_by_word(ray_started: None) -> None:
+    with rv.Network.launch(rv.ClusterTree(1, 2), name="names", recovery=Recovery.for_tests()) as net:
+        net.await_convergence(BOUND_SECONDS)
+        first = net.subscriber("alice", durable=True)
+        number = first.subscribe("x > 0")
+        bob = net.publisher("bob")
+        bob.publish({"x": 1})
+        note = next(first.notifications(BOUND_SECONDS))
+        second = net.subscriber("alice", durable=True)
+        assert second.subscriptions.keys() == {number}
+        with pytest.raises(rv.ClientError, match="has come back in another process"):
+            first.acknowledge(note)
+        assert next(second.notifications(BOUND_SECONDS)).sequence == 1
+        second.acknowledge()
+        second.close()
+        bob.publish({"x": 2})
+        bob.flush()
+        third = net.subscriber("alice", durable=True)
+        assert next(third.notifications(BOUND_SECONDS)).sequence == 2
+        third.end()
+        fourth = net.subscriber("alice", durable=True)
+        assert fourth.subscriptions == {} and fourth.position == {}
+
+
+def test_only_a_network_that_heals_has_lasting_names(net: rv.Network, fresh: str) -> None:
+    with pytest.raises(rv.InputError, match="does not heal"):
+        net.subscriber(fresh, durable=True)
+    with pytest.raises(rv.InputError, match="does not heal"):
+        net.publisher(fresh, durable=True)
+    with pytest.raises(rv.InputError, match="does not heal"):
+        net.publisher(fresh).flush()

@@ -1,0 +1,215 @@
+"""Stores, durable subscribers, publishers that come back, flush, losses by name (docs/exactly-once.md)."""
+
+import pytest
+from rayvous.protocol.recovery import Recovery
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.clients import HostileSimulation
+
+
+def network(*, stable=True, record=None, **recovery):
+    """Three clusters of two in a chain: 0 1, 2 3, 4 5; the publisher is at 5, alice at 2."""
+    settings = Recovery.for_simulator(**recovery)
+    net = HostileSimulation(
+        ClusterTree(3, 2, degree=1).positions(), recovery=settings, seed=1, stable=stable, record=record
+    )
+    net.subscribe("alice", 2, "n >= 0", 1, durable=True)
+    net.subscribe("bob", 4, "n >= 0", 1)
+    net.advance(2.0)
+    return net
+
+
+def publish(net, number=1):
+    for _ in range(number):
+        net.publish("p", 5, [{"n": 1}])
+    net.advance(1.0)
+
+
+def heard(net, client):
+    return [note.sequence for note in net.account.notifications() if note.client == client]
+
+
+def durable_at(net, broker):
+    return net.hosts[broker].machine.healing.durable
+
+
+def test_what_comes_while_it_is_away_is_kept_also_while_its_broker_is_dead():
+    net = network()
+    publish(net)
+    net.stop("alice")
+    publish(net)
+    net.crash(2)
+    net.advance(10.0)
+    publish(net)
+    net.restart(2)
+    net.advance(10.0)
+    assert len(durable_at(net, 2)["alice"]) == 2
+    net.start("alice")
+    net.advance(2.0)
+    assert heard(net, "alice") == heard(net, "bob") == [1, 2, 3]
+    assert len(durable_at(net, 2)["alice"]) == 0, "all is acknowledged"
+
+
+def test_what_was_not_acknowledged_comes_again_to_the_next_process_only():
+    net = network()
+    publish(net)
+    net.publish("p", 5, [{"n": 2}])
+    net.advance(0.1)
+    assert heard(net, "alice") == [1, 2]
+    net.stop("alice")
+    assert heard(net, "alice") == [1], "what it had not acknowledged it has not had"
+    net.start("alice")
+    net.advance(2.0)
+    assert heard(net, "alice") == [1, 2]
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_at_another_broker_retention_fills_the_gap_and_the_old_one_lets_go(stable):
+    net = network(stable=stable)
+    publish(net)
+    net.stop("alice")
+    publish(net, 3)
+    net.crash(2)
+    net.advance(5.0)
+    net.start("alice")
+    net.advance(10.0)
+    assert net.sessions["alice"].home.id == 3
+    assert heard(net, "alice") == [1, 2, 3, 4]
+    net.restart(2)
+    net.advance(15.0)
+    assert "alice" not in durable_at(net, 2) and "alice" in durable_at(net, 3)
+
+
+def test_accepted_is_delivered_though_publisher_and_broker_die_before_it_was_sent():
+    net = network()
+    net.cut([(5, 4), (4, 3), (5, 3), (5, 2), (5, 1), (5, 0)], "alone")
+    net.publish("p", 5, [{"n": 1}])
+    net.advance(0.01)
+    net.stop("p")
+    net.crash(5)
+    net.mend("alone")
+    net.advance(8.0)
+    assert not net.start("p"), "it waits for the broker that has accepted its last events"
+    net.restart(5)
+    assert net.start("p") and net.sessions["p"].machine.published == 1
+    net.publish("p", 5, [{"n": 2}])
+    net.advance(12.0)
+    assert heard(net, "alice") == heard(net, "bob") == [1, 2]
+
+
+def test_flush_is_answered_when_all_is_delivered_and_waits_for_the_round():
+    net = network()
+    net.publish("p", 5, [{"n": 1}])
+    net.flush("p", 1)
+    net.advance(0.5)
+    assert [number for _, _, number in net.flushed] == [1] and heard(net, "bob") == heard(net, "alice") == [1]
+    net.crash(4)  # p's designated broker, and bob's
+    net.publish("p", 5, [{"n": 2}])
+    net.flush("p", 2)
+    net.advance(0.5)
+    assert len(net.flushed) == 1, "nobody answers for what hangs above"
+    net.advance(60.0)
+    when, _, number = net.flushed[-1]
+    assert number == 2
+    assert all(
+        any(
+            note.client == c and note.at_seconds <= when and note.sequence == 2
+            for note in net.account.notifications()
+        )
+        for c in ("alice", "bob")
+    )
+
+
+def test_questions_that_come_together_are_answered_together():
+    net = network()
+    for number in range(1, 6):
+        net.flush("p", number) if number > 1 else net.publish("p", 5, [{"n": 1}])
+    net.advance(1.0)
+    assert [number for _, _, number in net.flushed] == [2, 3, 4, 5]
+
+
+def test_past_retention_the_loss_is_told_and_nothing_else_is():
+    net = network(retention_seconds=15.0)
+    publish(net, 2)
+    apart = [(one, other) for one in (4, 5) for other in (0, 1, 2, 3)]
+    net.cut(apart, "apart")
+    publish(net, 3)
+    net.advance(40.0)
+    publish(net, 1)
+    net.mend("apart")
+    net.advance(30.0)
+    assert heard(net, "bob") == [1, 2, 3, 4, 5, 6] and not net.account.losses.get("bob")
+    assert heard(net, "alice") == [1, 2, 6]
+    (loss,) = net.account.losses["alice"]
+    assert (loss.publisher, loss.first, loss.last) == ("p", 3, 5)
+
+
+def test_a_restart_within_retention_tells_no_losses():
+    net = network(retention_seconds=120.0)
+    for _ in range(20):
+        publish(net)
+        net.advance(10.0)
+    net.crash(3)
+    net.advance(20.0)
+    net.restart(3)
+    net.advance(20.0)
+    publish(net)
+    assert not any(net.account.losses.values()) and heard(net, "alice")[-1] == 21
+
+
+def test_past_its_bounds_a_durable_subscriber_loses_by_name_and_the_letters_are_kept():
+    net = network(durable_events_max=3, dead_letters_max=2)
+    publish(net)
+    net.stop("alice")
+    publish(net, 6)
+    net.start("alice")
+    net.advance(2.0)
+    assert heard(net, "alice") == [1, 5, 6, 7]
+    (loss,) = net.account.losses["alice"]
+    assert (loss.publisher, loss.first, loss.last) == ("p", 2, 4)
+    healing = net.hosts[2].machine.healing
+    assert [(letter.sequence, letter.reason) for letter in healing.letters] == [(3, "count"), (4, "count")]
+    assert healing.describe()["notes_lost"] == 3
+    net.crash(2)
+    net.advance(1.0)
+    net.restart(2)
+    assert [letter.sequence for letter in net.hosts[2].machine.healing.letters] == [3, 4], (
+        "they are stable too"
+    )
+
+
+def test_epoch_term_and_round_never_run_backwards():
+    net = network()
+    net.crash(3)
+    net.advance(10.0)
+    before = net.hosts[2].machine.healing
+    known = before.succession.epoch_seen, before.term, before.rounds.current
+    assert known[0] > 0 and known[2] > (0, 0)
+    net.crash(2)
+    net.restart(2)
+    after = net.hosts[2].machine.healing
+    assert (after.succession.epoch_seen, after.term, after.rounds.current) == known
+
+
+def test_without_a_store_nothing_is_persisted():
+    kinds = set()
+    net = network(
+        stable=False, record=lambda step: kinds.update(type(effect).__name__ for effect in step.effects)
+    )
+    publish(net, 3)
+    net.crash(4)
+    net.advance(20.0)
+    assert "Deliver" in kinds and "Persist" not in kinds
+
+
+@pytest.mark.parametrize("first", range(0, 12, 4))
+def test_chaos_with_stores_and_clients_that_die(first):
+    for seed in range(first, first + 4):
+        report = run_chaos(seed, brokers_max=12, stable=True)
+        assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+@pytest.mark.parametrize("seed", [15, 45, 47, 51, 114, 129, 233])
+def test_what_once_failed_with_stores_holds(seed):
+    report = run_chaos(seed, brokers_max=20, stable=True)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
