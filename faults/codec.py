@@ -9,9 +9,9 @@ Rules
   name in them.
 * A batch is packed once a commit, in however many messages it stands.
 
-The first byte says which: ``E`` events, ``D`` a delivery, ``V`` any other value. The format of that one is pickle's, read
-by an unpickler that knows these names only. In the other two it is the length of a tuple of numbers and strings (4
-bytes), the tuple in pickle's format, read by one that knows no names, and the bytes of the arrays.
+The first byte says which: ``E`` events, ``D`` a delivery, ``V`` any other value. Any other value is a pickle, read by
+an unpickler that knows these names only. Of the other two the length of a tuple of numbers and strings (4 bytes)
+follows, the tuple as a pickle, read by one that knows no names, and the bytes of the arrays.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import io
 import pickle
 import struct
 import sys
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Deliver
@@ -41,6 +42,7 @@ _ELSEWHERE: Final = {
 }
 """What numpy makes an array from."""
 
+_Array: TypeAlias = npt.NDArray[Any]
 _HEAD: Final = struct.Struct("<cI")
 _ROWS: Final = np.dtype("<i8")
 
@@ -51,7 +53,7 @@ class Encoder:
     def __init__(self) -> None:
         # Values are kept beside what became of them, so that no other one gets the same id.
         self._events: dict[int, tuple[Events, bytes]] = {}
-        self._batches: dict[int, tuple[EventBatch, Description, bytes]] = {}
+        self._batches: dict[int, tuple[EventBatch, Description, list[_Array]]] = {}
 
     def encode(self, value: Any) -> bytes:
         """Return a value as bytes.
@@ -71,17 +73,17 @@ class Encoder:
         return b"V" + pickle.dumps(value, protocol=5)
 
     def _encode_events(self, events: Events) -> bytes:
-        batch, data = self._pack(events.batch)
+        batch, arrays = self._pack(events.batch)
         term, number = events.round
-        return _joined(b"E", (batch, term, number, events.again, events.ballot), data)
+        return _joined(b"E", (batch, term, number, events.again, events.ballot), arrays)
 
     def _encode_delivery(self, deliver: Deliver) -> bytes:
-        batch, data = self._pack(deliver.batch)
-        starts, rows = deliver.starts.astype(_ROWS), deliver.rows.astype(_ROWS)
+        batch, arrays = self._pack(deliver.batch)
+        starts, rows = deliver.starts.astype(_ROWS, copy=False), deliver.rows.astype(_ROWS, copy=False)
         head = batch, deliver.clients, len(rows), deliver.number
-        return _joined(b"D", head, starts.tobytes(), rows.tobytes(), data)
+        return _joined(b"D", head, [starts, rows, *arrays])
 
-    def _pack(self, batch: EventBatch) -> tuple[Description, bytes]:
+    def _pack(self, batch: EventBatch) -> tuple[Description, list[_Array]]:
         known = self._batches.get(id(batch))
         if known is None:
             known = self._batches[id(batch)] = batch, *pack(batch)
@@ -93,9 +95,13 @@ def encode(value: Any) -> bytes:
     return Encoder().encode(value)
 
 
-def _joined(letter: bytes, head: tuple[Any, ...], *data: bytes) -> bytes:
+def _joined(letter: bytes, head: tuple[Any, ...], arrays: list[_Array]) -> bytes:
     plain = pickle.dumps(head, protocol=5)
-    return b"".join((_HEAD.pack(letter, len(plain)), plain, *data))
+    start = _HEAD.pack(letter, len(plain))
+    try:
+        return b"".join((start, plain, *arrays))
+    except (TypeError, ValueError, BufferError):  # one of them is a view with gaps
+        return b"".join((start, plain, *[array.tobytes() for array in arrays]))
 
 
 def decode(data: bytes) -> Any:

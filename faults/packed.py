@@ -34,8 +34,8 @@ _DATA: Final = (_BOOLEAN, _INT64, _FLOAT64, _INT32, _INT64)
 """The type of each `Kind`, in their order: the hash of an enumeration's member is slow."""
 
 
-def pack(batch: EventBatch) -> tuple[Description, bytes]:
-    """Return what describes a batch, and the bytes of its arrays.
+def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
+    """Return what describes a batch, and the arrays whose bytes, one after the other, are its content.
 
     Raises
     ------
@@ -54,20 +54,19 @@ def pack(batch: EventBatch) -> tuple[Description, bytes]:
             types.append(_BOOLEAN)
         columns.append((name, int(kind), present is not None, column.words))
     size = len(batch.sequence)
+    if [array.dtype for array in arrays] != types or {array.shape for array in arrays} != {(size,)}:
+        raise StorageFailed(_misfit(arrays, types, size))
+    return (size, batch.publishers, tuple(columns)), arrays
+
+
+def _misfit(arrays: list[npt.NDArray[Any]], types: list[np.dtype[Any]], size: int) -> str:
     for array, dtype in zip(arrays, types, strict=True):
         if array.dtype != dtype or array.shape != (size,):
-            raise StorageFailed(
-                f"a batch of {size} with {array.shape} of {array.dtype} for {dtype}: not stored; make batches with "
-                "batch_of or batch_from_columns, and columns of the types that Column names"
-            )
-    return (size, batch.publishers, tuple(columns)), _bytes_of(arrays)
-
-
-def _bytes_of(arrays: list[npt.NDArray[Any]]) -> bytes:
-    try:
-        return b"".join(arrays)
-    except (BufferError, TypeError, ValueError):  # one is a view with gaps
-        return b"".join([array.tobytes() for array in arrays])
+            break
+    return (
+        f"a batch of {size} events with an array of {array.shape} {array.dtype}, where {size} {dtype} are due, cannot "
+        "be stored: make columns of the types that Column names"
+    )
 
 
 def unpack(description: Description, data: memoryview) -> EventBatch:
@@ -80,7 +79,11 @@ def unpack(description: Description, data: memoryview) -> EventBatch:
     """
     try:
         return _unpack(description, data)
-    except (TypeError, ValueError, EventError) as error:  # a description that is none: of another shape, or no names
+    except (
+        TypeError,
+        ValueError,
+        EventError,
+    ) as error:  # a description that is none: of another shape, or no names
         raise StorageFailed(f"bytes that stand for no batch ({error})") from None
 
 
@@ -94,7 +97,9 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
         nonlocal place
         start, place = place, place + size * dtype.itemsize
         _check(place <= len(data), "length")
-        return np.frombuffer(data[start:place], dtype).copy()  # a view would keep the whole row, and be read-only
+        return np.frombuffer(
+            data[start:place], dtype
+        ).copy()  # a view would keep the whole row, and be read-only
 
     sequence, published_at, publisher = array(_INT64), array(_FLOAT64), array(_INT32)
     _check_places(publisher, len(publishers), "publisher")
@@ -122,4 +127,4 @@ def _check_words(words: object, what: str) -> None:
 
 
 def _check_places(places: npt.NDArray[Any], count: int, what: str) -> None:
-    _check(not len(places) or (0 <= int(places.min()) and int(places.max()) < count), what)
+    _check(not len(places) or (int(places.min()) >= 0 and int(places.max()) < count), what)

@@ -261,12 +261,12 @@ def _create(path: Path) -> None:
 def _last_of_each(writes: Sequence[Write]) -> Iterator[dict[_Name, Any]]:
     """Return of each row what it is in the end; anew when a row is put after it was removed, as that moves it."""
     changed: dict[_Name, Any] = {}
-    for write in writes:
-        name = write.table, write.key
-        if write.value is not None and changed.get(name, write) is None:
+    for table, key, value in writes:
+        name = table, key
+        if value is not None and changed.get(name, value) is None:
             yield changed
             changed = {}
-        changed[name] = write.value
+        changed[name] = value
     yield changed
 
 
