@@ -99,7 +99,7 @@ def _joined(letter: bytes, head: tuple[Any, ...], arrays: list[_Array]) -> bytes
     plain = pickle.dumps(head, protocol=5)
     start = _HEAD.pack(letter, len(plain))
     try:
-        return b"".join((start, plain, *arrays))
+        return b"".join((start, plain, *arrays))  # type: ignore[arg-type]  # numpy says Buffer from Python 3.12 on
     except (TypeError, ValueError, BufferError):  # one of them is a view with gaps
         return b"".join((start, plain, *[array.tobytes() for array in arrays]))
 

@@ -4,10 +4,11 @@ Rules
 -----
 * **Algorithm 1, ADV.** Every message of an interface has a number. One that came before is acknowledged again. The
   next in order is applied, and what it changed is made stable in one commit: the router's state, the number (``hr``),
-  what is to be sent on (``adv_out``) under its numbers (``hs``). Then it is acknowledged, and sent on. One that is ahead
-  is left alone: its sender sends again from the first that is not acknowledged.
+  what is to be sent on (``adv_out``) under its numbers (``hs``). Then it is acknowledged, and sent on. One that is
+  ahead is left alone: its sender sends again from the first that is not acknowledged.
 * **Algorithm 2, ACK.** What all receivers have acknowledged is kept no longer. The rows go with the next commit, or
-  the next tick: should they outlive a crash, they are sent once more and acknowledged again.
+  the next tick, and the last number is kept in their place: should they outlive a crash, they are sent once more and
+  acknowledged again.
 * **Algorithm 3, BACK.** A neighbour that is there again gets all that it has not acknowledged.
 * **Algorithm 4, FROM_FAILURE.** Its body is lost in print. Here: at the start the recovery database is read, and router
   and numbers are as they were; with the first tick of the new life, what is not acknowledged is sent again, and the

@@ -43,7 +43,7 @@ def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
         If an array is not of the type that `EventBatch` and `Column` name, or of another length.
     """
     arrays: list[npt.NDArray[Any]] = [batch.sequence, batch.published_at, batch.publisher]
-    types = [_INT64, _FLOAT64, _INT32]
+    types: list[np.dtype[Any]] = [_INT64, _FLOAT64, _INT32]
     columns = []
     for (name, kind), column in batch.columns.items():
         arrays.append(column.data)

@@ -288,7 +288,7 @@ def _row(name: _Name, data: bytes) -> tuple[str, str, bytes, int]:
 
 def _text(key: Key) -> str:
     """Return a key as JSON; what `json.dumps` does takes several times as long."""
-    return f"[{','.join([str(part) if type(part) is int else encode_basestring(part) for part in key])}]"
+    return f"[{','.join([encode_basestring(part) if isinstance(part, str) else str(part) for part in key])}]"
 
 
 def _checksum(table: str, key: str, value: bytes) -> int:

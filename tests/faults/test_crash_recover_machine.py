@@ -138,6 +138,22 @@ def test_a_new_life_sends_again_says_back_and_goes_on_with_its_numbers() -> None
     assert numbers(rig.give(LEAF, event(4)), ROOT) == [4]
 
 
+@pytest.mark.parametrize("made_stable", [True, False], ids=["deleted", "not yet deleted"])
+@pytest.mark.parametrize("acknowledged", [1, 2, 3])
+def test_a_new_life_goes_on_with_its_numbers_when_all_is_acknowledged(acknowledged, made_stable) -> None:
+    rig = Rig()
+    for number in (1, 2, 3):
+        rig.give(LEAF, event(number))
+        rig.give(ROOT, Ack(min(number, acknowledged)))
+    if made_stable:
+        rig.tick(1.0)
+        assert len(list(rig.store.rows("out"))) == 3 - acknowledged
+    rig.start()
+    rig.tick(2.0)
+    rig.give(ROOT, Ack(3))
+    assert numbers(rig.give(LEAF, event(4)), ROOT) == [4]
+
+
 def test_the_state_takes_the_place_of_many_inputs_and_is_the_same() -> None:
     rig, twin = Rig(), Broker(ROW[MIDDLE])
     for n in range(1, 12):
