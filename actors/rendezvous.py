@@ -55,6 +55,8 @@ class Directory:
         Where its brokers keep what must outlive them; None when they keep it nowhere.
     admission
         What its brokers admit; None for a network without admission control.
+    stores
+        Where brokers that heal keep what must outlive them; None when they keep it nowhere.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Directory:
     detached: bool = False
     stable: Stable | None = None
     admission: AdmissionConfig | None = None
+    stores: Stable | None = None
 
     @property
     def root(self) -> BrokerId:
