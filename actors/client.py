@@ -8,6 +8,8 @@ Rules
 * A broker is left when it is dead, or when the poll of the process has had no sign of life of it for
   `client_patience_seconds`; a call alone tells nothing, since it waits while the network is busy. Who is left without
   being dead is told so, and forgets the client when it is back.
+* What a broker answers while its client is leaving it does not count: the call is made again at the next one, which
+  otherwise may have got everything but this.
 * A move is made once, whoever noticed first: the poll of the process, or one of its calls.
 * Where a client goes is for the rendezvous point to say: to another member of the cluster, the highest id first. When
   none of all that live takes it, it begins anew, until `call_seconds` are over.
@@ -152,6 +154,21 @@ class Client:
                 if left_since and isinstance(error.cause, ClientError):
                     raise _Moved from None
                 raise
+
+    def _stay(self, host: Any) -> None:
+        """Wait for the end of a move that is under way; raise `_Moved` when the client is at another host then.
+
+        Of what a host has taken in while its client was leaving it, the next host may know nothing.
+        """
+
+        async def arrived() -> Any:
+            async with self._moving:
+                return self.host
+
+        if self._recovery is None or (self.host == host and not self._moving.locked()):
+            return  # a move that begins after this finds everything that was called before
+        if self._process.submit(arrived()).result() != host:
+            raise _Moved
 
     async def move(self, left: Any, dead: bool) -> None:
         """Go to another broker, if it is still at this actor; on the process's background loop.

@@ -204,6 +204,7 @@ class Publisher(Flusher):
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has brought it along
             self._answer(host.publish.remote(broker, self.name, batch, again), host, seconds)
+            self._stay(host)  # at the next broker, too, its events are to be all there up to the last
 
         self._ask(call, self._directory.limits.call_seconds)
 

@@ -31,7 +31,9 @@ def subscriber_back(
     with broker_errors(f"attaching to {directory.name!r}"):
         call = rendezvous.come_back.remote(name, broker, uuid4().hex)
         place, record = ray.get(call, timeout=directory.limits.call_seconds)
-    return DurableSubscriber(name, place, directory, ClientProcess(directory.name), rendezvous, record)
+    assert directory.recovery is not None
+    own = ClientProcess(directory.name, directory.recovery.client_patience_seconds)
+    return DurableSubscriber(name, place, directory, own, rendezvous, record)
 
 
 def publisher_back(

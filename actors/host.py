@@ -34,6 +34,7 @@ from ..protocol.effects import (
     Confirm,
     Deliver,
     Drain,
+    Drained,
     Effect,
     Flushed,
     Inform,
@@ -50,12 +51,14 @@ from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Cancel, Directed, Events, Gone, Message, Register
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
+from ..protocol.stability import Stable
 from ..routing.claims import claims_of
 from ..routing.filters import Filter
 from .broker import Broker
 from .bulk import BulkHost
+from .commits import Commits
 from .host_admission import AdmissionSide
-from .host_lasting import LastingClients
+from .host_lasting import LastingClients, store_of
 from .host_survey import Surveyed
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
@@ -91,6 +94,8 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
         How quickly its brokers notice and mend failures; None for a network that does not heal.
     admission
         What its brokers admit; None for a network without admission control.
+    stores
+        Where brokers that heal keep what must outlive them; None when they keep it nowhere.
     """
 
     def __init__(
@@ -102,9 +107,10 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
         network: str | None = None,
         recovery: Recovery | None = None,
         admission: AdmissionConfig | None = None,
+        stores: Stable | None = None,
     ) -> None:
         super().__init__()
-        self._admission = admission
+        self._admission, self._stores = admission, stores
         self._network = network
         self._scheme_name = scheme_name
         self._rings = claims_of(scheme_name).rings
@@ -127,10 +133,15 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
     async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
         """Make the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
-            self._make_seat(self._broker(position, life), life)
+            self._take_seat(position, life)
 
-    def _broker(self, position: Position, life: int) -> Broker:
-        return Broker(position, self._scheme_name, self._recovery, life, admission=self._admission)
+    def _take_seat(self, position: Position, life: int, *, joins: bool = False) -> None:
+        """Make a broker, from its store when there is one."""
+        store = None if self._stores is None else store_of(self._stores, position.broker, life)
+        make = partial(Broker, position, self._scheme_name, self._recovery, life, joins=joins)
+        seat = self._make_seat(make(store=store, admission=self._admission), life)
+        if store is not None:
+            seat.commits = Commits(f"broker {position.broker}", store, seat.end_waits)
 
     def _make_seat(self, broker: Broker, life: int = 0) -> Seat:
         position = broker.position
@@ -350,7 +361,7 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
     def _drive(
         self,
         seat: Seat,
-        event: Received | Ticked,
+        event: Received | Ticked | Drained,
         filled: dict[Outbox, None] | None = None,
         full: dict[Session, None] | None = None,
     ) -> None:

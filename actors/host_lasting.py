@@ -11,12 +11,17 @@ from types import MappingProxyType
 from typing import Any
 
 from ..faults.durable import DeadLetter
+from ..faults.sqlite_store import SqliteStore
+from ..faults.stores import Store
 from ..protocol.batch import EventBatch
-from ..protocol.effects import Drained, Effect
+from ..protocol.effects import Drained
+from ..protocol.errors import StorageFailed
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Acknowledge, Again, Flush, Lost, Register, Resume
+from ..protocol.stability import Stable
 from ..routing.filters import Filter
 from .absent import loss_parcel
+from .healing_stable import IDENTITY
 from .seat import Seat
 from .sessions import Session
 
@@ -32,7 +37,7 @@ class LastingClients:
     def _handle(self, seat: Seat, source: Any, message: Any) -> None:
         raise NotImplementedError
 
-    def _carry_out(self, seat: Seat, effect: Effect, filled: Any, full: Any) -> None:
+    def _drive(self, seat: Seat, event: Any) -> None:
         raise NotImplementedError
 
     def _session(self, session: str) -> Session:
@@ -111,9 +116,23 @@ class LastingClients:
         async def drain() -> None:
             for session in sessions:
                 await session.passed()
-            for effect in seat.broker.handle(Drained(number)):
-                self._carry_out(seat, effect, None, None)
+            self._drive(seat, Drained(number))
 
         task = asyncio.get_running_loop().create_task(drain())
         self._draining.add(task)
         task.add_done_callback(self._draining.discard)
+
+
+def store_of(stores: Stable, broker: BrokerId, life: int) -> Store:
+    """Return the store of a broker that heals: what its earlier lives in this network have left.
+
+    Raises
+    ------
+    StorageFailed
+        If it cannot be read, or a network begins with what another one has left.
+    """
+    file = stores.file_of(broker)
+    store = SqliteStore(file, stores.synchronous, stores.pages_max)
+    if not life and any(True for _ in store.rows(IDENTITY)):
+        raise StorageFailed(f"{file} is of an earlier network: name an empty directory, or remove it")
+    return store

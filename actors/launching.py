@@ -143,7 +143,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
         for place in places:
             title = f"{directory.name}:host:{place.broker}"
             started = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE)
-            hosts[place.broker] = started.remote(*arguments)
+            hosts[place.broker] = started.remote(*arguments, stores=directory.stores)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}
@@ -168,7 +168,7 @@ def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: i
     position = next(position for position in directory.positions if position.broker == broker)
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
-        directory.recovery, directory.admission,
+        directory.recovery, directory.admission, directory.stores,
     )  # fmt: skip
     title = f"{directory.name}:host:{broker}:{life}"
     host = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)

@@ -138,7 +138,7 @@ class Lives:
         return int(pid)
 
     def restart_broker(self, broker: BrokerId) -> None:
-        """Start a dead broker afresh, in a new actor of its own; it knows nothing but its place.
+        """Start a dead broker afresh, in a new actor of its own; it knows its place, and what its store has kept.
 
         Raises
         ------

@@ -118,7 +118,8 @@ class Network(Attaching, Operations, NetworkAdmission):
         recovery
             How quickly brokers notice and mend failures, in a network that heals; None for one that does not.
         stable
-            Where brokers of a fixed tree keep what must outlive them: who dies is started again and goes on.
+            Where brokers keep what must outlive them. In a fixed tree who dies is started again and goes on; in one
+            that heals `restart_broker` starts it with all that it had accepted.
         admission
             What brokers can carry, and how they judge subscriptions; None admits everything.
         progress
@@ -138,8 +139,6 @@ class Network(Attaching, Operations, NetworkAdmission):
             recovery.validate()
             if scheme not in HEALING_SCHEMES:
                 raise InputError(f"scheme {scheme!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-            if stable is not None:
-                raise InputError("a network heals or has stable brokers: give recovery or stable, not both")
         if stable is not None:
             stable.validate()
         if admission is not None:
@@ -157,14 +156,15 @@ class Network(Attaching, Operations, NetworkAdmission):
         try:
             collector = actor(Collector, f"{name}:collector", detached).remote()
             actors.append(collector)
+            stores, stable = (None, stable) if recovery is None else (stable, None)
             arguments: tuple[Any, ...] = (scheme, limits, trace_events, collector, name, recovery)
             if stable is None:
-                arguments = (*arguments, admission)
+                arguments = (*arguments, admission, stores)
             hosts, made = launch_hosts(
                 positions, brokers_per_actor, arguments, name, detached, actors, progress, stable
             )
             shape = name, scheme, limits, tuple(positions), hosts, collector, recovery, token
-            directory = Directory(*shape, trace_events, detached, stable, admission)
+            directory = Directory(*shape, trace_events, detached, stable, admission, stores)
             connect(directory, made, rendezvous)
             ray.get(rendezvous.open.remote(directory))
             if recovery is not None or stable is not None:

@@ -57,6 +57,8 @@ class Directory:
         Where its brokers keep what must outlive them; None when they keep it nowhere.
     admission
         What its brokers admit; None for a network without admission control.
+    stores
+        Where brokers that heal keep what must outlive them; None when they keep it nowhere.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Directory:
     detached: bool = False
     stable: Stable | None = None
     admission: AdmissionConfig | None = None
+    stores: Stable | None = None
 
     @property
     def root(self) -> BrokerId:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+from ..protocol.errors import StorageFailed
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.recorder import TelemetryBuffer
 from .absent import Absent
@@ -37,6 +38,12 @@ class Seat:
     commits: Commits | None = None  # where the broker has a store
     flushing: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
     absent: Absent = field(default_factory=Absent)
+
+    def end_waits(self, error: StorageFailed) -> None:
+        """Tell whoever waits for an answer that there will be none."""
+        for done in (*self.confirming.values(), *self.flushing.values()):
+            if not done.done():
+                done.set_exception(error)
 
     @property
     def durable(self) -> Container[ClientId]:

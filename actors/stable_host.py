@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import ray
@@ -26,7 +25,7 @@ from ..faults.sqlite_store import SqliteStore
 from ..protocol.admission import AdmissionMessage, AdmissionRequest
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Deliver, Received, Ticked
+from ..protocol.effects import Deliver, Drained, Received, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError, StorageFailed
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Ack, Adv, Back, Events, Message
@@ -82,7 +81,7 @@ class StableHost(BrokerHost):
             file, stability = self._stable.file_of(position.broker), self._stable.stability
             store = SqliteStore(file, self._stable.synchronous, self._stable.pages_max)
             seat = self._make_seat(Broker(position, self._scheme_name, store=store, stability=stability))
-            seat.commits = Commits(f"broker {position.broker}", store, partial(_tell, seat))
+            seat.commits = Commits(f"broker {position.broker}", store, seat.end_waits)
 
     async def begin(self) -> None:
         """Start to tick the brokers; with the first tick they send again what is not acknowledged."""
@@ -219,7 +218,7 @@ class StableHost(BrokerHost):
     def _drive(
         self,
         seat: Seat,
-        event: Received | Ticked,
+        event: Received | Ticked | Drained,
         filled: dict[Outbox, None] | None = None,
         full: dict[Session, None] | None = None,
     ) -> None:
@@ -271,10 +270,3 @@ def _machine(seat: Seat) -> CrashRecover:
 def _notes(parcels: Sequence[Any]) -> dict[tuple[BrokerId, ClientId], int]:
     """Return the last number of each broker's deliveries to each client."""
     return {(parcel.broker, client): parcel.note for parcel in parcels for client in parcel.clients}
-
-
-def _tell(seat: Seat, error: StorageFailed) -> None:
-    """Tell whoever waits for a confirmation that there will be none."""
-    for done in seat.confirming.values():
-        if not done.done():
-            done.set_exception(error)

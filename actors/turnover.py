@@ -18,7 +18,6 @@ from ..protocol.errors import BrokerLeaving
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Detach
 from ..protocol.recovery import Recovery
-from .broker import Broker
 from .sessions import Farewell, Session
 
 
@@ -35,7 +34,7 @@ class Turnover:
 
     async def seat_newcomer(self, position: Position, life: int) -> None:
         """Make a broker that joins a running network: in its life 0 with a whole new cluster, else a cluster there."""
-        self._make_seat(Broker(position, self._scheme_name, self._recovery, life, joins=not life), life)
+        self._take_seat(position, life, joins=not life)
 
     # Clients that leave.
 
@@ -106,7 +105,7 @@ class Turnover:
 
     # The host itself.
 
-    _make_seat: Callable[[Broker, int], Any]
+    _take_seat: Callable[..., None]
     _handle: Callable[..., None]
     _seat_of: Callable[[BrokerId], Any]
     _give_up: Callable[[Any, tuple[ClientId, int]], None]

@@ -1,4 +1,4 @@
-"""What may be done to the brokers of a hostile network and their links, and how it ends; `chaos.harm` does it by a plan.
+"""What may be done to the brokers of a hostile network and their links, and how it ends; `chaos.harm` has the plan.
 
 Rules
 -----

@@ -7,15 +7,19 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
 import rayvous as rv
 from ray.exceptions import RayActorError
+from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.recovery import Recovery
 
 BOUND_SECONDS = 40.0
+PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
+"""A busy machine is not taken for a dead broker; whose process is dead is noticed at once by its clients."""
 
 
 class Reader:
@@ -39,10 +43,12 @@ class Reader:
     def losses(self) -> list[Any]:
         return self.alice.losses
 
-    def read(self, count: int, acknowledge: bool = True) -> list[tuple[str, int]]:
+    def read(
+        self, count: int, acknowledge: bool = True, patience_seconds: float = BOUND_SECONDS
+    ) -> list[tuple[str, int]]:
         """Read so many and acknowledge each, or none; fewer when nothing comes any more."""
         got: list[tuple[str, int]] = []
-        for note in self.alice.notifications(timeout_seconds=8.0):
+        for note in self.alice.notifications(timeout_seconds=patience_seconds):
             got.append((note.publisher, note.sequence))
             if acknowledge:
                 self.alice.acknowledge(note)
@@ -96,9 +102,7 @@ def until(holds: Callable[[], bool]) -> None:
 def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repeated(
     ray_started: None,
 ) -> None:
-    with rv.Network.launch(
-        rv.ClusterTree(2, 2, degree=1), name="lasting", recovery=Recovery.for_tests()
-    ) as net:
+    with rv.Network.launch(rv.ClusterTree(2, 2, degree=1), name="lasting", recovery=PATIENT) as net:
         net.await_convergence(BOUND_SECONDS)
         survey = net.survey()
         members = [broker for broker, one in survey.items() if not one["root"] and not one["designated"]]
@@ -135,14 +139,51 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         assert ray.get(reader.broker.remote()) != home
         acknowledged += ray.get(reader.read.remote(last + 5 - 16))
         assert acknowledged == [("bob", n) for n in range(1, last + 6)]
-        assert ray.get(reader.read.remote(1)) == [] and ray.get(reader.losses.remote()) == []
+        assert (
+            ray.get(reader.read.remote(1, patience_seconds=2.0)) == []
+            and ray.get(reader.losses.remote()) == []
+        )
         assert ray.get(reader.position.remote()) == {"bob": last + 5}
         ray.get(writer.flush.remote())
         assert net.dead_letters() == []
 
 
+def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
+    ray_started: None, tmp_path: Path
+) -> None:
+    with rv.Network.launch(
+        rv.ClusterTree(2, 2, degree=1), name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)
+    ) as net:
+        net.await_convergence(BOUND_SECONDS)
+        far, near = net.positions[0].members[0], net.positions[-1].members[0]
+        alice = net.subscriber("alice", broker=near)
+        alice.subscribe("n >= 0")
+        writer = start(Writer, "stored", far)
+        assert ray.get(writer.publish.remote(5)) == 5
+        pid = ray.get(writer.pid.remote())
+        writer.publish_for_ever.remote()
+        seen = [next(alice.notifications(BOUND_SECONDS)).sequence for _ in range(10)]
+        net.crash(far)  # with what it had accepted and not sent on
+        kill(writer, pid)
+        net.restart_broker(far)
+        writer = start(Writer, "stored")
+        last = ray.get(writer.published.remote())
+        assert 10 <= last < 1_000_000, "the broker knows how far the publisher had come"
+        assert ray.get(writer.publish.remote(1)) == last + 1
+        for note in alice.notifications(BOUND_SECONDS):
+            seen.append(note.sequence)
+            if note.sequence == last + 1:
+                break
+        assert seen == list(range(1, last + 2))
+        ray.get(writer.flush.remote())
+        assert alice.losses == []
+        net.close()
+        with pytest.raises(StorageFailed, match="earlier network"):
+            rv.Network.launch(rv.ClusterTree(1, 1), recovery=PATIENT, stable=rv.Stable(tmp_path))
+
+
 def test_a_name_is_in_one_place_and_ends_by_word(ray_started: None) -> None:
-    with rv.Network.launch(rv.ClusterTree(1, 2), name="names", recovery=Recovery.for_tests()) as net:
+    with rv.Network.launch(rv.ClusterTree(1, 2), name="names", recovery=PATIENT) as net:
         net.await_convergence(BOUND_SECONDS)
         first = net.subscriber("alice", durable=True)
         number = first.subscribe("x > 0")

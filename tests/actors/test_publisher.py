@@ -1,0 +1,82 @@
+"""A publisher that leaves its broker: whatever it has published is whole at the next one.
+
+Reference: promises 2 and 3; docs/decisions/0015-exactly-once.md.
+"""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from rayvous.actors.clients import Publisher
+from rayvous.actors.process import ClientProcess
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.recovery import Recovery
+
+BOUND_SECONDS = 20.0
+
+
+class Method:
+    """A method of an actor: called at once, answered when the answer is awaited."""
+
+    def __init__(self, call: Any) -> None:
+        self.remote = call
+
+
+class Host:
+    """The actor of a broker, which takes in what is published; the first that comes again may have to wait."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.asked, self.took, self.gate = threading.Event(), threading.Event(), threading.Event()
+        self.gate.set()
+        self.publish, self.pid = Method(self._publish), Method(asyncio.sleep)
+        self.poll = Method(lambda *_: asyncio.sleep(BOUND_SECONDS))
+        self.pid = Method(lambda: asyncio.sleep(0))
+        self.end_session = Method(lambda *_: None)
+
+    def _publish(self, broker: int, name: str, batch: Any, again: bool, age_seconds: float = 0.0) -> Any:
+        async def take() -> None:
+            self.asked.set()
+            await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
+            self.taken += batch.sequence.tolist()
+            self.took.set()
+
+        return take()
+
+
+class Bob(Publisher):
+    """A publisher whose calls are answered without Ray."""
+
+    def _answer(self, call: Any, host: Any, seconds: float) -> Any:
+        return asyncio.run(call)
+
+
+def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_one_too() -> None:
+    old, new = Host(), Host()
+
+    async def relocate(*_: Any) -> Any:
+        return 1, new
+
+    directory = SimpleNamespace(
+        hosts={0: old, 1: new}, limits=Limits(), recovery=Recovery.for_tests(), stable=None, admission=None
+    )
+    process = ClientProcess("test", 60.0)
+    bob = Bob("bob", 0, directory, process, SimpleNamespace(relocate=Method(relocate)))  # type: ignore[arg-type]
+    try:
+        bob.publish({"n": 1})
+        new.gate.clear()
+        moving = process.submit(bob.move(old, False))
+        assert new.asked.wait(BOUND_SECONDS), "what was published before is on its way to the new broker"
+        old.took.clear()
+        publishing = threading.Thread(target=bob.publish, args=({"n": 2},))
+        publishing.start()
+        assert old.took.wait(BOUND_SECONDS), "the old one still takes in what comes"
+        new.gate.set()
+        moving.result(BOUND_SECONDS)
+        publishing.join(BOUND_SECONDS)
+        bob.publish({"n": 3})
+        assert old.taken == [1, 2]
+        assert new.taken == [1, 2, 3], "else #3 could overtake #2, which would be taken for old"
+    finally:
+        process.close()
