@@ -122,7 +122,7 @@ class Client:
             again = True
 
     def _answer(self, call: Any, host: Any, seconds: float) -> Any:
-        """Return the answer to a call; stop waiting for it when the client has left that host meanwhile.
+        """Return the answer to a call; when the client has left that host meanwhile, it counts for nothing.
 
         Raises
         ------
@@ -135,7 +135,10 @@ class Client:
         while True:
             left = deadline - time.monotonic()
             try:
-                return ray.get(call, timeout=max(0.0, min(left, LOOK_SECONDS)))
+                answer = ray.get(call, timeout=max(0.0, min(left, LOOK_SECONDS)))
+                if self.host != host:
+                    raise _Moved  # the broker that was left has done it, and the new one may not know
+                return answer
             except GetTimeoutError:
                 if self.host != host:
                     raise _Moved from None

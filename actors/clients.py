@@ -243,10 +243,14 @@ class Publisher(Advertiser):
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
             await self._advertise_again(host, broker)
-        for batch in self._kept.kept(time.time()):
-            async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await host.publish.remote(broker, self.name, batch, True)
-            self._taken = (broker, int(batch.sequence[-1]))
+        taken = 0
+        # What the old broker accepts meanwhile comes along too: the new one has to say it before anything newer.
+        while batches := [batch for batch in self._kept.kept(time.time()) if batch.sequence[-1] > taken]:
+            for batch in batches:
+                async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
+                    await host.publish.remote(broker, self.name, batch, True)
+                taken = int(batch.sequence[-1])
+                self._taken = (broker, taken)
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
