@@ -13,6 +13,7 @@ from rayvous.protocol.effects import Acknowledge, Confirm, Deliver, Effect, Pers
 from rayvous.protocol.errors import InputError, StorageFailed
 from rayvous.protocol.ids import Link
 from rayvous.protocol.messages import Ack, Adv, Announce, Back, Events, Installed, Message, Register
+from rayvous.protocol.recovery import Recovery
 from rayvous.protocol.stability import Stability
 from rayvous.routing.filters import to_filter
 from rayvous.routing.topologies import ClusterTree
