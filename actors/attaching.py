@@ -107,6 +107,8 @@ class Attaching(Lives):
     def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None) -> Any:
         if self._recovery is None:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
+        if self._directory.scheme != "hybrid":
+            raise InputError(f"scheme {self._directory.scheme!r} has no durable clients: hybrid has")
         if self._closed:
             raise InputError(f"this process has left network {self.name!r}")
         client = back(self._directory, self._rendezvous, self._process, name, broker)

@@ -130,6 +130,10 @@ class Breaker:
         ray.get(self._net.host_of(broker).weather.remote(self._forecast()))
         return True
 
+    def leave(self, broker: BrokerId) -> bool:
+        """Return False: chaos on Ray is for trees."""
+        return False
+
     def pause(self, broker: BrokerId) -> bool:
         """Let a broker stand still; return False when it is dead or does already."""
         if broker in self._dead or broker in self._paused:

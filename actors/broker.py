@@ -8,24 +8,34 @@ far; so the same events give the same effects, on every host.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..faults.crash_recover import CrashRecover
+from ..faults.rendezvous import RendezvousMachine
 from ..faults.stores import Store
 from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
-from ..protocol.effects import Drained, Effect, Received, Ticked
+from ..protocol.cube import CubeView
+from ..protocol.effects import Effect
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
-from ..protocol.recovery import Recovery
+from ..protocol.recovery import ClusterView, Recovery
 from ..protocol.stability import Stability
 from ..routing.schemes import Router, scheme
 from .admitting import Admitting
+from .cube_rendezvous import CubeRendezvous
 from .healing import HealingBroker
+from .healing_cube import HealingCube
 
-HEALING_SCHEMES = ("hybrid",)
-"""The schemes whose brokers can move in the tree."""
+HEALING: dict[str, type[HealingBroker] | type[HealingCube]] = {
+    "hybrid": HealingBroker,
+    "hypercube": HealingCube,
+}
+"""What a broker that heals is, by scheme."""
+
+HEALING_SCHEMES = tuple(HEALING)
+"""The schemes whose brokers can heal."""
 
 
 class Broker:
@@ -78,8 +88,8 @@ class Broker:
     ) -> None:
         self.position = position
         self.admitting: Admitting | None = None
-        self.handle: Callable[[Received | Ticked | Drained], list[Effect]]
-        self.healing: HealingBroker | None = None
+        self.handle: Callable[[Any], list[Effect]]  # Received, Ticked, Drained
+        self.healing: HealingBroker | HealingCube | None = None
         self.stable: CrashRecover | None = None
         make: Any = scheme(scheme_name)
         if store is not None and admission is not None:
@@ -90,7 +100,7 @@ class Broker:
             self.stable = CrashRecover(
                 position, scheme_name, lambda: make(position), store, stability or Stability()
             )
-            self.handle = self.stable.handle  # type: ignore[assignment]
+            self.handle = self.stable.handle
             return
         if recovery is None:
             self._router: Router = make(position)
@@ -99,7 +109,12 @@ class Broker:
             return
         if scheme_name not in HEALING_SCHEMES:
             raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-        self.healing = HealingBroker(position, recovery, incarnation, seed, joins, store)
+        how: dict[str, Any] = {"joins": joins, "store": store}
+        if scheme_name == "hypercube":
+            if store is not None:
+                raise InputError("a hypercube cannot recover from a store")
+            how = {}
+        self.healing = HEALING[scheme_name](position, recovery, incarnation, seed, **how)
         self._router = self.healing.router
         self.handle = self.healing.handle
         self._admit(admission, anew=incarnation > 0)
@@ -111,8 +126,18 @@ class Broker:
 
     def learn_dead(self, other: BrokerId) -> None:
         """Take in what the transport knows for certain: the process of another broker is dead."""
-        if self.healing is not None:
+        if isinstance(self.healing, HealingBroker):
             self.healing.probing.learn_dead(other)
+
+    @property
+    def lasting(self) -> HealingBroker | None:
+        """The machine that serves durable subscribers, returning publishers and flushes; None where nothing does."""
+        return self.healing if isinstance(self.healing, HealingBroker) else None
+
+    @property
+    def left(self) -> bool:
+        """Whether it has left its network for good."""
+        return isinstance(self.healing, HealingCube) and self.healing.left
 
     @property
     def router(self) -> Router:
@@ -131,3 +156,24 @@ class Broker:
         self.router.check()
         if self.admitting is not None:
             self.admitting.check()
+
+
+def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> RendezvousMachine | CubeRendezvous:
+    """Return the rendezvous point of a network that heals.
+
+    Parameters
+    ----------
+    recovery
+        Its times.
+    start
+        The root with which a tree starts, or the view with which a hypercube does.
+    """
+    if isinstance(start, CubeView):
+        return CubeRendezvous(recovery, start)
+    return RendezvousMachine(recovery, start)
+
+
+def start_of(positions: Sequence[Position]) -> ClusterView | CubeView:
+    """Return what the rendezvous point of a network with these positions has to know at the start."""
+    top = next(position for position in positions if position.role == "REB")
+    return top.cube or ClusterView(top.cluster, 0, top.broker, top.members)

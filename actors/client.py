@@ -119,7 +119,7 @@ class Client:
                     self._process.submit(self._forsake(host, broker)).result()
                 except BrokerLeaving:
                     self._process.submit(self.go_from(broker)).result()
-                except RayActorError as error:
+                except (RayActorError, BrokerUnavailable) as error:  # it died, or has left
                     if left <= 0 or (self._recovery is None and self._directory.stable is None):
                         raise
                     if self._recovery is None:
@@ -205,13 +205,14 @@ class Client:
         if broker not in self._directory.hosts:
             raise InputError(f"no broker {broker}")
 
-        async def go() -> None:
-            async with self._moving:
-                if self.broker != broker and not self._closed:
-                    await self._move({}, {self.broker}, broker)
-
-        self._process.submit(go()).result()
+        self._process.submit(self.go_to(broker)).result()
         return self.broker
+
+    async def go_to(self, broker: BrokerId) -> None:
+        """Go to another broker of one's own will; on the process's background loop."""
+        async with self._moving:
+            if self.broker != broker and not self._closed:
+                await self._move({}, {self.broker}, broker)
 
     async def _move(
         self, gone: dict[BrokerId, Any], away: set[BrokerId], wanted: BrokerId | None = None
@@ -247,7 +248,7 @@ class Client:
             await self._go_on_at(host, place, self._recovery.client_patience_seconds)
             if self._process.given_up[host] != before:
                 raise TimeoutError  # it was silent meanwhile, and has been told that nobody is here
-        except (RayActorError, TimeoutError) as error:
+        except (RayActorError, BrokerUnavailable, TimeoutError) as error:
             away.add(place)
             if isinstance(error, ActorDiedError):
                 gone[place] = host

@@ -17,9 +17,11 @@ Survey = Mapping[BrokerId, Mapping[str, Any]]
 
 
 def problems(survey: Survey) -> list[str]:
-    """Return what keeps the network from being one settled tree; nothing when it is one."""
+    """Return what keeps the network from being one settled tree, or hypercube; nothing when it is one."""
     found = structure_problems(survey)
     for broker, one in sorted(survey.items()):
+        if one.get("left"):
+            continue
         if not one["settled"]:
             found.append(f"broker {broker} waits for subscriptions to be installed")
         if one["closed"]:
@@ -29,6 +31,8 @@ def problems(survey: Survey) -> list[str]:
 
 def structure_problems(survey: Survey, degree: int | None = None) -> list[str]:
     """Return what keeps the network from being one tree, whatever its subscriptions are; at most `degree` children."""
+    if any("seats" in one for one in survey.values()):
+        return _of_cube(survey)
     living: dict[ClusterId, list[BrokerId]] = {}
     designated: dict[ClusterId, list[Mapping[str, Any]]] = {}
     for broker, one in sorted(survey.items()):
@@ -48,6 +52,20 @@ def structure_problems(survey: Survey, degree: int | None = None) -> list[str]:
             found.append(
                 f"broker {one['broker']} has {len(one['children'])} children, the degree is {degree}"
             )
+    return found
+
+
+def _of_cube(survey: Survey) -> list[str]:
+    found = []
+    alive = tuple(sorted(broker for broker, one in survey.items() if not one["left"]))
+    newest = max((one["version"] for one in survey.values()), default=0)
+    for broker in alive:
+        one = survey[broker]
+        members = tuple(seat.broker for seat in one["seats"])
+        if one["version"] != newest:
+            found.append(f"broker {broker} has view {one['version']}, the newest is {newest}")
+        elif members != alive:
+            found.append(f"broker {broker} sees {members} in the cube, alive are {alive}")
     return found
 
 
@@ -85,6 +103,8 @@ def _of_neighbours(one: Mapping[str, Any], speakers: Mapping[ClusterId, Mapping[
 
 def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:
     """Return what changes when the network heals again: two equal states, and nothing happened between."""
+    if any("seats" in one for one in survey.values()):
+        return {broker: (one["version"], one["left"]) for broker, one in survey.items()}
     return {
         broker: (one["view"].epoch, one["view"].designated, one["term"], tuple(one["round"]))
         for broker, one in survey.items()
@@ -94,6 +114,8 @@ def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:
 def standing(position: Position, survey: Survey) -> Position:
     """Return the place that a broker has by now."""
     one = survey[position.broker]
+    if "seats" in one:
+        return replace(position, children=one["neighbours"])
     view, parent = one["view"], one["parent"]
     return replace(
         position,

@@ -32,6 +32,9 @@ from .healing_tree import TreeSide
 _NOBODY: Final = ClusterView(-1, -1, -1, ())
 
 
+UNHEARD_PATIENCES: Final = 4
+
+
 class ClusterSide(TreeSide):
     """Heartbeats of the cluster, taking over, stepping down, members."""
 
@@ -39,6 +42,7 @@ class ClusterSide(TreeSide):
         super().__init__(position, recovery, incarnation, seed)
         self._copy: dict[ClusterId, dict[Filter, None]] = {}  # what children want, at a normal broker
         self._seen_view = self.succession.view
+        self._hear_by = 0.0  # when all members must have told a new designated broker what they want
         # Whether the designated broker has left this one out of the members, or has not taken it in yet.
         self._dropped = incarnation > 0
 
@@ -65,6 +69,8 @@ class ClusterSide(TreeSide):
 
     def _with_succession(self, event: Received | Ticked) -> list[Effect]:
         effects = self._absorb(self.succession.handle(event))
+        if self._unheard and self.now >= self._hear_by:
+            effects += self._absorb(self.succession.begin_anew())
         if not self.designated:
             effects += self._follow()
         return effects
@@ -131,6 +137,8 @@ class ClusterSide(TreeSide):
         for neighbour in self._neighbours():
             self.probing.watch(neighbour, self.now)
         self._unheard = set(view.members) - {self.home.broker}
+        # By then who is silent has been dropped, so who has not told what it wants does not know that it has to.
+        self._hear_by = self.now + UNHEARD_PATIENCES * self.recovery.suspect_after_seconds
         self._close_all()
         effects.append(Multicast(self._table_copy()))
         if self.root:

@@ -14,12 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ..protocol.effects import Deliver, Effect, Multicast, Received, Send
 from ..protocol.ids import GROUP, ClientId, Link, RoundNumber
 from ..protocol.messages import Announce, Detach, Events, Installed, Register, Resume, Withdraw
 from ..protocol.recovery import AskRound, MemberInstalled, Round, TableEntry
+from .gate import admitted
 from .healing_place import Place
 
 
@@ -147,21 +146,7 @@ class EventSide(Place):
         return out
 
     def _admitted(self, deliver: Deliver, events: Events) -> Deliver | None:
-        clients: list[str] = []
-        pieces = []
-        accepted = self.now - events.age_seconds if events.again else None
-        for place, client in enumerate(deliver.clients):
-            if not self.rounds.passes(client, events.round):
-                continue
-            rows = deliver.rows[deliver.starts[place] : deliver.starts[place + 1]]
-            rows = self.ledger.admit(client, deliver.batch, rows, accepted=accepted)
-            if len(rows):
-                clients.append(client)
-                pieces.append(rows)
-        if not clients:
-            return None
-        starts = np.cumsum([0, *map(len, pieces)])
-        return Deliver(deliver.batch, tuple(clients), starts, np.concatenate(pieces))
+        return admitted(deliver, events, self.rounds, self.ledger, self.now)
 
     def _ask_round(self) -> list[Effect]:
         """Ask for a round when one is wanted and everything that it has to reach is installed; begin it at the root."""

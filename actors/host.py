@@ -29,6 +29,7 @@ import ray
 from ..protocol.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
+from ..protocol.cube import CubeView, CubeWants
 from ..protocol.effects import (
     Confirm,
     Deliver,
@@ -38,6 +39,7 @@ from ..protocol.effects import (
     Flushed,
     Inform,
     Multicast,
+    Propose,
     Received,
     Regroup,
     Report,
@@ -231,7 +233,8 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
         for message in messages:
-            self._handle(seat, source, message, filled, full)
+            again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
+            self._handle(seat, source, message, None if again else filled, full)
         await seat.stable()
         await self._room(filled, full)
 
@@ -325,10 +328,9 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
         return queue
 
     def _seat_of(self, broker: BrokerId) -> Seat:
-        try:
-            return self._seats[broker]
-        except KeyError:
-            raise BrokerUnavailable(f"broker {broker} is not on this host") from None
+        if broker not in self._seats or self._seats[broker].broker.left:
+            raise BrokerUnavailable(f"broker {broker} is not on this host, or has left")
+        return self._seats[broker]
 
     # The driver: an event in, its effects carried out.
 
@@ -395,6 +397,9 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
                 if seat.metrics is not None:
                     seat.metrics.delivered(now, effect)
                 self._deliver(seat, effect, full)
+            case Propose(client, broker):
+                if (owner := seat.owners.get(client)) is not None:  # publishers do not poll
+                    owner.propose(client, broker, seat.tally)
             case Confirm(client, subscription):
                 done = seat.confirming.get((client, subscription))
                 if done is not None and not done.done():

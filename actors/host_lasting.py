@@ -74,7 +74,7 @@ class LastingClients:
 
     async def accepted(self, at: BrokerId, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
         """Return the last sequence of a publisher that its broker has accepted, and what it keeps of it, with ages."""
-        healing = self._seat_of(at).broker.healing
+        healing = self._seat_of(at).broker.lasting
         return (0, []) if healing is None else (healing.accepted(publisher), healing.kept_of(publisher))
 
     async def flush(self, at: BrokerId, publisher: ClientId, number: int) -> None:
@@ -90,7 +90,7 @@ class LastingClients:
 
     async def dead_letters(self) -> list[DeadLetter]:
         """Return what could not be delivered to durable subscribers here, oldest first."""
-        healing = (seat.broker.healing for seat in self._seats.values())
+        healing = (seat.broker.lasting for seat in self._seats.values())
         return [letter for broker in healing if broker is not None for letter in broker.letters]
 
     def _catch_up(self, queue: Session) -> None:

@@ -23,9 +23,10 @@ import ray
 
 from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Limits, Position
+from ..protocol.cube import CubeLeave
 from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from ..protocol.ids import BrokerId
-from ..protocol.recovery import Recovery
+from ..protocol.recovery import RENDEZVOUS, Recovery
 from ..protocol.stability import Stable
 from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
@@ -339,7 +340,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         """Return the network as a graph.
 
         Nodes are broker ids with `label`, `role`, `cluster` and the sizes of what the broker keeps and has done; edges
-        have `kind`, "tree" or "group".
+        have `kind`, "tree", "group" or "cube".
         """
         graph = nx.Graph(name=self.name, scheme=self._directory.scheme)
         sizes: dict[BrokerId, Mapping[str, int]] = {}
@@ -358,11 +359,26 @@ class Network(Attaching, Operations, NetworkAdmission):
         for position in places:
             if position.role != "NEB" and position.broker in sizes:
                 for child in position.children:
-                    graph.add_edge(position.broker, child, kind="tree")
+                    graph.add_edge(position.broker, child, kind="cube" if position.cube else "tree")
                 for member in position.members:
                     if member != position.broker:
                         graph.add_edge(position.broker, member, kind="group")
         return graph
+
+    def leave(self, broker: BrokerId) -> None:
+        """Let a broker leave a hypercube that heals; its clients move, its actor stays. `await_convergence` waits."""
+        if (
+            self._recovery is None
+            or self._directory.scheme != "hypercube"
+            or broker not in self._directory.hosts
+        ):
+            raise InputError(
+                f"brokers leave a hypercube that heals: {self!r} is none, or has no broker {broker}"
+            )
+        with broker_errors(f"leaving of broker {broker}"):
+            ray.get(self._rendezvous.retire.remote([broker]), timeout=60)
+            call = self._directory.hosts[broker].receive.remote(broker, RENDEZVOUS, [CubeLeave()])
+            ray.get(call, timeout=60)
 
     def standing(self) -> tuple[Position, ...]:
         """Return every living broker's place as it is now; in a network that does not heal, `positions`."""

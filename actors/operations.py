@@ -202,5 +202,7 @@ class Operations(Lives):
         return self.survey().get(broker, {})
 
     def _operable(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return where the brokers stand, in a network that heals; no other can be operated."""
+        """Return where the brokers stand, in a tree that heals; no other network can be operated like that."""
+        if self._directory.scheme == "hypercube":
+            raise InputError(f"{self!r} is a hypercube: brokers leave it with net.leave(broker)")
         return self.survey()

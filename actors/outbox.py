@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
+from ..protocol.cube import CubeBeat
 from ..protocol.messages import Adv, BrokerMessage, Directed, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
@@ -33,7 +34,7 @@ LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 
-BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat)
+BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
 """Signs of life: they come for ever, so they keep no network from being at rest."""
 
 CARRIERS: Final = (Events, Directed)
@@ -201,11 +202,12 @@ class Outbox:
 
 
 def _alike(one: Events, other: Events) -> bool:
-    return (one.round, one.again, one.ballot, one.age_seconds) == (
+    return (one.round, one.again, one.ballot, one.age_seconds, one.entry) == (
         other.round,
         other.again,
         other.ballot,
         other.age_seconds,
+        other.entry,
     )
 
 

@@ -25,7 +25,7 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from ..protocol.ids import BrokerId, ClientId
 from .inbox import Inbox
-from .sessions import Farewell
+from .sessions import Farewell, Proposal
 
 POLL_SECONDS: Final = 20.0
 COME_BACK_SECONDS: Final = 0.1
@@ -37,6 +37,9 @@ T = TypeVar("T")
 
 class Mover(Protocol):
     """A client that goes to another broker when its own is of no use any more."""
+
+    name: ClientId
+    kind: str
 
     @property
     def host(self) -> Any:
@@ -50,6 +53,10 @@ class Mover(Protocol):
 
     async def go_from(self, broker: BrokerId) -> None:
         """Go to another broker, if it is still at this one, which leaves the network."""
+        ...
+
+    async def go_to(self, broker: BrokerId) -> None:
+        """Go to that broker, which was proposed."""
         ...
 
     async def move(self, left: Any, dead: bool) -> None:
@@ -130,9 +137,17 @@ class ClientProcess:
     def _move_all(self, host: Any, dead: bool) -> None:
         for mover in self._movers:
             if mover.host == host:
-                task = asyncio.get_running_loop().create_task(mover.move(host, dead))
-                self._moves.add(task)
-                task.add_done_callback(self._moved)
+                self._begin_move(mover.move(host, dead))
+
+    def _move_one(self, proposal: Proposal) -> None:
+        for mover in self._movers:
+            if mover.kind == "subscriber" and mover.name == proposal.client:
+                self._begin_move(mover.go_to(proposal.broker))
+
+    def _begin_move(self, move: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(move)
+        self._moves.add(task)
+        task.add_done_callback(self._moved)
 
     def _move_from(self, broker: BrokerId) -> None:
         """Tell the clients at a broker that it leaves the network."""
@@ -170,6 +185,10 @@ class ClientProcess:
             for parcel in parcels:
                 if isinstance(parcel, Farewell):
                     self._move_from(parcel.broker)
+                    continue
+                if isinstance(parcel, Proposal):
+                    self._move_one(parcel)
+                    acknowledged = parcel.number
                     continue
                 for i, client in enumerate(parcel.clients):
                     target = self._inboxes.get(client)

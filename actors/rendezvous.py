@@ -20,11 +20,13 @@ from typing import Any
 from ..faults.rendezvous import RendezvousMachine
 from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Received, Ticked
+from ..protocol.effects import Received, Send, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId, ClusterId
-from ..protocol.recovery import RENDEZVOUS, ClusterView, Recovery, RecoveryMessage
+from ..protocol.recovery import RENDEZVOUS, Recovery, RecoveryMessage
 from ..protocol.stability import Stable
+from .broker import rendezvous_of, start_of
+from .cube_rendezvous import CubeRendezvous
 from .names import LastingNames
 from .store import Store
 
@@ -97,7 +99,7 @@ class Rendezvous:
     def __init__(self, store: Store | None = None) -> None:
         self._store = store
         self._directory: Directory | None = None
-        self._machine: RendezvousMachine | None = None
+        self._machine: RendezvousMachine | CubeRendezvous | None = None
         self._clients: dict[
             tuple[str, ClientId], tuple[BrokerId, str | None]
         ] = {}  # where, and whose call it was
@@ -134,9 +136,7 @@ class Rendezvous:
         self._directory = directory
         self._load = {position.broker: 0 for position in directory.positions}
         if directory.recovery is not None:
-            root = next(position for position in directory.positions if position.broker == directory.root)
-            view = ClusterView(root.cluster, 0, root.broker, root.members)
-            self._machine = RendezvousMachine(directory.recovery, view)
+            self._machine = rendezvous_of(directory.recovery, start_of(directory.positions))
             self._machine.handle(Ticked(time.monotonic()))
         if self._store is not None and not restored:
             self._store.put("directory", directory)
@@ -256,7 +256,7 @@ class Rendezvous:
         """
         assert self._directory is not None, "a client came from somewhere"
         hosts = self._directory.hosts
-        self._gone.update(other for other, host in dead.items() if hosts[other] == host)
+        self._gone.update(other for other, host in dead.items() if hosts.get(other) == host)
         lost = {*away, *self._gone}
         if len(self._gone) == len(self._load):
             raise BrokerUnavailable("no broker of the network is left")
@@ -420,9 +420,9 @@ class Rendezvous:
         if self._machine is None or self._directory is None:
             return
         before = self._machine.state()
-        answers = []
+        answers: list[Send] = []
         for message in messages:
-            self._machine.handle(Ticked(time.monotonic()))
+            answers += self._machine.handle(Ticked(time.monotonic()))
             answers += self._machine.handle(Received(source, message))
         if self._store is not None and (state := self._machine.state()) != before:
             self._store.put("root", state)

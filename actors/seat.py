@@ -48,7 +48,7 @@ class Seat:
     @property
     def durable(self) -> Container[ClientId]:
         """Its durable subscribers."""
-        return () if self.broker.healing is None else self.broker.healing.durable
+        return () if self.broker.lasting is None else self.broker.lasting.durable
 
     async def stable(self) -> None:
         """Wait until all that the broker wanted done so far has left it."""

@@ -41,6 +41,16 @@ class Parcel:
     losses: tuple[Lost, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """A subscriber of the process had better move to another broker; it has a number as a parcel has, and no rows."""
+
+    number: int
+    client: ClientId
+    broker: BrokerId
+    rows: tuple[()] = ()
+
+
 def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Parcel]]:
     """Return the parcels of a delivery, one a session; ``owners[i]`` is the session of ``deliver.clients[i]``."""
     sessions = dict.fromkeys(owners)
@@ -105,7 +115,7 @@ class Session:
         self._heard_at = 0.0
         self._next_number = 1
         self._handed = 0  # the last parcel that a poll was given; it and those before may have arrived
-        self._parcels: deque[Parcel] = deque()
+        self._parcels: deque[Parcel | Proposal] = deque()
         self._tallies: dict[int, Tally] = {}  # by the number of the parcel
         self._arrived = asyncio.Event()
         self._moved = asyncio.Event()
@@ -132,14 +142,18 @@ class Session:
         """Whether whoever brings more has to wait."""
         return self.waiting > self._events_max
 
-    def put(self, parcel: Parcel, tally: Tally) -> None:
+    def put(self, parcel: Parcel | Proposal, tally: Tally) -> None:
         """Queue a parcel and wake the poll; `tally` counts what is shed of it."""
         self._parcels.append(parcel)
         self._tallies[parcel.number] = tally
         self.waiting += len(parcel.rows)
         self._arrived.set()
 
-    def up_to(self, acknowledged: int) -> list[Parcel]:
+    def propose(self, client: ClientId, broker: BrokerId, tally: Tally) -> None:
+        """Queue a proposal that a subscriber should move."""
+        self.put(Proposal(self.take_number(), client, broker), tally)
+
+    def up_to(self, acknowledged: int) -> list[Parcel | Proposal]:
         """Return the parcels that wait, up to a number."""
         return [parcel for parcel in self._parcels if parcel.number <= acknowledged]
 
@@ -158,7 +172,9 @@ class Session:
             self._moved.clear()
             await self._moved.wait()
 
-    async def poll(self, acknowledged: int, timeout_seconds: float, events_max: int) -> list[Parcel]:
+    async def poll(
+        self, acknowledged: int, timeout_seconds: float, events_max: int
+    ) -> list[Parcel | Proposal]:
         """Return what waits, once there is something or the time is over.
 
         Parameters
@@ -177,7 +193,7 @@ class Session:
                 await asyncio.wait_for(self._arrived.wait(), timeout_seconds)
             except TimeoutError:
                 return []
-        answer: list[Parcel] = []
+        answer: list[Parcel | Proposal] = []
         size = 0
         for parcel in self._parcels:
             if answer and size + len(parcel.rows) > events_max:

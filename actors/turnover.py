@@ -41,7 +41,7 @@ class Turnover:
     async def detach(self, at: BrokerId, client: ClientId) -> None:
         """Let a subscriber go, with all its subscriptions."""
         await self._service(at)
-        seat = self._seat_of(at)
+        seat = self._seats.get(at) or self._seat_of(at)  # also from a broker that has left already
         self._handle(seat, client, Detach())
         self._forget_standing(at, client)
         for key in [key for key in seat.confirming if key[0] == client]:

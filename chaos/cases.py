@@ -99,6 +99,8 @@ class Case:
         Whether brokers have stores, and which subscribers are durable then.
     operations
         Which brokers and clusters come and go meanwhile.
+    scheme
+        The routing scheme.
     """
 
     seed: int
@@ -112,6 +114,7 @@ class Case:
     stable: bool = False
     durable: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
+    scheme: str = "hybrid"
 
     def describe(self) -> dict[str, Any]:
         """Return the case as plain data; of the clients' doings only how many there are of each kind."""
@@ -120,6 +123,7 @@ class Case:
             counts[action.do] = counts.get(action.do, 0) + 1
         return {
             "seed": self.seed,
+            "scheme": self.scheme,
             "topology": self.topology,
             "recovery": None if self.recovery is None else asdict(self.recovery),
             "links": asdict(self.links),
@@ -144,6 +148,7 @@ def draw_case(
     operations: bool = False,
     topology: dict[str, Any] | None = None,
     aim: str | None = None,
+    scheme: str = "hybrid",
 ) -> Case:
     """Return the case of a seed.
 
@@ -167,6 +172,8 @@ def draw_case(
         Taken instead of what would be drawn; it says its `degree`.
     aim
         One of :data:`rayvous.faults.draws.AIMS`, which is the first fault then; not for a `plan` that is given.
+    scheme
+        The routing scheme, one that heals. The same seed draws the same network and links for each.
     """
     dice = random.Random(f"chaos/{seed}")
     if topology is None:
@@ -188,7 +195,15 @@ def draw_case(
     given = plan
     if plan is None:
         plan = (
-            draw(dice, positions, seconds, kinds=kinds, faults_max=faults_max, name=f"seed {seed}")
+            draw(
+                dice,
+                positions,
+                seconds,
+                kinds=kinds,
+                faults_max=faults_max,
+                name=f"seed {seed}",
+                scheme=scheme,
+            )
             if heals
             else FaultPlan("nothing", heal_seconds=seconds)
         )
@@ -197,7 +212,9 @@ def draw_case(
         homes = sorted({action.broker for action in opening})
         plan = aimed(dice, plan, aim, positions, homes)
     operated = draw_operations(seed, plan.heal_seconds) if operations and heals else ()
-    return Case(seed, topology, recovery, links, opening, actions, closing, plan, operations=operated)
+    return Case(
+        seed, topology, recovery, links, opening, actions, closing, plan, operations=operated, scheme=scheme
+    )
 
 
 def draw_operations(seed: int, seconds: float) -> tuple[Operation, ...]:

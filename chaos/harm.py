@@ -20,6 +20,7 @@ from ..faults.plans import (
     Fault,
     FaultPlan,
     Heal,
+    Leave,
     Mend,
     MendClusters,
     Partition,
@@ -76,6 +77,10 @@ class Breakable(Protocol):
 
     def restart(self, broker: BrokerId) -> bool:
         """Start a dead process afresh; return False when it lives."""
+        ...
+
+    def leave(self, broker: BrokerId) -> bool:
+        """Let a broker of a hypercube leave; return False when it is dead, the last one, or in no hypercube."""
         ...
 
     def pause(self, broker: BrokerId) -> bool:
@@ -145,6 +150,7 @@ class Harm:
             Restart: lambda fault: self._restart([fault.broker]),
             CrashCluster: lambda fault: self._crash(network.members.get(fault.cluster, ())),
             CrashRoot: self._crash_root,
+            Leave: self._leave,
             CrashRendezvous: lambda fault: self._rendezvous(network.crash),
             RestartRendezvous: lambda fault: self._rendezvous(network.restart),
             Pause: lambda fault: "" if network.pause(fault.broker) else "dead, or paused already",
@@ -191,6 +197,13 @@ class Harm:
     def _restart(self, brokers: Iterable[BrokerId]) -> str:
         alive = [broker for broker in brokers if not self._network.restart(broker)]
         return f"alive already {_names(alive)}" if alive else ""
+
+    def _leave(self, fault: Leave) -> str:
+        if not self._network.leave(fault.broker):
+            return "dead, the last one, or not in a hypercube"
+        if not fault.comes_back:
+            self._stay_dead.add(fault.broker)
+        return ""
 
     def _crash_root(self, fault: CrashRoot) -> str:
         victim = self._root()

@@ -91,7 +91,9 @@ class ChaosReport:
     @property
     def replay(self) -> str:
         """The command that runs it again."""
-        return f"rayvous chaos --on {self.on} --seed {self.seed}{self.options}"
+        scheme = self.case.get("scheme", "hybrid")
+        chosen = "" if scheme == "hybrid" else f" --scheme {scheme}"
+        return f"rayvous chaos --on {self.on} --seed {self.seed}{chosen}{self.options}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, what was drawn first."""

@@ -141,6 +141,7 @@ def chaos(
     brokers: Annotated[
         int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
     ] = None,
+    scheme: Annotated[str, typer.Option(help="Routing scheme: hybrid, or hypercube (on sim).")] = "hybrid",
     stable: Annotated[
         bool,
         typer.Option(
@@ -176,7 +177,16 @@ def chaos(
     from .chaos import run_chaos_seeds
 
     result = run_chaos_seeds(
-        seed, seeds, on, plan, brokers, trace_dir, stable=stable, operations=operations, as_json=as_json
+        seed,
+        seeds,
+        on,
+        plan,
+        brokers,
+        trace_dir,
+        stable=stable,
+        operations=operations,
+        as_json=as_json,
+        scheme=scheme,
     )
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 
@@ -296,6 +306,31 @@ def experiment_admission(
     from .experiments import run_admission
 
     run_admission(preset, out, as_json=as_json)
+
+
+@experiment.command("hypercube")
+def experiment_hypercube(
+    preset: Annotated[str, typer.Option(help="quick (smaller ranges) or paper (its parameters).")] = "quick",
+    brokers: Annotated[
+        int, typer.Option(help="How many; the paper's are 8. Others than 2, 4, 8, ... leave vacancies.")
+    ] = 8,
+    seed: Annotated[int, typer.Option(help="Of what each broker starts.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the picture; made if it is not there.")] = Path(
+        "out/experiments/hypercube"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Paper 2, figures 6 and 7: load in a hypercube stays even and grows linearly though sources are uneven.
+
+    Examples
+    --------
+      rayvous experiment hypercube
+      rayvous experiment hypercube --preset paper --json
+      rayvous experiment hypercube --brokers 100
+    """
+    from .experiments import run_hypercube
+
+    run_hypercube(preset, brokers, seed, out, as_json=as_json)
 
 
 @bench.command("matching")

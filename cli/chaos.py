@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..actors.broker import HEALING_SCHEMES
 from ..chaos.cases import Case, draw_case
 from ..chaos.report import ChaosReport
 from ..chaos.story import by_kind
@@ -63,6 +64,7 @@ def run_chaos_seeds(
     stable: bool = False,
     operations: bool = False,
     as_json: bool,
+    scheme: str = "hybrid",
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
 
@@ -85,8 +87,17 @@ def run_chaos_seeds(
             raise InputError(f"{word} is for --on sim, not for {on}")
     if stable and operations:
         raise InputError("give --stable or --operations, not both")
+    if scheme not in HEALING_SCHEMES:
+        raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
+    if scheme != "hybrid":
+        if on != "sim":
+            raise InputError(f"--scheme {scheme} --on {on}: on {on} chaos is for the scheme hybrid")
+        if operations or stable:
+            word = "--operations" if operations else "--stable"
+            raise InputError(f"{word} is for the scheme hybrid, not for {scheme}")
+        given["scheme"] = scheme
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
@@ -113,7 +124,7 @@ def run_chaos_seeds(
                 " --operations" if operations else "",
             ]
         )
-    result = _summary(on, reports) | keep_trace(trace_dir, reports[0].trace)
+    result = _summary(on, scheme, reports) | keep_trace(trace_dir, reports[0].trace)
     if as_json:
         console.print_json(result)
     else:
@@ -130,11 +141,12 @@ def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
             raise InputError(f"seed {case.seed}: {error}") from None
 
 
-def _summary(on: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
+def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
     failed = [report for report in reports if not report.holds]
     verdict = total(report.verdict for report in reports)
     return {
         "on": on,
+        "scheme": scheme,
         "seeds": len(reports),
         "held": len(reports) - len(failed),
         "failed": [report.seed for report in failed],

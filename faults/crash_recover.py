@@ -4,10 +4,11 @@ Rules
 -----
 * **Algorithm 1, ADV.** Every message of an interface has a number. One that came before is acknowledged again. The
   next in order is applied, and what it changed is made stable in one commit: the router's state, the number (``hr``),
-  what is to be sent on (``adv_out``) and its numbers (``hs``). Then it is acknowledged, and sent on. One that is ahead
-  is left alone: its sender sends again from the first that is not acknowledged.
+  what is to be sent on (``adv_out``) under its numbers (``hs``). Then it is acknowledged, and sent on. One that is
+  ahead is left alone: its sender sends again from the first that is not acknowledged.
 * **Algorithm 2, ACK.** What all receivers have acknowledged is kept no longer. The rows go with the next commit, or
-  the next tick: should they outlive a crash, they are sent once more and acknowledged again.
+  the next tick, and the last number is kept in their place: should they outlive a crash, they are sent once more and
+  acknowledged again.
 * **Algorithm 3, BACK.** A neighbour that is there again gets all that it has not acknowledged.
 * **Algorithm 4, FROM_FAILURE.** Its body is lost in print. Here: at the start the recovery database is read, and router
   and numbers are as they were; with the first tick of the new life, what is not acknowledged is sent again, and the
@@ -25,7 +26,7 @@ Around any router on a fixed tree. Pure: it reads the store once, when it is mad
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..protocol.configs import Position
 from ..protocol.effects import (
@@ -52,6 +53,9 @@ from .unheard import TABLE as UNHEARD
 
 Interface: TypeAlias = tuple[str, int | str]
 """What has numbers of its own: ("link" | "group", broker) or ("events" | "wishes", client)."""
+
+_LEAVING: Final = (Send, Multicast)  # a union would be made anew at each step
+_NOTIFYING: Final = (Deliver, Confirm)
 
 
 class CrashRecover:
@@ -128,7 +132,7 @@ class CrashRecover:
             frames[int(key[0])][int(key[1])] = message
         sent = {key[0]: number for key, number in store.rows("sent")}
         for link, out in self._out.items():
-            out.restore(sent.get(link, 0), dict(sorted(frames[link].items())))
+            out.restore(max(sent.get(link, 0), *frames[link], 0), dict(sorted(frames[link].items())))
         self._unheard.restore(sent.get("clients", 0), store.rows(UNHEARD), store.rows(SHED))
 
     @property
@@ -175,9 +179,10 @@ class CrashRecover:
             return [self._ack(interface, heard)]
         if adv.before != heard:
             return []  # a gap: what is missing is sent again, and this after it
-        if any(out.full for link, out in self._out.items() if not self._towards(link, source)):
-            self.refused += 1
-            return []
+        for link, out in self._out.items():
+            if out.full and not self._towards(link, source):
+                self.refused += 1
+                return []
         return self._apply(Received(source, adv.message), interface, adv.number)
 
     def _on_ack(self, source: Link, ack: Ack) -> list[Effect]:
@@ -239,15 +244,15 @@ class CrashRecover:
         if isinstance(event.message, Detach) and isinstance(event.source, str):
             writes += self._unheard.forget(event.source)
         for effect in done:
-            if isinstance(effect, Send | Multicast):
+            if isinstance(effect, _LEAVING):
                 link = effect.to if isinstance(effect, Send) else GROUP
                 if link not in self._out:  # a cluster of one has no group
                     continue
                 out = self._out[link]
                 sent = out.put(effect.message)  # type: ignore[arg-type]  # routers send no recovery messages
-                writes += [Write("out", (link, sent), effect.message), Write("sent", (link,), sent)]
+                writes.append(Write("out", (link, sent), effect.message))
                 leaving += out.pump()
-            elif isinstance(effect, Deliver | Confirm):
+            elif isinstance(effect, _NOTIFYING):
                 more, now = self._unheard.put(effect)
                 writes += more
                 leaving += now
@@ -265,7 +270,10 @@ class CrashRecover:
                 f"{out.last}: the store is an old copy or was deleted; restore the newest one"
             )
         link = GROUP if group else source
-        self._late += [Write("out", (link, gone), None) for gone in out.acknowledged(source, number)]
+        done = out.acknowledged(source, number)
+        if done:  # the last number is that of the last row, as long as there are rows
+            self._late += [Write("out", (link, gone), None) for gone in done]
+            self._late.append(Write("sent", (link,), out.last))
         return out
 
     def _interface(self, source: Link, adv: Adv) -> Interface | None:

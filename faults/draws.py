@@ -30,6 +30,7 @@ from .plans import (
     Fault,
     FaultPlan,
     Heal,
+    Leave,
     Mend,
     MendClusters,
     Partition,
@@ -61,6 +62,19 @@ KINDS: Final = {
 AIMS: Final = ("designated", "normal", "root", "cluster", "rendezvous", "home")
 """Whom a plan can be made to kill first: `home` is a broker that has clients, `cluster` one below the root."""
 
+CUBE_KINDS: Final = {
+    "crash": 8,
+    "crash_cluster": 3,
+    "crash_rendezvous": 2,
+    "leave": 6,
+    "pause": 4,
+    "slow": 2,
+    "cut": 3,
+    "partition": 2,
+    "shake": 3,
+}
+"""The same for a hypercube, which has no root and no tree, and whose brokers may leave."""
+
 SLOW_FACTORS: Final = (5.0, 20.0, 100.0)
 
 
@@ -72,6 +86,7 @@ def draw(
     kinds: Sequence[str] | None = None,
     faults_max: int = 6,
     name: str = "drawn",
+    scheme: str = "hybrid",
 ) -> FaultPlan:
     """Return a plan for a network that stands as `positions` say.
 
@@ -84,15 +99,18 @@ def draw(
     seconds
         When all is healed; faults come in the first nine tenths.
     kinds
-        Which of `KINDS` to draw from; None for all.
+        Which kinds of faults to draw from; None for all that the scheme has.
     faults_max
         The most faults, not counting what undoes them.
     name
         For reports.
+    scheme
+        ``"hypercube"`` draws from `CUBE_KINDS`, everything else from `KINDS`.
     """
     drawer = _Drawer(dice, positions, seconds)
-    words = list(KINDS if kinds is None else kinds)
-    weights = [KINDS[word] for word in words]
+    known = CUBE_KINDS if scheme == "hypercube" else KINDS
+    words = list(known if kinds is None else kinds)
+    weights = [known[word] for word in words]
     count = 1 if dice.random() < 0.35 else dice.randint(2, max(2, faults_max))
     at = dice.uniform(0.0, 0.4) * seconds
     for _ in range(count):
@@ -181,6 +199,7 @@ class _Drawer:
             "crash_cluster": self._crash_cluster,
             "crash_root": self._crash_root,
             "crash_rendezvous": self._crash_rendezvous,
+            "leave": self._leave,
             "pause": self._pause,
             "slow": self._slow,
             "cut": self._cut,
@@ -228,6 +247,15 @@ class _Drawer:
 
     def _crash_root(self, at: float) -> None:
         self.faults.append(CrashRoot(at, self.dice.random() < 0.7))
+
+    def _leave(self, at: float) -> None:
+        broker = self.dice.choice(self.brokers)
+        if broker != self.spared:
+            comes_back = self.dice.random() < 0.7
+            self.faults.append(Leave(at, broker, comes_back))
+            until = self._until(at)
+            if comes_back and until is not None:
+                self.faults.append(Restart(until, broker))
 
     def _crash_rendezvous(self, at: float) -> None:
         self.faults.append(CrashRendezvous(at))

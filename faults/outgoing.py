@@ -82,8 +82,10 @@ class Outgoing:
 
     def pump(self) -> list[Effect]:
         """Return the sending of what the window lets go."""
-        end = min(self.last, min(self._acked.values()) + self._stability.window_messages)
         effects: list[Effect] = []
+        if self._handed == self.last:
+            return effects
+        end = min(self.last, min(self._acked.values()) + self._stability.window_messages)
         for number in range(self._handed + 1, end + 1):
             adv = self._adv(number)
             effects.append(Multicast(adv) if self._group else Send(next(iter(self._acked)), adv))

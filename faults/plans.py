@@ -60,6 +60,18 @@ class CrashRoot:
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """The broker leaves a hypercube of its own will: its clients are asked to move, then its process ends.
+
+    If it does not come back it stays out after the healing.
+    """
+
+    at_seconds: float
+    broker: BrokerId
+    comes_back: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CrashRendezvous:
     """The rendezvous point is killed; what it has written down stays."""
 
@@ -180,6 +192,7 @@ Fault: TypeAlias = (
     | Restart
     | CrashCluster
     | CrashRoot
+    | Leave
     | CrashRendezvous
     | RestartRendezvous
     | Pause
@@ -199,6 +212,7 @@ FAULTS: Final[dict[str, type[Fault]]] = {
     "restart": Restart,
     "crash_cluster": CrashCluster,
     "crash_root": CrashRoot,
+    "leave": Leave,
     "crash_rendezvous": CrashRendezvous,
     "restart_rendezvous": RestartRendezvous,
     "pause": Pause,
@@ -354,6 +368,8 @@ def describe(fault: Fault) -> str:
             return f"{word} {fault.one} - {fault.other}"
         case CrashRoot():
             return word if fault.comes_back else f"{word} for good"
+        case Leave():
+            return f"{word} {fault.broker}" if fault.comes_back else f"{word} {fault.broker} for good"
         case Partition():
             side = " with the rendezvous" if fault.rendezvous else ""
             return f"{word} clusters {' '.join(map(str, fault.clusters))}{side}"

@@ -48,12 +48,12 @@ class MemoryStore:
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Make changes stable; it never fails."""
-        for write in writes:
-            rows = self._tables.setdefault(write.table, {})
-            if write.value is None:
-                rows.pop(write.key, None)
+        for table, key, value in writes:
+            rows = self._tables.setdefault(table, {})
+            if value is None:
+                rows.pop(key, None)
             else:
-                rows[write.key] = write.value
+                rows[key] = value
 
     def rows(self, table: str) -> Iterator[tuple[Key, Any]]:
         """Return the rows of a table, in the order in which they were first written."""

@@ -168,6 +168,13 @@ class Succession:
         # The beat goes ahead, so that the heir knows the tree as it is now.
         return [*self.beat_now(), Multicast(Resign(self.view.cluster, self.view.epoch, heir))]
 
+    def begin_anew(self) -> list[Out]:
+        """Speak under a new epoch, so that every member begins anew with this broker; nothing when it does not speak.
+
+        For when one follows an earlier life of this broker, under the very same epoch, and cannot know.
+        """
+        return self._rise_above(self.view.epoch + 1) if self.designated else []
+
     def check(self) -> None:
         """Assert the machine's invariants; for tests."""
         assert list(self.view.members) == sorted(set(self.view.members)), "members do not rise"

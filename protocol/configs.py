@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
+from .cube import CubeView
 from .errors import InputError
 from .ids import BrokerId, ClusterId
 
@@ -35,6 +36,9 @@ class Position:
         The designated brokers of the child clusters.
     parent_cluster, child_clusters
         Their clusters, in the same order.
+    cube
+        Who stands where in a hypercube; None under the other schemes. There `children` are those that the broker
+        exchanges messages with, and there is no parent.
     """
 
     broker: BrokerId
@@ -46,6 +50,7 @@ class Position:
     children: tuple[BrokerId, ...]
     parent_cluster: ClusterId | None = None
     child_clusters: tuple[ClusterId, ...] = ()
+    cube: CubeView | None = None
 
     @property
     def role(self) -> Role:

@@ -12,7 +12,7 @@ The contract of a host (the simulator, the Ray actor) is short:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .admission import AdmissionMessage, AdmissionRequest, News
 from .batch import EventBatch, Rows
@@ -132,11 +132,21 @@ class Inform:
     news: News
 
 
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Ask a subscriber to move to another broker: nearer to its publishers, or because this one leaves (paper 2, 2.4).
+
+    The client is free not to; when it moves, it does what it does when its broker dies.
+    """
+
+    client: ClientId
+    broker: BrokerId
+
+
 Key: TypeAlias = tuple[int | str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):  # several are made a step, and a tuple is made faster than a dataclass
     """One change in stable storage: row `key` of `table` gets this value; None removes it."""
 
     table: str
@@ -152,5 +162,16 @@ class Persist:
 
 
 Effect: TypeAlias = (
-    Send | Multicast | Regroup | Deliver | Confirm | Report | Drain | Flushed | Acknowledge | Inform | Persist
+    Send
+    | Multicast
+    | Regroup
+    | Deliver
+    | Confirm
+    | Report
+    | Drain
+    | Flushed
+    | Acknowledge
+    | Inform
+    | Propose
+    | Persist
 )

@@ -46,6 +46,8 @@ class Events:
         How long ago, at least, the publisher's broker had accepted them when it sent them again.
     doubt_seconds
         How far back the round mends: see `Round`.
+    entry
+        In a hypercube: the broker that they were published at.
     """
 
     batch: EventBatch
@@ -54,6 +56,7 @@ class Events:
     ballot: Ballot | None = None
     age_seconds: float = 0.0
     doubt_seconds: float = 0.0
+    entry: BrokerId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +228,39 @@ class Back:
     group: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A broker of a hypercube tells all others what it wants; each passes it on (paper 2, 2.2 and 2.3).
+
+    Attributes
+    ----------
+    version
+        The view of the cube under which it travels: the ways are those of this view.
+    origin, number
+        Whose it is; each broker numbers what it spreads.
+    change
+        What it wants from now on, or no longer. None changes nothing: its echo says that all before it has arrived.
+    """
+
+    version: int
+    origin: BrokerId
+    number: int
+    change: Announce | Withdraw | None
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """The reply to a `Spread`, back along its path: it has been taken in here and by everybody behind."""
+
+    version: int
+    origin: BrokerId
+    number: int
+
+
 NumberedMessage: TypeAlias = Adv | Ack | Back
-BrokerMessage: TypeAlias = Events | Directed | Announce | Withdraw | Installed | Gone | NumberedMessage
+BrokerMessage: TypeAlias = (
+    Events | Directed | Announce | Withdraw | Installed | Gone | Spread | Echo | NumberedMessage
+)
 ClientMessage: TypeAlias = (
     Events | Register | Cancel | Resume | Detach | Acknowledge | Again | Flush | NumberedMessage
 )

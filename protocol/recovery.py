@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Final, TypeAlias
 
+from .cube import CubeMessage
 from .errors import InputError
 from .ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
 from .messages import Filter
@@ -384,7 +385,7 @@ RoundMessage: TypeAlias = AskRound | Round | Forgotten | Marker | MarkerDone
 DurableMessage: TypeAlias = Holds | LetGo
 Order: TypeAlias = Leave | Reconsider
 RecoveryMessage: TypeAlias = (
-    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage | Order
+    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage | Order | CubeMessage
 )
 
 TIMED: Final = (Root, Children, Pong, Reconsider)

@@ -45,6 +45,7 @@ CLAIMS: Final[dict[str, Claims]] = {
     "match-first": Claims(wanted_only=True),
     "point-to-point": Claims(wanted_only=True, survives_deaths=True),
     "lbdd": Claims(wanted_only=True, survives_deaths=True, rings=True),
+    "hypercube": Claims(wanted_only=True, heals=True),
 }
 
 

@@ -15,6 +15,7 @@ from ..protocol.errors import InputError
 from .flooding import Flooding
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
+from .hypercube import Hypercube
 from .lbdd import Lbdd
 from .match_first import MatchFirst
 from .point_to_point import PointToPoint
@@ -60,6 +61,7 @@ SCHEMES: Final[dict[str, type[Router]]] = {
     "match-first": MatchFirst,
     "point-to-point": PointToPoint,
     "lbdd": Lbdd,
+    "hypercube": Hypercube,
 }
 
 

@@ -57,7 +57,7 @@ def run_chaos(seed: int, *, stable: bool = False, keep_trace: bool = False, **op
         Whether the report has the trace of the run.
     options
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
-        `kinds`, `faults_max`, `operations`.
+        `kinds`, `faults_max`, `operations`, `scheme`.
     """
     case = draw_case(seed, **options)
     return run_case(with_stores(case) if stable else case, keep_trace=keep_trace)
@@ -85,6 +85,7 @@ class _Run:
         topology = topology_of(case.topology)
         self.network = HostileSimulation(
             topology.positions(),
+            case.scheme,
             recovery=case.recovery,
             links=case.links,
             seed=case.seed,

@@ -24,7 +24,7 @@ from typing import Any, Final
 from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Drained, Flushed, Received, Report, Ticked
+from ..protocol.effects import Confirm, Deliver, Drained, Flushed, Propose, Received, Report, Ticked
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach, Events, Flush
@@ -338,6 +338,15 @@ class HostileSimulation(HostileNetwork):
             session.heard_at = self.now
             _subscriber(session).confirmed(effect.subscription)
             self.account.confirmed(self.now, effect.client, effect.subscription)
+
+    def _propose(self, host: Host, effect: Propose) -> None:
+        arrives = self.now + self.links.client_seconds
+        over = host.attached.get(effect.client)
+        self.at(arrives, self._proposed, host, host.life, over, effect)
+
+    def _proposed(self, host: Host, life: int, over: int | None, effect: Propose) -> None:
+        if self._listening(effect.client, host, life, over) is not None:
+            self.move(effect.client, effect.broker)
 
     def _listening(self, client: ClientId, host: Host, life: int, over: int | None) -> Session | None:
         """Return the client's session if what that broker has sent it still reaches it."""

@@ -24,10 +24,8 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from ..actors.broker import Broker
+from ..actors.broker import Broker, rendezvous_of, start_of
 from ..chaos.weather import Cuts, Weather
-from ..faults.plans import Shake
-from ..faults.rendezvous import RendezvousMachine
 from ..faults.stores import MemoryStore
 from ..protocol.configs import Position
 from ..protocol.effects import (
@@ -38,6 +36,7 @@ from ..protocol.effects import (
     Flushed,
     Multicast,
     Persist,
+    Propose,
     Received,
     Regroup,
     Report,
@@ -46,11 +45,12 @@ from ..protocol.effects import (
 )
 from ..protocol.errors import InputError, SimulationStepLimit, StorageFailed
 from ..protocol.ids import BrokerId, ClusterId
-from ..protocol.recovery import RENDEZVOUS, TIMED, ClusterView, Recovery
+from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery
 from ..protocol.scenario import LinkModel
 from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
 from .connections import Connection, Underway
+from .harmed import Harmed
 from .hosts import Host, Machine, make_broker
 from .network import Step
 
@@ -64,7 +64,7 @@ Watcher = Callable[[float, BrokerId, BrokerId | None, Any], None]
 """Called with (time, sender, receiver or None for the group, message) when a broker sends."""
 
 
-class HostileNetwork:
+class HostileNetwork(Harmed):
     """Brokers in virtual time to which anything may happen.
 
     Parameters
@@ -89,7 +89,7 @@ class HostileNetwork:
     stable
         Whether every broker has a store that outlives it.
     rendezvous
-        Makes the rendezvous point of (recovery, root view); None for none.
+        Makes the rendezvous point of (recovery, root view, or view of a hypercube); None for none.
     last_words
         Whether what a broker had sent before it died still arrives, as it does where messages wait in the receiver's
         queue.
@@ -121,7 +121,7 @@ class HostileNetwork:
         delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
         record: Callable[[Step], None] | None = None,
         broker: Callable[..., Any] | None = None,
-        rendezvous: Callable[..., Any] | None = RendezvousMachine,
+        rendezvous: Callable[..., Any] | None = rendezvous_of,
         last_words: bool = False,
         stable: bool = False,
     ) -> None:
@@ -134,7 +134,7 @@ class HostileNetwork:
         self.watchers: dict[type, Watcher] = {}
         self.weather = Weather()
         self._seed = seed
-        self._scheme = scheme
+        self.scheme = scheme
         self._dice = random.Random(f"hostile/{seed}")
         self._delay_of = delay_of
         self._record = record
@@ -157,6 +157,7 @@ class HostileNetwork:
             Regroup: self._regroup,
             Deliver: self._deliver,
             Confirm: self._confirm,
+            Propose: self._propose,
             Report: self._report,
             Flushed: self._flushed,
             Drain: self._drain,
@@ -178,7 +179,7 @@ class HostileNetwork:
             if store is not None:
                 how["store"] = store
             there = self.positions[place.broker]
-            made: Machine = self._make(there, self._scheme, self.recovery, life + before, self._seed, **how)
+            made: Machine = self._make(there, self.scheme, self.recovery, life + before, self._seed, **how)
             return made
 
         return Host(place.broker, place.cluster, boot, store)
@@ -191,11 +192,10 @@ class HostileNetwork:
         return host
 
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Machine]:
-        top = next(place for place in self.positions.values() if place.role == "REB")
-        view = ClusterView(top.cluster, 0, top.broker, top.members)
+        start = start_of(list(self.positions.values()))
 
         def boot(life: int) -> Machine:
-            machine = make(self.recovery, view)
+            machine = make(self.recovery, start)
             if life:
                 assert self.rendezvous is not None
                 machine.restore(self.rendezvous.machine.state())
@@ -395,82 +395,8 @@ class HostileNetwork:
         if host.alive and host.life == life:
             self._take_in(host, event)
 
-    # Harm, and its end.
-
-    def crash(self, broker: BrokerId) -> bool:
-        """Kill a broker's process; return False, and spare it, when it is dead or the last one alive."""
-        host = self._any_host(broker)
-        if not host.alive or (host.id != RENDEZVOUS and len(self.living()) == 1):
-            return False
-        host.die()
-        return True
-
-    def crash_after(self, broker: BrokerId, effects: int) -> None:
-        """Let a broker die when it has carried out so many more effects, before the next: also within a step."""
-        self._any_host(broker).fuse = effects
-
-    def restart(self, broker: BrokerId) -> bool:
-        """Start a dead broker afresh; return False when it lives."""
-        host = self._any_host(broker)
-        if host.alive or host.gone:
-            return False
-        self._groups.pop(broker, None)
-        host.start()
-        self._start_ticking(host)
-        return True
-
-    def pause(self, broker: BrokerId) -> bool:
-        """Let a broker stand still; return False when it is dead or does already."""
-        host = self.hosts[broker]
-        if not host.alive or host.paused:
-            return False
-        host.paused, host.serving = True, False
-        return True
-
-    def resume(self, broker: BrokerId) -> bool:
-        """Let a paused broker go on; return False when it was not paused."""
-        host = self.hosts[broker]
-        if not host.paused:
-            return False
-        host.paused = False
-        waiting = list(host.waiting)
-        host.waiting.clear()
-        place = 0 if self._dice.random() < 0.5 else len(waiting)
-        waiting.insert(place, None)
-        for given in waiting:
-            self._take_in(host, given)
-        return True
-
-    def slow(self, broker: BrokerId, factor: float) -> None:
-        """Let a broker take `factor` times as long; 1 makes it quick again."""
-        host = self.hosts[broker]
-        host.factor = factor if host.alive else 1.0
-
-    def shake(self, fault: Shake) -> None:
-        """Let the weather be bad for a while."""
-        self.weather.shakes.append((self.now + fault.seconds, fault))
-
-    def calm(self) -> None:
-        """End every cut, bad spell, pause and slowness."""
-        self.mend()
-        self.weather.shakes.clear()
-        for broker, host in self.hosts.items():
-            self.resume(broker)
-            if host.factor != 1.0:
-                self.slow(broker, 1.0)
-
-    def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
-        """Cut the links between pairs of brokers, both ways."""
-        for one, other in pairs:
-            self._cuts.add(one, other, reason)
-
-    def mend(self, reason: object = None) -> bool:
-        """Take a reason for cuts away, or all; return whether a link was mended."""
-        mended = set(self._cuts.clear() if reason is None else self._cuts.remove(reason))
-        for connection in self._connections.values():
-            if connection.pair in mended and connection.held:
-                self.at(self.now + connection.delay_seconds, self._release, connection)
-        return bool(mended)
+    def _propose(self, host: Host, effect: Propose) -> None:
+        pass
 
     # What it is like.
 

@@ -137,6 +137,10 @@ class Operations:
         self._say(f"broker {broker} has left" if host.alive else f"broker {broker} died before it had left")
         if host.alive:
             host.die()
+            for session in network.sessions.values():  # whoever had nowhere else to go
+                if session.home is host:
+                    when = network.now + network.client_detect_seconds
+                    network.at(when, network._learn, session, session.connection)
         self._regroup(host.cluster, tuple(m for m in network.members[host.cluster] if m != broker))
 
     def leaving(self) -> list[BrokerId]:

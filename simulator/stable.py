@@ -102,7 +102,7 @@ class StableSimulation(HostileNetwork):
         self.stores[place.broker] = store
 
         def boot(life: int) -> Machine:
-            return Broker(place, self._scheme, store=store, stability=self.stability)
+            return Broker(place, self.scheme, store=store, stability=self.stability)
 
         return Host(place.broker, place.cluster, boot, store)
 

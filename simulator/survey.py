@@ -23,6 +23,7 @@ from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.messages import Filter
 from ..protocol.recovery import ClusterView
 from ..routing.language import covers
+from . import cube_survey
 
 if TYPE_CHECKING:
     from .clients import HostileSimulation
@@ -98,13 +99,17 @@ def _standing(network: HostileNetwork, broker: BrokerId) -> Report:
 
 def root_of(network: HostileNetwork) -> BrokerId | None:
     """Return the living broker that says it is the root, the one of the latest term when several do."""
+    if network.scheme == "hypercube":
+        return None
     reports = [survey(network, broker) for broker in network.living()]
     roots = [report for report in reports if report.root]
     return max(roots, key=lambda report: report.term).broker if roots else None
 
 
 def structure_problems(network: HostileNetwork, degree: int | None = None) -> list[str]:
-    """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree."""
+    """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree, or one hypercube."""
+    if network.scheme == "hypercube":
+        return cube_survey.structure_problems(network)
     awake = [broker for broker in network.living() if not network.hosts[broker].paused]
     reports = {broker: survey(network, broker) for broker in awake}
     by_cluster: dict[ClusterId, list[Report]] = {}
@@ -177,6 +182,8 @@ def _path(heads: dict[ClusterId, Report], cluster: ClusterId) -> tuple[ClusterId
 
 def subscription_problems(network: HostileSimulation) -> list[str]:
     """Return what is wrong with the subscriptions, given that the structure is sound."""
+    if network.scheme == "hypercube":
+        return cube_survey.subscription_problems(network)
     problems = [
         f"{client} #{number} is not confirmed at broker {network.sessions[client].home.id}"
         for client, number in network.unconfirmed()

@@ -7,6 +7,7 @@ takeover, an accepted join is a rejoin. The clients of a paused broker wait as l
 from __future__ import annotations
 
 from ..chaos.story import Story
+from ..protocol.cube import CubeView
 from ..protocol.ids import BrokerId, ClusterId, RoundNumber
 from ..protocol.recovery import RENDEZVOUS, BecomeRoot, ClusterBeat, JoinAnswer, Probe, Round
 from .hostile import HostileNetwork
@@ -27,12 +28,14 @@ class Timeline(Story):
         self._latest: dict[ClusterId, tuple[int, BrokerId]] = {}
         self._probed: dict[tuple[BrokerId, ClusterId], float] = {}
         self._round = RoundNumber(0, 0)
+        self._version = 1
         network.watchers |= {
             ClusterBeat: self._beat,
             Probe: self._probe,
             JoinAnswer: self._answer,
             BecomeRoot: self._become_root,
             Round: self._begin,
+            CubeView: self._view,
         }
 
     def _beat(self, now: float, source: BrokerId, to: BrokerId | None, message: ClusterBeat) -> None:
@@ -63,3 +66,10 @@ class Timeline(Story):
         if message.number > self._round:
             self._round = message.number
             self.say(now, f"round {message.number.term}.{message.number.number} begins at broker {source}")
+
+    def _view(self, now: float, source: BrokerId, to: BrokerId | None, message: CubeView) -> None:
+        if message.version > self._version:
+            self._version = message.version
+            anew = [str(seat.broker) for seat in message.seats if seat.born == message.version]
+            came = f", new: {' '.join(anew)}" if anew else ""
+            self.say(now, f"view {message.version}: {len(message.seats)} brokers{came}")

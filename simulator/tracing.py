@@ -41,6 +41,7 @@ from ..protocol.effects import (
     Inform,
     Multicast,
     Persist,
+    Propose,
     Received,
     Regroup,
     Report,
@@ -55,13 +56,16 @@ from ..protocol.messages import (
     Back,
     Cancel,
     Directed,
+    Echo,
     Events,
     Filter,
     Message,
     Register,
+    Spread,
     Withdraw,
 )
 from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
+from ..routing.hypercube import Hypercube
 from .network import Step
 
 
@@ -126,6 +130,10 @@ class Tracer:
                 if link == GROUP:
                     row += f" (for {', '.join(self.label(member) for member in holders)})"
                 yield row
+        if isinstance(broker.router, Hypercube):
+            for entry in broker.router.others:
+                for link in entry.links:
+                    yield f"{self._filter(entry.filter)} broker {self.label(link)}"
 
     def _filter(self, item: Filter) -> str:
         text = self._texts.get(item)
@@ -149,6 +157,8 @@ class Tracer:
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
         if isinstance(effect, Acknowledge):
             return [f"acknowledge {effect.about} of {effect.client} up to {effect.number}"]
+        if isinstance(effect, Propose):
+            return [f"propose to {effect.client}: broker {self.label(effect.broker)}"]
         if isinstance(effect, Persist):
             return [f"persist {write.table}{list(write.key)}" for write in effect.writes]
         if isinstance(effect, Report):
@@ -178,6 +188,11 @@ class Tracer:
             return f"subscribe {message.subscription} {self._filter(message.filter)}"
         if isinstance(message, Cancel):
             return f"unsubscribe {message.subscription}"
+        if isinstance(message, Spread):
+            change = "nothing" if message.change is None else self._message(message.change)
+            return f"spread {self.label(message.origin)} {message.number}: {change}"
+        if isinstance(message, Echo):
+            return f"echo {self.label(message.origin)} {message.number}"
         if isinstance(message, Announce | Withdraw):
             return f"{type(message).__name__.lower()} {self._filter(message.filter)}"
         if isinstance(message, Advertise | Advertised):

@@ -145,7 +145,7 @@ def test_idle_links_carry_at_once_and_busy_ones_carry_all_that_waits() -> None:
     go(test)
 
 
-@pytest.mark.parametrize("scheme_name", ["hybrid", "hierarchical"])
+@pytest.mark.parametrize("scheme_name", ["hybrid", "hierarchical", "hypercube"])
 @pytest.mark.parametrize("positions", [CHAIN, TREE], ids=["chain", "tree"])
 @pytest.mark.parametrize("brokers_per_host", [1, 3])
 def test_traffic_in_all_directions_through_tiny_queues(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from rayvous.actors.rendezvous import Directory, Rendezvous
-from rayvous.protocol.configs import Limits
+from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
 from rayvous.protocol.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
 from rayvous.routing.topologies import ClusterTree
@@ -171,3 +171,23 @@ def test_it_goes_on_where_it_was() -> None:
     told = again.host_of(0).told
     assert told == [(0, Root(ClusterView(2, 3, 4, (4, 5)), 7))]
     assert again.host_of(99) is None
+
+
+def test_a_client_whose_broker_has_left_meanwhile_still_gets_another(rendezvous: Rendezvous) -> None:
+    """It learns of the departure from the death of the actor, when the rendezvous point has forgotten both."""
+    assert rendezvous.place("publisher", ["a"], 3) == [3]
+    (new,), cluster = rendezvous.identities(1, cluster=True)
+    assert (new, cluster) == (4, 2)
+    place = Position(new, cluster, "D4", (new,), new, None, ())
+    rendezvous.admit([place], {new: "its actor"})
+    rendezvous.retire([3])
+    assert rendezvous.clients_at([3]) == 1
+    rendezvous.forget(3)
+    directory = rendezvous.directory()
+    assert directory is not None and [position.broker for position in directory.positions] == [0, 1, 2, 4]
+    assert directory.cluster_of(2) == (2,) and directory.cluster_of(3) == ()
+    assert rendezvous.relocate("publisher", "a", 3, {3: "the old actor"}, [0, 1, 2]) == (new, "its actor")
+    assert rendezvous.clients_at([3]) == 0 and rendezvous.clients_at([new]) == 1
+    assert rendezvous.identities(2, cluster=False) == ([5, 6], 2)
+    with pytest.raises(BrokerUnavailable, match="broker 3 is gone"):
+        rendezvous.place("publisher", ["b"], 3)

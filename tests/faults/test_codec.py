@@ -47,18 +47,20 @@ class Harm:
 @pytest.mark.parametrize(
     "bytes_of_another",
     [
-        pickle.dumps(Harm()),
-        pickle.dumps(os.system),
-        pickle.dumps(subprocess.Popen),
-        pickle.dumps(eval),
-        pickle.dumps(getattr),
-        b"cnumpy\nload\n(S'x'\ntR.",
-        b"crayvous.protocol.files\nread_json\n(S'x'\ntR.",  # ours, but a function
-        b"crayvous.protocol.files\nPath\n(S'x'\ntR.",  # a class that a module of ours imports
-        b"crayvous.faults.sqlite_store\nSqliteStore\n(S'x'\ntR.",
-        b"\x80\x04\x8c\x1arayvous.protocol.messages\x8c\x0fEvents.__init__\x93.",
+        b"V" + pickle.dumps(Harm()),
+        b"V" + pickle.dumps(os.system),
+        b"V" + pickle.dumps(subprocess.Popen),
+        b"V" + pickle.dumps(eval),
+        b"V" + pickle.dumps(getattr),
+        b"Vcnumpy\nload\n(S'x'\ntR.",
+        b"Vcrayvous.protocol.files\nread_json\n(S'x'\ntR.",  # ours, but a function
+        b"Vcrayvous.protocol.files\nPath\n(S'x'\ntR.",  # a class that a module of ours imports
+        b"Vcrayvous.faults.sqlite_store\nSqliteStore\n(S'x'\ntR.",
+        b"V\x80\x04\x8c\x1arayvous.protocol.messages\x8c\x0fEvents.__init__\x93.",
         b"not a pickle",
         b"",
+        b"V",
+        pickle.dumps({"a": 1}),  # as files of format 1 had it
         encode({"a": 1})[:-2],
     ],
 )

@@ -13,6 +13,7 @@ from rayvous.protocol.effects import Acknowledge, Confirm, Deliver, Effect, Pers
 from rayvous.protocol.errors import InputError, StorageFailed
 from rayvous.protocol.ids import Link
 from rayvous.protocol.messages import Ack, Adv, Announce, Back, Events, Installed, Message, Register
+from rayvous.protocol.recovery import Recovery
 from rayvous.protocol.stability import Stability
 from rayvous.routing.filters import to_filter
 from rayvous.routing.topologies import ClusterTree
@@ -66,7 +67,7 @@ def test_the_next_in_order_is_made_stable_then_acknowledged_then_sent_on() -> No
     effects = rig.broker.handle(Received(LEAF, event(1)))
     assert [type(effect) for effect in effects] == [Persist, Send, Send]
     assert effects[1:] == [Send(LEAF, Ack(1)), Send(ROOT, Adv(1, 0, effects[2].message.message))]
-    assert {write.table for write in effects[0].writes} == {"heard", "out", "sent"}
+    assert {write.table for write in effects[0].writes} == {"heard", "out"}
 
 
 def test_a_duplicate_is_acknowledged_again_and_a_gap_is_left_alone() -> None:
@@ -138,6 +139,22 @@ def test_a_new_life_sends_again_says_back_and_goes_on_with_its_numbers() -> None
     assert numbers(rig.give(LEAF, event(4)), ROOT) == [4]
 
 
+@pytest.mark.parametrize("made_stable", [True, False], ids=["deleted", "not yet deleted"])
+@pytest.mark.parametrize("acknowledged", [1, 2, 3])
+def test_a_new_life_goes_on_with_its_numbers_when_all_is_acknowledged(acknowledged, made_stable) -> None:
+    rig = Rig()
+    for number in (1, 2, 3):
+        rig.give(LEAF, event(number))
+        rig.give(ROOT, Ack(min(number, acknowledged)))
+    if made_stable:
+        rig.tick(1.0)
+        assert len(list(rig.store.rows("out"))) == 3 - acknowledged
+    rig.start()
+    rig.tick(2.0)
+    rig.give(ROOT, Ack(3))
+    assert numbers(rig.give(LEAF, event(4)), ROOT) == [4]
+
+
 def test_the_state_takes_the_place_of_many_inputs_and_is_the_same() -> None:
     rig, twin = Rig(), Broker(ROW[MIDDLE])
     for n in range(1, 12):
@@ -193,6 +210,7 @@ def test_a_store_of_another_place_is_refused() -> None:
     with pytest.raises(StorageFailed, match="written by broker 1"):
         Broker(ROW[LEAF], store=rig.store)
     with pytest.raises(InputError, match="cannot recover"):
+        Broker(ROW[MIDDLE], "hypercube", recovery=Recovery(), store=MemoryStore())
         Broker(ROW[MIDDLE], admission=AdmissionConfig(), store=MemoryStore())
 
 

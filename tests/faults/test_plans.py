@@ -15,6 +15,7 @@ from rayvous.routing.topologies import ClusterTree, figure_1, fixed
 EVERY_FAULT = (
     plans.Crash(0.0, 1),
     plans.CrashCluster(0.5, 2),
+    plans.Leave(1.0, 2, False),
     plans.CrashRoot(1.0, comes_back=False),
     plans.CrashRendezvous(1.0),
     plans.Pause(1.5, 3),
@@ -184,7 +185,7 @@ def test_the_same_seed_draws_the_same_plan_and_all_kinds_are_drawn():
     positions = NETWORKS[-1].positions()
     drawn = [draw(random.Random(seed), positions, 30.0) for seed in range(300)]
     assert drawn == [draw(random.Random(seed), positions, 30.0) for seed in range(300)]
-    assert {type(fault) for plan in drawn for fault in plan.faults} == set(FAULTS.values())
+    assert {type(fault) for plan in drawn for fault in plan.faults} == set(FAULTS.values()) - {plans.Leave}
     simultaneous = sum(
         any(
             one.at_seconds == other.at_seconds
@@ -208,3 +209,10 @@ def test_kinds_can_be_chosen():
         plan = draw(random.Random(seed), positions, 9.0, kinds=["pause"], faults_max=2)
         assert {type(fault) for fault in plan.faults} <= {plans.Pause, plans.Continue}
         assert sum(isinstance(fault, plans.Pause) for fault in plan.faults) <= 2
+
+
+def test_a_hypercube_has_no_root_and_no_tree_and_its_brokers_may_leave():
+    positions = NETWORKS[-1].positions()
+    drawn = [draw(random.Random(seed), positions, 30.0, scheme="hypercube") for seed in range(300)]
+    kinds = {type(fault) for plan in drawn for fault in plan.faults}
+    assert kinds == set(FAULTS.values()) - {plans.CrashRoot, plans.CutClusters, plans.MendClusters}

@@ -94,11 +94,21 @@ def test_a_file_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) 
     assert path.read_text().startswith("dear diary")
 
 
-def test_another_version_is_refused(path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 99])
+def test_another_version_is_refused(path: Path, version: int) -> None:
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
+        connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    refused(path, "another version", "format 99")
+    refused(path, "another version", f"format {version}", "another directory")
+
+
+def test_a_batch_over_several_links_has_a_row_for_each(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "broker.sqlite")
+    events = Events(batch_of([{"x": 1}]))
+    store.commit([Write("out", (link, 1), events) for link in (0, 1, 2)])
+    store.commit([Write("out", (1, 1), None)])
+    assert [key for key, _ in store.rows("out")] == [(0, 1), (2, 1)]
+    store.close()
 
 
 @pytest.mark.parametrize("left", [0, 100, 4096, 8192])

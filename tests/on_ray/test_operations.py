@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import rayvous as rv
 from rayvous.faults.reliability import judge
+from rayvous.faults.trace import trace_of
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.selectors import parse_selector
@@ -61,7 +62,7 @@ class Traffic:
             for name, subscriber in self.subscribers.items()
         }
         wanted = {name: [parse_selector(SELECTORS[name])] for name in self.subscribers}
-        verdict = judge(self.published, wanted, heard)
+        verdict = judge(trace_of(self.published, wanted, heard))
         assert verdict.holds, verdict
         assert verdict.notifications_expected > 500
         self.net.check()

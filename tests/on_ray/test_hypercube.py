@@ -1,0 +1,61 @@
+"""A hypercube on real actors: a broker dies, another leaves, and nothing is lost, doubled or disordered.
+
+Reference: promises 1, 2, 3 and 6; paper 2, sections 2.3 and 2.4.
+"""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import rayvous as rv
+from rayvous.faults.reliability import judge
+from rayvous.faults.trace import trace_of
+from rayvous.protocol.recovery import Recovery
+
+BOUND_SECONDS = 40.0
+SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "moves": "x < 70"}
+HOMES = {"all": 0, "odd": 1, "few": 2, "moves": 3}
+
+
+def test_a_broker_dies_and_another_leaves_under_traffic(ray_started: None) -> None:
+    """Subscribers are asked to move by the one that leaves; those of the dead one move by themselves."""
+    published: dict[tuple[str, int], dict[str, object]] = {}
+    with rv.Network.launch(
+        rv.ClusterTree(5, 1), scheme="hypercube", recovery=Recovery.for_tests(), brokers_per_actor=1
+    ) as net:
+        subscribers = {name: net.subscriber(name, broker=home) for name, home in HOMES.items()}
+        for name, subscriber in subscribers.items():
+            subscriber.subscribe(SELECTORS[name])
+        publishers = [net.publisher("p", broker=1), net.publisher("q", broker=4)]
+        stop = Event()
+
+        def feed(publisher: rv.Publisher) -> None:
+            x = 0
+            while not stop.is_set() or x < 100:
+                event = {"x": x % 100, "odd": x % 2 == 1}
+                published[publisher.name, publisher.publish(event)] = event
+                x += 1
+                time.sleep(0.005)
+
+        with ThreadPoolExecutor(2) as pool:
+            feeds = [pool.submit(feed, publisher) for publisher in publishers]
+            net.kill_broker(1)
+            net.await_convergence(BOUND_SECONDS)
+            net.leave(3)
+            while not net.survey()[3]["left"]:
+                time.sleep(0.05)
+            net.await_convergence(BOUND_SECONDS)
+            stop.set()
+            for done in feeds:
+                done.result(timeout=BOUND_SECONDS)
+        net.settle(BOUND_SECONDS)
+        heard = {
+            name: [(note.publisher, note.sequence) for note in subscriber.notifications(0)]
+            for name, subscriber in subscribers.items()
+        }
+        assert subscribers["moves"].broker != 3 and subscribers["odd"].broker != 1
+        assert {place.broker for place in net.standing()} == {0, 2, 3, 4}
+        net.check()
+    verdict = judge(trace_of(published, {name: [text] for name, text in SELECTORS.items()}, heard))
+    assert verdict.holds, verdict
+    assert verdict.notifications_expected > 100

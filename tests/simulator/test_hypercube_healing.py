@@ -1,0 +1,241 @@
+"""A hypercube to which things happen: crashes, leaves, joins, pauses, moves; nothing lost, doubled or out of order."""
+
+from collections import Counter
+
+import pytest
+from rayvous.actors import healing_cube
+from rayvous.actors.broker import HEALING
+from rayvous.faults import plans, reliability
+from rayvous.faults.plans import FaultPlan
+from rayvous.protocol.cube import CubeBeat, CubeView
+from rayvous.protocol.effects import Propose
+from rayvous.protocol.messages import Events, Spread
+from rayvous.protocol.recovery import RENDEZVOUS, Recovery
+from rayvous.routing.affinity import EVENTS_MIN, Affinity
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.survey import structure_problems, subscription_problems
+
+SEEDS_THAT_TELL = (0, 6)
+
+
+def network(brokers=8, members=1, **options):
+    tree = ClusterTree(brokers, members)
+    return HostileSimulation(tree.positions(), "hypercube", recovery=Recovery(), seed=4, **options)
+
+
+def with_subscribers(net, count=6):
+    for number in range(count):
+        net.subscribe(f"s{number}", number % len(net.hosts), f"n >= {number}", 1)
+    net.advance(2.0)
+    assert not net.unconfirmed()
+    return net
+
+
+def publish_for(net, seconds, per_second=10, publisher="p", broker=7):
+    for turn in range(round(seconds * per_second)):
+        net.at(net.now + turn / per_second, net.publish, publisher, broker, [{"n": turn}])
+
+
+def judge(net):
+    """Assert that all is well again and that promises 1 to 3 were kept."""
+    assert structure_problems(net) == []
+    assert subscription_problems(net) == []
+    net.account.settled(net.now)
+    verdict = reliability.judge(net.account)
+    assert verdict.holds, verdict
+    assert verdict.notifications_expected > 0
+    return verdict
+
+
+@pytest.mark.parametrize("dead", [[1], [0, 5], [1, 2, 3, 4]])
+def test_brokers_die_while_others_publish(dead):
+    """Clients of the dead move; everybody gets everything once, in order. Reference: promises 1 to 3 and 6."""
+    net = with_subscribers(network())
+    publish_for(net, 20)
+    for broker in dead:
+        net.at(net.now + 5.0, net.crash, broker)
+    net.advance(30.0)
+    judge(net)
+    assert {seat.broker for seat in net.broker(7).healing.router.view.seats} == set(range(8)) - set(dead)
+
+
+def test_the_broker_of_a_publisher_dies_and_what_it_had_taken_is_not_lost():
+    net = with_subscribers(network())
+    publish_for(net, 20)
+    net.at(net.now + 5.0, net.crash, 7)
+    net.advance(30.0)
+    assert judge(net).events_published == 200
+
+
+def test_a_broker_that_comes_back_joins_anew():
+    net = with_subscribers(network())
+    publish_for(net, 20)
+    net.at(net.now + 3.0, net.crash, 2)
+    net.at(net.now + 3.2, net.restart, 2)  # quicker than anybody notices
+    net.at(net.now + 8.0, net.crash, 3)
+    net.at(net.now + 16.0, net.restart, 3)
+    net.advance(30.0)
+    judge(net)
+    assert net.broker(0).healing.router.view.born[2] > 1 < net.broker(0).healing.router.view.born[3]
+
+
+def test_a_broker_that_stood_still_is_out_and_comes_in_again_with_what_it_kept():
+    net = with_subscribers(network())
+    publish_for(net, 20)
+    net.at(net.now + 5.0, net.pause, 7)  # the publisher's own
+    net.at(net.now + 12.0, net.resume, 7)
+    net.advance(14.0)
+    assert net.broker(0).healing.router.view.born[7] > 1
+    net.advance(20.0)
+    judge(net)
+
+
+def test_who_leaves_asks_its_clients_to_go_and_then_is_out():
+    """Nothing is lost, and nobody waits for a death to be noticed. Reference: paper 2, 2.4."""
+    proposed = []
+    net = network(record=lambda step: proposed.extend(e for e in step.effects if isinstance(e, Propose)))
+    with_subscribers(net)
+    publish_for(net, 10, broker=3)
+    net.at(net.now + 2.0, net.leave, 3)
+    net.advance(4.0)
+    assert not net.hosts[3].alive
+    assert {each.client for each in proposed} == {"s3", "p"}
+    assert all(session.home.id != 3 for session in net.sessions.values())
+    assert net.moves == 2
+    net.advance(15.0)
+    judge(net)
+
+
+def test_the_last_broker_does_not_leave():
+    net = network(1)
+    assert not net.leave(0)
+    net.advance(5.0)
+    assert structure_problems(net) == []
+
+
+def test_without_a_rendezvous_point_the_view_stays_and_events_flow():
+    net = with_subscribers(network())
+    net.crash(RENDEZVOUS)
+    publish_for(net, 10)
+    net.at(net.now + 5.0, net.crash, 1)
+    net.advance(12.0)
+    assert net.broker(7).healing.version == 1
+    net.restart(RENDEZVOUS)
+    net.advance(15.0)
+    judge(net)
+
+
+def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_again():
+    net = with_subscribers(network())
+    publish_for(net, 20)
+    inside, outside = range(3), [*range(3, 8), RENDEZVOUS]
+    net.at(net.now + 3.0, net.cut, [(one, other) for one in inside for other in outside], "apart")
+    net.at(net.now + 14.0, net.mend)
+    net.advance(12.0)
+    assert set(net.broker(7).healing.router.view.born) == set(range(3, 8))
+    net.advance(25.0)
+    judge(net)
+
+
+def test_a_subscriber_that_mostly_hears_one_broker_is_moved_there():
+    """The broker proposes, the client moves, nothing is lost or doubled. Reference: paper 2, 2.4, figure 5."""
+    net = with_subscribers(network(), 1)
+    publish_for(net, 25, broker=6)
+    net.advance(11.0)
+    assert net.sessions["s0"].home.id == 6 and net.moves == 1
+    net.advance(25.0)
+    judge(net)
+    assert net.moves == 1, "what it hears is local now"
+    before = net.sent[Events]
+    publish_for(net, 1, broker=6)
+    net.advance(2.0)
+    assert net.sent[Events] == before, "and takes up nobody else"
+
+
+def test_two_halves_of_what_is_heard_move_nobody():
+    affinity = Affinity()
+    affinity.note("s", 1, EVENTS_MIN)
+    affinity.note("s", 2, EVENTS_MIN)
+    assert affinity.review(0) is None
+
+
+def test_few_events_or_local_ones_move_nobody_and_the_one_that_hears_most_goes_first():
+    affinity = Affinity()
+    affinity.note("few", 1, EVENTS_MIN - 1)
+    affinity.note("local", 0, 10 * EVENTS_MIN)
+    affinity.note("some", 1, EVENTS_MIN)
+    affinity.note("most", 2, EVENTS_MIN + 1)
+    assert affinity.review(0) == ("most", 2)
+    assert affinity.review(0) is None, "counts begin anew"
+
+
+def test_without_faults_healing_costs_a_beat_and_an_answer_to_nobody():
+    net = with_subscribers(network())
+    before = Counter(net.sent)
+    net.advance(10.0)
+    after = net.sent - before
+    assert after == {CubeBeat: 8 * 10}
+
+
+def test_a_join_costs_a_view_to_each_and_what_each_wants_to_one():
+    """About five messages a broker, not a broadcast from everybody."""
+    net = with_subscribers(network(16))
+    net.crash(5)
+    net.advance(8.0)
+    before = Counter(net.sent)
+    net.restart(5)
+    net.advance(5.0)
+    after = net.sent - before
+    assert after[CubeView] <= 3 * 16 and after[Spread] <= 15 and sum(after.values()) < 16 * 5 + 7 * 16
+
+
+def test_what_is_too_much_to_hold_is_asked_for_again(monkeypatch):
+    """A broker that holds next to nothing of a later view loses nothing: it asks for a round. Reference: promise 9."""
+    monkeypatch.setattr(healing_cube, "HELD_MAX", 1)
+    net = with_subscribers(network())
+    publish_for(net, 20, per_second=40)
+    net.at(net.now + 5.0, net.crash, 1)
+    net.at(net.now + 9.0, net.restart, 1)
+    net.advance(40.0)
+    judge(net)
+
+
+class Forgetful(healing_cube.HealingCube):
+    """Does not hold what comes from a later view, and asks for nothing instead."""
+
+    def _hold(self, source, message):
+        pass
+
+
+class Hasty(healing_cube.HealingCube):
+    """Passes events on before it knows what everybody wants."""
+
+    takes_part = property(lambda self: self.router.view is not None)
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Hasty])
+def test_a_cube_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
+    """So the seeds that hold say something."""
+    monkeypatch.setitem(HEALING, "hypercube", kind)
+    assert any(not run_chaos(seed, brokers_max=16, scheme="hypercube").holds for seed in SEEDS_THAT_TELL)
+
+
+def test_chaos_is_drawn_as_before_for_other_schemes_and_says_how_to_have_it_again():
+    report = run_chaos(5, scheme="hypercube", brokers_max=6, seconds=5.0)
+    assert report.replay == "rayvous chaos --on sim --seed 5 --scheme hypercube"
+
+
+def test_a_plan_with_a_leave_is_data_like_any_other():
+    plan = FaultPlan("p", (plans.Leave(1.0, 3), plans.Leave(2.0, 4, False)), 5.0)
+    assert FaultPlan.from_dict(plan.to_dict()) == plan
+    assert [plans.describe(fault) for fault in plan.faults] == ["leave 3", "leave 4 for good"]
+
+
+@pytest.mark.parametrize("first", range(0, 12, 4))
+def test_cubes_that_are_broken_heal_and_lose_nothing(first):
+    """More of them: ``rayvous chaos --scheme hypercube --seeds 500``."""
+    for seed in range(first, first + 4):
+        report = run_chaos(seed, brokers_max=12, scheme="hypercube")
+        assert report.holds, (report.replay, report.problems, report.verdict.examples)
