@@ -39,7 +39,7 @@ class Flusher(Advertiser):
         Raises
         ------
         InputError
-            If the network does not heal.
+            If the network does not heal, or has another scheme than hybrid.
         BrokerUnavailable
             If it is not delivered in time, which says nothing of what comes later.
         """
@@ -47,6 +47,8 @@ class Flusher(Advertiser):
             raise InputError(
                 "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
             )
+        if self._directory.scheme != "hybrid":
+            raise InputError(f"flush: scheme {self._directory.scheme!r} has none: use settle()")
         seconds = self._directory.limits.call_seconds if timeout_seconds is None else timeout_seconds
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:

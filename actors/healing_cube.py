@@ -127,6 +127,7 @@ class HealingCube:
     def _on_tick(self, now: float) -> list[Effect]:
         self.now = now
         self.rounds.expire(now)
+        self.rounds.dropped.clear()  # nothing here is in a store
         asks = self._asks_round()
         effects: list[Effect] = []
         if now >= self._beat_at or (asks and self._asked_in != self.version):
@@ -187,7 +188,7 @@ class HealingCube:
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         if isinstance(source, str):
             self._clients[source] = None
-            self.rounds.keep(self.now, source, message.batch)
+            self.rounds.keep(self.now - message.age_seconds, source, message.batch)
             if not self.takes_part:
                 return []  # they are among what is kept, and go out when the round begins
             message = replace(message, round=self.rounds.current, entry=self._me)

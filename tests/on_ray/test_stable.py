@@ -72,13 +72,6 @@ def _goes_on_with_the_same_files(tmp_path: Path, before: int) -> None:
         rv.Network.launch(rv.ClusterTree(3, 1, degree=2), stable=rv.Stable(tmp_path))
 
 
-def test_recovery_and_stable_brokers_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(rv.InputError, match="not both"):
-        rv.Network.launch(TREE, stable=rv.Stable(tmp_path), recovery=rv.Recovery())
-    with pytest.raises(rv.InputError, match="synchronous"):
-        rv.Network.launch(TREE, stable=rv.Stable(tmp_path, "maybe"))  # type: ignore[arg-type]
-
-
 def test_a_full_disk_stops_acknowledgements_by_name_and_loses_nothing_acknowledged(
     ray_started: None, tmp_path: Path
 ) -> None:
@@ -95,3 +88,8 @@ def test_a_full_disk_stops_acknowledgements_by_name_and_loses_nothing_acknowledg
     store = SqliteStore(rv.Stable(tmp_path).file_of(0))  # once its process has ended
     assert dict(store.rows("heard"))["events", "pub"] == accepted
     store.close()
+
+
+def test_what_a_commit_waits_for_is_checked_before_anything_is_launched(tmp_path: Path) -> None:
+    with pytest.raises(rv.InputError, match="synchronous"):
+        rv.Network.launch(TREE, stable=rv.Stable(tmp_path, "maybe"))  # type: ignore[arg-type]
