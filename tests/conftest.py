@@ -1,5 +1,6 @@
 """What all tests share: the flag that rewrites golden traces, and a fence around the fast suite."""
 
+import os
 import shlex
 import socket
 import time
@@ -7,9 +8,15 @@ from pathlib import Path
 
 import pytest
 import ray
+from hypothesis import settings
 from rayvous.actors.java import prepare_java
 
 HEAVY = ("on_ray", "on_spark")
+
+# The same examples in every run, so that a run that passes passes again; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def pytest_addoption(parser):

@@ -57,7 +57,8 @@ class Tree:
     def do(self, broker: int, out: list[Any]) -> None:
         for each in out:
             if isinstance(each, Send):
-                self.queues.setdefault((broker, each.to), deque()).append(each.message)
+                if each.to in self.links[broker]:  # else it is dead, which the sender has yet to learn
+                    self.queues.setdefault((broker, each.to), deque()).append(each.message)
             elif isinstance(each, Pass) and isinstance(each.message, Register):
                 self.admitted[each.client, each.message.subscription] = broker, each.message.filter
             elif isinstance(each, Inform) and isinstance(each.news, Judgement):
