@@ -42,8 +42,10 @@ def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
     StorageFailed
         If an array is not of the type that `EventBatch` and `Column` name, or of another length.
     """
-    arrays: list[npt.NDArray[Any]] = [batch.sequence, batch.published_at, batch.publisher]
-    types: list[np.dtype[Any]] = [_INT64, _FLOAT64, _INT32]
+    sequence = batch.sequence
+    shape = (len(sequence),)
+    arrays = [sequence, batch.published_at, batch.publisher]
+    types = [_INT64, _FLOAT64, _INT32]
     columns = []
     for (name, kind), column in batch.columns.items():
         arrays.append(column.data)
@@ -53,20 +55,13 @@ def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
             arrays.append(present)
             types.append(_BOOLEAN)
         columns.append((name, int(kind), present is not None, column.words))
-    size = len(batch.sequence)
-    if [array.dtype for array in arrays] != types or {array.shape for array in arrays} != {(size,)}:
-        raise StorageFailed(_misfit(arrays, types, size))
-    return (size, batch.publishers, tuple(columns)), arrays
-
-
-def _misfit(arrays: list[npt.NDArray[Any]], types: list[np.dtype[Any]], size: int) -> str:
     for array, dtype in zip(arrays, types, strict=True):
-        if array.dtype != dtype or array.shape != (size,):
-            break
-    return (
-        f"a batch of {size} events with an array of {array.shape} {array.dtype}, where {size} {dtype} are due, cannot "
-        "be stored: make columns of the types that Column names"
-    )
+        if array.dtype != dtype or array.shape != shape:
+            raise StorageFailed(
+                f"a batch of {len(batch)} events with an array of {array.shape} {array.dtype}, where {len(batch)} "
+                f"{dtype} are due, cannot be stored: make columns of the types that Column names"
+            )
+    return (len(sequence), batch.publishers, tuple(columns)), arrays
 
 
 def unpack(description: Description, data: memoryview) -> EventBatch:
