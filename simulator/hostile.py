@@ -144,7 +144,6 @@ class HostileNetwork(Harmed):
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._cuts = Cuts()
-        self._partitions = itertools.count()
         self._connections: dict[tuple[BrokerId, BrokerId, bool], Connection] = {}
         self._groups: dict[BrokerId, list[Connection]] = {}
         self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}

@@ -25,7 +25,6 @@ class Timeline(Story):
     def __init__(self, network: HostileNetwork) -> None:
         super().__init__()
         self._speakers: set[tuple[ClusterId, int, BrokerId]] = set()
-        self._latest: dict[ClusterId, tuple[int, BrokerId]] = {}
         self._probed: dict[tuple[BrokerId, ClusterId], float] = {}
         self._round = RoundNumber(0, 0)
         self._version = 1
