@@ -26,6 +26,7 @@ from typing import Any
 
 import ray
 
+from ..faults.stores import Store
 from ..protocol.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
@@ -139,16 +140,16 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
         """Make a broker, from its store when there is one."""
         store = None if self._stores is None else store_of(self._stores, position.broker, life)
         make = partial(Broker, position, self._scheme_name, self._recovery, life, joins=joins)
-        seat = self._make_seat(make(store=store, admission=self._admission), life)
-        if store is not None:
-            seat.commits = Commits(f"broker {position.broker}", store, seat.end_waits)
+        self._make_seat(make(store=store, admission=self._admission), life, store)
 
-    def _make_seat(self, broker: Broker, life: int = 0) -> Seat:
+    def _make_seat(self, broker: Broker, life: int = 0, store: Store | None = None) -> Seat:
         position = broker.position
         self._ways.born(position.broker, life)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
         metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
         seat = self._seats[position.broker] = Seat(broker, telemetry, metrics)
+        if store is not None:
+            seat.commits = Commits(f"broker {position.broker}", store, seat.end_waits)
         return seat
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:

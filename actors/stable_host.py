@@ -32,7 +32,6 @@ from ..protocol.messages import Ack, Adv, Back, Events, Message
 from ..protocol.recovery import Recovery, RecoveryMessage
 from ..protocol.stability import Stable
 from .broker import Broker
-from .commits import Commits
 from .host import BrokerHost
 from .outbox import LinkMessage, Outbox
 from .seat import Seat
@@ -80,8 +79,9 @@ class StableHost(BrokerHost):
         for position in positions:
             file, stability = self._stable.file_of(position.broker), self._stable.stability
             store = SqliteStore(file, self._stable.synchronous, self._stable.pages_max)
-            seat = self._make_seat(Broker(position, self._scheme_name, store=store, stability=stability))
-            seat.commits = Commits(f"broker {position.broker}", store, seat.end_waits)
+            self._make_seat(
+                Broker(position, self._scheme_name, store=store, stability=stability), store=store
+            )
 
     async def begin(self) -> None:
         """Start to tick the brokers; with the first tick they send again what is not acknowledged."""
