@@ -1,10 +1,79 @@
-"""One network for all tests that only need some network; those that need their own launch it."""
+"""What tests on Ray share: one network for those that only need some network, and traffic to break things under."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
+from threading import Barrier, Event
+from typing import Any
 
 import pytest
 import rayvous as rv
+from rayvous.faults.reliability import judge
+from rayvous.faults.trace import trace_of
+
+SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
+EVENTS_AT_LEAST = 100
+EVENTS_BEFORE = 20
+PACE_SECONDS = 0.005
+
+
+class Traffic:
+    """Clients at chosen brokers, and what went in and came out; a subscriber's name says what it wants."""
+
+    def __init__(self, net: rv.Network, subscribers: dict[str, int], publishers: dict[str, int]) -> None:
+        self.net = net
+        self.subscribers = {name: net.subscriber(name, broker=at) for name, at in subscribers.items()}
+        for name, subscriber in self.subscribers.items():
+            subscriber.subscribe(SELECTORS[name])
+        self.publishers = {name: net.publisher(name, broker=at) for name, at in publishers.items()}
+        self.published: dict[tuple[str, int], dict[str, Any]] = {}
+        self.notified: dict[str, list[tuple[str, int]]] = {name: [] for name in subscribers}
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Publish from every publisher at once while the block runs, and somewhat before."""
+        started, stop = Barrier(len(self.publishers) + 1), Event()
+
+        def feed(name: str) -> None:
+            for x in count():
+                if x == EVENTS_BEFORE:
+                    started.wait()
+                if x >= EVENTS_AT_LEAST and stop.is_set():
+                    return
+                event = {"x": x % 100, "odd": x % 2 == 1}
+                self.published[name, self.publishers[name].publish(event)] = event
+                time.sleep(PACE_SECONDS)
+
+        with ThreadPoolExecutor(len(self.publishers)) as pool:
+            feeds = [pool.submit(feed, name) for name in self.publishers]
+            for done in feeds:
+                done.add_done_callback(lambda done: done.exception() and started.abort())
+            try:
+                started.wait()
+                yield
+            finally:
+                stop.set()
+            for done in feeds:
+                done.result()
+
+    def verify(self, expected_at_least: int, bound_seconds: float) -> None:
+        """Require that all of that many notifications came, once each and in order."""
+        self.net.settle(bound_seconds)
+        for name, subscriber in self.subscribers.items():
+            self.notified[name] += [(note.publisher, note.sequence) for note in subscriber.notifications(0)]
+        wanted = {name: [SELECTORS[name]] for name in self.subscribers}
+        verdict = judge(trace_of(self.published, wanted, self.notified))
+        assert verdict.holds, verdict
+        assert verdict.notifications_expected > expected_at_least
+        self.net.check()
+
+
+@pytest.fixture
+def traffic_at() -> Callable[[rv.Network, dict[str, int], dict[str, int]], Traffic]:
+    """Return what makes traffic: from a network, its subscribers' brokers and its publishers' brokers."""
+    return Traffic
 
 
 @pytest.fixture(scope="session")

@@ -8,69 +8,16 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 import ray
 import rayvous as rv
-from rayvous.faults.reliability import judge
-from rayvous.faults.trace import trace_of
 from rayvous.protocol.recovery import Recovery
 
 BOUND_SECONDS = 40.0
-SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
-
-
-class Traffic:
-    """Subscribers and publishers at chosen brokers, and what went in and came out."""
-
-    def __init__(self, net: rv.Network, subscribers: dict[str, int], publishers: dict[str, int]) -> None:
-        self.net = net
-        self.subscribers = {name: net.subscriber(name, broker=at) for name, at in subscribers.items()}
-        for name, subscriber in self.subscribers.items():
-            subscriber.subscribe(SELECTORS[name])
-        self.publishers = {name: net.publisher(name, broker=at) for name, at in publishers.items()}
-        self.published: dict[tuple[str, int], dict[str, Any]] = {}
-        self.notified: dict[str, list[tuple[str, int]]] = {name: [] for name in subscribers}
-
-    def publish(self, name: str, x: int) -> None:
-        event = {"x": x, "odd": x % 2 == 1}
-        self.published[name, self.publishers[name].publish(event)] = event
-
-    @contextmanager
-    def flowing(self) -> Iterator[None]:
-        """Publish from every publisher at once while the block runs, and somewhat before and after."""
-        stop = Event()
-
-        def feed(name: str) -> None:
-            x = 0
-            while not stop.is_set() or x < 100:
-                self.publish(name, x % 100)
-                x += 1
-                time.sleep(0.005)
-
-        with ThreadPoolExecutor(len(self.publishers)) as pool:
-            feeds = [pool.submit(feed, name) for name in self.publishers]
-            time.sleep(0.1)
-            yield
-            stop.set()
-            for done in feeds:
-                done.result(timeout=BOUND_SECONDS)
-
-    def verify(self) -> None:
-        self.net.settle(BOUND_SECONDS)
-        for name, subscriber in self.subscribers.items():
-            self.notified[name] += [(note.publisher, note.sequence) for note in subscriber.notifications(0)]
-        wanted = {name: [SELECTORS[name]] for name in self.subscribers}
-        verdict = judge(trace_of(self.published, wanted, self.notified))
-        assert verdict.holds, verdict
-        assert verdict.notifications_expected > 100
-        self.net.check()
 
 
 def launch(clusters: int, brokers_per_cluster: int, **options: Any) -> rv.Network:
@@ -94,12 +41,14 @@ def clusters_from_the_root(net: rv.Network) -> list[int]:
     return list(max((one["path"] for one in net.survey().values()), key=len))
 
 
-def test_a_designated_broker_is_killed_between_its_parent_and_its_child(ray_started: None) -> None:
+def test_a_designated_broker_is_killed_between_its_parent_and_its_child(
+    ray_started: None, traffic_at: Callable[..., Any]
+) -> None:
     with launch(3, 2) as net:
         net.await_convergence(BOUND_SECONDS)
         top, middle, bottom = clusters_from_the_root(net)
         victim = designated(net, middle)
-        traffic = Traffic(
+        traffic = traffic_at(
             net,
             {"all": designated(net, top), "odd": designated(net, bottom), "few": victim, "none": victim},
             {"p": min(members(net, middle)), "q": designated(net, bottom), "r": victim},
@@ -108,7 +57,7 @@ def test_a_designated_broker_is_killed_between_its_parent_and_its_child(ray_star
             assert net.kill_broker(victim) == [victim]
             assert not net.converged()
             assert net.await_convergence(BOUND_SECONDS) > 0.5
-        traffic.verify()
+        traffic.verify(100, BOUND_SECONDS)
         (heir,) = members(net, middle)
         assert designated(net, middle) == heir
         assert {client.broker for client in (traffic.subscribers["few"], traffic.publishers["r"])} == {heir}
@@ -116,12 +65,12 @@ def test_a_designated_broker_is_killed_between_its_parent_and_its_child(ray_star
         assert victim not in graph and graph.nodes[heir]["role"] == "DEB" and len(graph) == 5
 
 
-def test_a_normal_broker_crashes_with_its_clients(ray_started: None) -> None:
+def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at: Callable[..., Any]) -> None:
     with launch(2, 3) as net:
         net.await_convergence(BOUND_SECONDS)
         top, bottom = clusters_from_the_root(net)
         victim = min(members(net, bottom))
-        traffic = Traffic(
+        traffic = traffic_at(
             net, {"all": victim, "odd": victim, "few": designated(net, top)}, {"p": victim, "q": 0}
         )
         with traffic.flowing():
@@ -131,7 +80,7 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None) -> None:
         assert designated(net, bottom) == max(members(net, bottom))
         highest = max(members(net, bottom))
         assert {client.broker for client in traffic.net._clients} <= {highest, 0, designated(net, top)}
-        traffic.verify()
+        traffic.verify(100, BOUND_SECONDS)
 
         async def next_one() -> int:
             async for note in traffic.subscribers["all"]:
@@ -148,13 +97,13 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None) -> None:
 
 
 @pytest.mark.parametrize("which", ["middle", "root"])
-def test_a_whole_cluster_is_killed(ray_started: None, which: str) -> None:
+def test_a_whole_cluster_is_killed(ray_started: None, traffic_at: Callable[..., Any], which: str) -> None:
     with launch(3, 2) as net:
         net.await_convergence(BOUND_SECONDS)
         top, middle, bottom = clusters_from_the_root(net)
         lost, other = (middle, top) if which == "middle" else (top, middle)
         victims = members(net, lost)
-        traffic = Traffic(
+        traffic = traffic_at(
             net,
             {"all": designated(net, other), "odd": min(members(net, bottom)), "few": victims[0]},
             {"p": min(members(net, other)), "q": designated(net, bottom), "r": victims[1]},
@@ -163,16 +112,18 @@ def test_a_whole_cluster_is_killed(ray_started: None, which: str) -> None:
             for victim in victims:
                 net.kill_broker(victim)
             net.await_convergence(BOUND_SECONDS)
-        traffic.verify()
+        traffic.verify(100, BOUND_SECONDS)
         assert len(clusters_from_the_root(net)) == 2 and lost not in clusters_from_the_root(net)
 
 
-def test_the_rendezvous_point_dies_and_then_the_root(ray_started: None) -> None:
+def test_the_rendezvous_point_dies_and_then_the_root(
+    ray_started: None, traffic_at: Callable[..., Any]
+) -> None:
     with launch(3, 1, name="mortal") as net:
         net.await_convergence(BOUND_SECONDS)
         top, middle, bottom = clusters_from_the_root(net)
         ends = {"all": designated(net, middle), "odd": designated(net, bottom)}
-        traffic = Traffic(net, ends, {"p": designated(net, middle), "q": designated(net, bottom)})
+        traffic = traffic_at(net, ends, {"p": designated(net, middle), "q": designated(net, bottom)})
         before = ray.get(net._rendezvous.pid.remote())
         with traffic.flowing():
             ray.kill(net._rendezvous, no_restart=False)
@@ -181,12 +132,12 @@ def test_the_rendezvous_point_dies_and_then_the_root(ray_started: None) -> None:
                 net.subscriber("odd")
             net.crash(designated(net, top))
             net.await_convergence(BOUND_SECONDS)
-        traffic.verify()
+        traffic.verify(100, BOUND_SECONDS)
         assert {one["term"] for one in net.survey().values()} == {2}
         elsewhere = rv.Network.attach("mortal")
         late = elsewhere.publisher("late")
         traffic.published["late", late.publish({"x": 1, "odd": True})] = {"x": 1, "odd": True}
-        traffic.verify()
+        traffic.verify(100, BOUND_SECONDS)
         elsewhere.close()
 
 
