@@ -44,8 +44,8 @@ def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
     """
     sequence = batch.sequence
     shape = (len(sequence),)
-    arrays = [sequence, batch.published_at, batch.publisher]
-    types = [_INT64, _FLOAT64, _INT32]
+    arrays: list[npt.NDArray[Any]] = [sequence, batch.published_at, batch.publisher]
+    types: list[np.dtype[Any]] = [_INT64, _FLOAT64, _INT32]
     columns = []
     for (name, kind), column in batch.columns.items():
         arrays.append(column.data)
