@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import multiprocessing
+import os
+import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -341,7 +343,7 @@ def run_seeds(
                 progress(reports[seed])
         return [reports[seed] for seed in seeds]
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(processes, context, _end_with_parent) as pool:
         for done in concurrent.futures.as_completed(
             [pool.submit(run_chaos, seed, **options) for seed in seeds]
         ):
@@ -350,6 +352,18 @@ def run_seeds(
             if progress is not None:
                 progress(report)
     return [reports[seed] for seed in seeds]
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it is killed; else it works on through all the seeds, unseen."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 __all__ = ["ChaosReport", "FaultPlan", "Recovery", "run_case", "run_chaos", "run_seeds"]
