@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from rich.console import Console
@@ -26,6 +27,9 @@ err = Console(stderr=True, highlight=False)
 
 TABLE_CHARACTERS: Final = 120
 """A table of many columns is this wide rather than cut off; a terminal may wrap it."""
+
+LINE_SECONDS: Final = 15.0
+"""Time between two lines of progress where there is no terminal."""
 
 
 def keep_stdout_for_results() -> None:
@@ -102,23 +106,51 @@ def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]
     out.print(table, width=max(out.width, TABLE_CHARACTERS), crop=False)
 
 
-class Steps:
-    """The bars of one command, one below the other, on standard error."""
+class Steps(Protocol):
+    """How far the steps of one command are."""
+
+    def show(self, name: str, done: int, total: int) -> None:
+        """Say how far the step of that name is, which appears with its first move."""
+        ...
+
+
+class Bars:
+    """The steps of one command as bars, one below the other."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._bars: dict[str, Any] = {}
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Move the bar of that name, which appears with its first move."""
+        """Move the bar of that name."""
         if name not in self._bars:
             self._bars[name] = self._progress.add_task(name, total=total)
         self._progress.update(self._bars[name], completed=done, total=total)
 
 
+class Lines:
+    """The steps of one command as lines of a log: the first and the last of each, and one now and then."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._said: dict[str, float] = {}
+        self._begun = clock()
+
+    def show(self, name: str, done: int, total: int) -> None:
+        """Print how far a step is, unless that was done a moment ago."""
+        now = self._clock()
+        if done < total and now - self._said.get(name, -LINE_SECONDS) < LINE_SECONDS:
+            return
+        self._said[name] = now
+        err.print(f"{name}: {done:,} of {total:,} after {now - self._begun:,.0f} s", markup=False)
+
+
 @contextmanager
 def steps() -> Iterator[Steps]:
-    """Show progress while the block runs."""
+    """Show progress on standard error while the block runs: bars on a terminal, lines elsewhere."""
+    if not err.is_terminal:
+        yield Lines()
+        return
     columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err) as progress:
-        yield Steps(progress)
+        yield Bars(progress)
