@@ -3,10 +3,14 @@
 Reference: promises 1, 2, 3 and 6; docs/operations.md.
 """
 
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import ray
 import rayvous as rv
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.recovery import Recovery
@@ -67,3 +71,40 @@ def test_what_cannot_be_operated_says_why(ray_started: None) -> None:
             net.remove_broker(9)
         with pytest.raises(InputError, match="the last broker"):
             net.remove_broker(0)
+
+
+OPERATOR = """
+    import sys
+    import ray
+    ray.init(address=sys.argv[1], namespace="rayvous", log_to_driver=False, logging_level="error")
+    import rayvous as rv
+    net = rv.Network.attach("operated")
+    new = net.add_broker(1)
+    net.await_convergence(40)
+    net.remove_broker(3, 40)
+    net.await_convergence(40)
+    print(new, sorted(net.survey()), flush=True)
+"""
+
+
+def test_another_process_operates_a_network_of_several_brokers_an_actor(
+    ray_started: None, traffic_at: Callable[..., Any]
+) -> None:
+    options: dict[str, Any] = {"recovery": Recovery.for_tests(), "brokers_per_actor": 2}
+    with rv.Network.launch(rv.ClusterTree(2, 2), name="operated", detached=True, **options) as net:
+        net.await_convergence(BOUND_SECONDS)
+        traffic = traffic_at(net, {"all": 0, "odd": 3, "few": 2}, {"p": 1, "q": 3})
+        with traffic.flowing():
+            script = [sys.executable, "-c", textwrap.dedent(OPERATOR), ray.get_runtime_context().gcs_address]
+            done = subprocess.run(script, capture_output=True, text=True, timeout=200, check=False)
+            assert done.returncode == 0, done.stderr
+            net.await_convergence(BOUND_SECONDS)
+        assert done.stdout.split("\n")[0] == "4 [0, 1, 2, 4]"
+        assert sorted(net.survey()) == [0, 1, 2, 4]  # its neighbour in the actor stays
+        assert net.kill_broker(2) == [2]
+        net.await_convergence(BOUND_SECONDS)
+        traffic.verify(500, BOUND_SECONDS)
+        assert {
+            client.broker for client in (*traffic.subscribers.values(), *traffic.publishers.values())
+        } <= {0, 1, 4}
+        net.shutdown()
