@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Literal, overload
 from uuid import uuid4
 
@@ -111,9 +111,22 @@ class Attaching(Lives):
             raise InputError(f"scheme {self._directory.scheme!r} has no durable clients: hybrid has")
         if self._closed:
             raise InputError(f"this process has left network {self.name!r}")
+        self._find_reborn()
         client = back(self._directory, self._rendezvous, self._process, name, broker)
         self._clients.append(client)
         return client
+
+    def accepted(self, publisher: ClientId, without: Collection[BrokerId] = ()) -> int:
+        """Return the last number of a publisher that any living broker has accepted, 0 for none.
+
+        Parameters
+        ----------
+        publisher
+            Its name.
+        without
+            Brokers that are not asked, since they could not answer.
+        """
+        return max(self._ask("accepted_here", publisher, timeout_seconds=60, without=without), default=0)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the events that could not be delivered to durable subscribers, oldest first."""

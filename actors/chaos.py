@@ -9,15 +9,19 @@ Phases
 4. Liveness: every publisher publishes again; when the network has settled all is judged (promises 1-3).
 
 The case of a seed is drawn as for the simulator (:mod:`rayvous.chaos.cases`), for few brokers, each with a process of
-its own. Its first fault kills whom ``AIMS[seed % 6]`` says, so six seeds in a row have every kind of killing. The same
-seed is the same case; when what happens inside it is up to the machine.
+its own. With `stable` each broker has a file, from which it comes back, and processes of clients are killed, too
+(:mod:`rayvous.chaos.stable_cases`, :mod:`.mortal`). A plan's first fault kills whom ``AIMS[seed % 6]`` says, so six
+seeds in a row have every kind of killing. The same seed is the same case; when what happens inside it is up to the
+machine.
 """
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,10 +31,12 @@ import ray
 from ..chaos.cases import Case, draw_case, small_topology
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
+from ..chaos.stable_cases import with_stores
 from ..faults.draws import AIMS
 from ..faults.plans import Fault, FaultPlan
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
+from ..protocol.stability import Stable
 from ..routing.topologies import topology_of
 from .breaking import Breaker
 from .network import Network, ensure_ray
@@ -49,11 +55,25 @@ STEADY_LOOKS: Final = 4
 PROBLEMS_MAX: Final = 20
 
 
-def draw_ray_case(seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan | None = None) -> Case:
-    """Return the case of a seed for real actors; a `plan` that is given is taken instead of a drawn one."""
+def draw_ray_case(
+    seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan | None = None, stable: bool = False
+) -> Case:
+    """Return the case of a seed for real actors.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    brokers_max
+        The largest network that is drawn.
+    plan
+        Taken instead of a drawn one.
+    stable
+        Whether brokers have stores, and clients die too.
+    """
     topology = small_topology(seed, brokers_max)
     recovery = Recovery.for_tests(degree=topology["degree"] + 1, retention_seconds=600.0)
-    return draw_case(
+    case = draw_case(
         seed,
         seconds=FAULT_SECONDS,
         plan=plan,
@@ -61,14 +81,32 @@ def draw_ray_case(seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan 
         topology=topology,
         aim=AIMS[seed % len(AIMS)],
     )
+    return with_stores(case) if stable else case
 
 
-def run_ray_chaos(seed: int, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
-    """Draw a case from a seed, run it on Ray and judge it; for the options see :func:`draw_ray_case`.
+def run_ray_chaos(
+    seed: int, *, keep_trace: bool = False, store_dir: Path | None = None, **options: Any
+) -> ChaosReport:
+    """Draw a case from a seed, run it on Ray and judge it.
 
-    With `keep_trace` the report has the trace of the run.
+    Parameters
+    ----------
+    seed
+        The seed.
+    keep_trace
+        Whether the report has the trace of the run.
+    store_dir
+        Where brokers with stores keep their files, in a folder ``seed-N``; a temporary one when None.
+    options
+        As :func:`draw_ray_case` takes them.
     """
-    return _Run(draw_ray_case(seed, **options), keep_trace).run()
+    case = draw_ray_case(seed, **options)
+    if not case.stable:
+        return _Run(case, keep_trace, None).run()
+    if store_dir is not None:
+        return _Run(case, keep_trace, Stable(store_dir / f"seed-{seed}")).run()
+    with tempfile.TemporaryDirectory(prefix="rayvous-chaos-") as folder:
+        return _Run(case, keep_trace, Stable(folder)).run()
 
 
 def run_ray_seeds(
@@ -99,8 +137,9 @@ def run_ray_seeds(
 
 
 class _Run:
-    def __init__(self, case: Case, keep_trace: bool) -> None:
+    def __init__(self, case: Case, keep_trace: bool, stable: Stable | None) -> None:
         assert case.recovery is not None, "drawn with one"
+        self.stable = stable
         self.case = case
         self.keep_trace = keep_trace
         self.recovery = case.recovery
@@ -119,10 +158,19 @@ class _Run:
     def run(self) -> ChaosReport:
         topology = topology_of(self.case.topology)
         try:
-            with Network.launch(topology, recovery=self.recovery) as net:
+            with Network.launch(topology, recovery=self.recovery, stable=self.stable) as net:
                 self.net = net
                 self.breaker = Breaker(net, self.clock, self.case.seed // len(AIMS))
-                self.players = Players(net, self.clock, self.zero + self.started, self._problem)
+                self.players = Players(
+                    net,
+                    self.clock,
+                    self.zero + self.started,
+                    self._problem,
+                    say=lambda what: self.watch.say(self.clock(), what),
+                    silent=self.breaker.silent,
+                    durable=self.case.durable,
+                    deaths=Counter(action.client for action in self.case.actions if action.do == "stop"),
+                )
                 try:
                     self._phases()
                 finally:
@@ -175,12 +223,13 @@ class _Run:
         self.players.await_end(playing, SETTLE_SECONDS)
 
     def _converge(self) -> bool:
+        self.players.revive()
         steady, converged_at, problems = 0, 0.0, ["not looked at"]
         deadline = max(self.healed_at + CONVERGE_SECONDS, self.clock() + CONVERGE_SECONDS / 2)
         while steady < STEADY_LOOKS and self.clock() < deadline:
             time.sleep(self.recovery.heartbeat_seconds / 2)
             self._look()
-            problems = self.net.problems()
+            problems = self.net.problems() + self.players.homeless()
             steady = 0 if problems or not self.watch.sound[-1][1] else steady + 1
             if steady == 1:
                 converged_at = self.clock()
@@ -199,9 +248,18 @@ class _Run:
         self._play(self.case.closing, 0.0)
         self.net.settle(SETTLE_SECONDS)
         account.settled(self.clock())
-        for problem in self.net.problems():
+        problems = self._end_of_stable() if self.case.stable else []
+        for problem in problems + self.net.problems():
             self._problem(f"at the end: {problem}")
         self.net.check()
+
+    def _end_of_stable(self) -> list[str]:
+        """Ask whether all is delivered, and look whether nothing is left that nobody waits for."""
+        unanswered = self.players.flush(SETTLE_SECONDS)
+        deadline = self.clock() + CONVERGE_SECONDS
+        while (left := kept_in_vain(self.net, len(self.case.durable))) and self.clock() < deadline:
+            time.sleep(self.recovery.heartbeat_seconds)
+        return unanswered + left
 
     def _judge(self) -> None:
         report, account = self.report, self.players.account
@@ -228,3 +286,18 @@ class _Run:
     def _problem(self, sentence: str) -> None:
         if len(self.report.problems) < PROBLEMS_MAX:
             self.report.problems.append(sentence)
+
+
+def kept_in_vain(net: Network, durable: int) -> list[str]:
+    """Return what brokers hold for durable subscribers, of which there are so many, that they should not in the end."""
+    found = []
+    sizes = net.describe().nodes.data()
+    held = sum(size["durable_subscribers"] for _, size in sizes)
+    if held != durable:
+        found.append(f"brokers hold {held} durable subscribers, there are {durable}")
+    found += [
+        f"broker {broker} keeps {size['notes_kept']} notifications that are acknowledged"
+        for broker, size in sizes
+        if size["notes_kept"]
+    ]
+    return found

@@ -46,11 +46,13 @@ def publisher_back(
         call = rendezvous.publisher_comes_back.remote(name, broker, uuid4().hex)
         place, homes, reserved = ray.get(call, timeout=seconds)
         known: dict[BrokerId, Any] = {}
-        for home in homes:
+        for home, host in homes.items():
+            if host is None:
+                continue  # it has left the network
             try:
-                known[home] = ray.get(directory.hosts[home].accepted.remote(home, name), timeout=seconds)
+                known[home] = ray.get(host.accepted.remote(home, name), timeout=seconds)
             except RayActorError:
-                ray.get(rendezvous.bury.remote([home]), timeout=seconds)
+                ray.get(rendezvous.bury.remote({home: host}), timeout=seconds)
         published, kept = 0, []
         if known:
             place = max(known, key=lambda home: known[home][0])

@@ -72,12 +72,14 @@ class DurableSubscriber(Subscriber):
         return dict(self._machine.position)
 
     async def _arrive(self) -> None:
-        """Say at its broker that it is here; at another one when that has died."""
+        """Say at its broker that it is here; at another one when that has died, or does not answer."""
+        assert self._recovery is not None
         seen = float(self._record_found["seen"])
         host = self.host
         try:
-            await self._say_here(host, self.broker, time.time() - seen, self._directory.limits.call_seconds)
-        except RayActorError as error:
+            patience = self._recovery.client_patience_seconds
+            await self._say_here(host, self.broker, time.time() - seen, patience)
+        except (RayActorError, TimeoutError) as error:
             await self.move(host, isinstance(error, ActorDiedError))
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:

@@ -465,15 +465,21 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
                 for name in list(self._sessions):
                     await self._drained(name)
             # While one was waited for, another may have filled.
-            if all(box.idle for box in boxes) and not (deliveries and any(map(len, self._sessions.values()))):
+            left = (queue for queue in self._sessions.values() if deliveries and len(queue))
+            if all(box.idle for box in boxes) and all(map(self._away, left)):
                 break
         return self._handled
 
     async def _drained(self, name: str) -> None:
         """Wait until a client process has everything, or is gone."""
         session = self._sessions.get(name)
+        patience = (
+            self._limits.session_seconds if self._recovery is None else self._recovery.client_patience_seconds
+        )
         while session is not None and len(session) and not session.gone(time.monotonic()):
-            await session.moved(self._limits.session_seconds)
+            if self._away(session):
+                return
+            await session.moved(patience)
         if session is not None and session.gone(time.monotonic()):
             await self.end_session(name)
 

@@ -6,6 +6,7 @@ Rule: a durable subscriber's position is its own (`durable`); the host only pass
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from ..protocol.effects import Drained
 from ..protocol.errors import StorageFailed
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Acknowledge, Again, Flush, Lost, Register, Resume
+from ..protocol.recovery import Recovery
 from ..protocol.stability import Stable
 from ..routing.filters import Filter
 from .absent import loss_parcel
@@ -30,6 +32,8 @@ class LastingClients:
     """The part of a host that this file is about; the rest is :class:`~.host.BrokerHost`."""
 
     _seats: dict[BrokerId, Seat]
+    _sessions: dict[str, Session]
+    _recovery: Recovery | None
     _draining: set[asyncio.Task[None]]
     _seat_of: Callable[[BrokerId], Seat]
     _open_seat: Callable[[BrokerId], Seat]
@@ -58,7 +62,10 @@ class LastingClients:
         """Take over a subscriber whose broker died, or a durable one: what it has had, and all that it wants."""
         await self._service(at)
         seat = self._open_seat(at)
-        seat.owners[client] = self._session(session)
+        before, mine = seat.owners.get(client), self._session(session)
+        seat.owners[client] = mine
+        if before is not None and before is not mine:
+            self._end_unused(before)
         seat.absent.here(client)
         self._handle(seat, client, resume)
         for number, item in items:
@@ -72,10 +79,34 @@ class LastingClients:
         """Take in that a durable subscriber's process leaves; all that it wants stays."""
         self._seat_of(at).owners.pop(client, None)
 
+    def _end_unused(self, queue: Session) -> None:
+        """Let go what waits for a process that another one has taken over from: it may be dead, and never fetch it."""
+        if not any(queue in seat.owners.values() for seat in self._seats.values()):
+            self._sessions.pop(queue.name, None)
+            queue.end()
+
+    def _away(self, queue: Session) -> bool:
+        """Return whether it is of a durable subscriber, and silent: the broker keeps what waits in it anyway."""
+        if self._recovery is None or not queue.silent(
+            time.monotonic(), self._recovery.client_patience_seconds
+        ):
+            return False
+        return all(
+            client in seat.durable
+            for seat in self._seats.values()
+            for client, owner in seat.owners.items()
+            if owner is queue
+        )
+
     async def accepted(self, at: BrokerId, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
         """Return the last sequence of a publisher that its broker has accepted, and what it keeps of it, with ages."""
         healing = self._seat_of(at).broker.lasting
         return (0, []) if healing is None else (healing.accepted(publisher), healing.kept_of(publisher))
+
+    async def accepted_here(self, publisher: ClientId) -> int:
+        """Return the last sequence of a publisher that any broker here has accepted."""
+        healing = (seat.broker.lasting for seat in self._seats.values())
+        return max((broker.accepted(publisher) for broker in healing if broker is not None), default=0)
 
     async def flush(self, at: BrokerId, publisher: ClientId, number: int) -> None:
         """Return when all that a publisher has published here so far is delivered."""

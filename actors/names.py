@@ -4,7 +4,7 @@ Rules
 -----
 * Everything is in the store before it is answered. Every call may come twice, and gives the same answer again.
 * A durable subscriber has a life, which grows with every process that comes and every broker it goes to. A call of an
-  earlier life is refused.
+  earlier process is refused; one that a process makes while it goes to another broker is not.
 * A publisher reserves its numbers in blocks, so that one whose broker is gone can go on above all that it has used.
 """
 
@@ -37,7 +37,7 @@ class LastingNames:
     def subscriber(self, name: ClientId) -> dict[str, Any]:
         """Return the record of a subscriber; a new one when there is none."""
         fresh = {
-            "life": 0, "position": {}, "subscriptions": {}, "since": None, "broker": None, "ticket": "",
+            "life": 0, "came": 0, "position": {}, "subscriptions": {}, "since": None, "broker": None, "ticket": "",
             "seen": time.time(),
         }  # fmt: skip
         return self._store.get(f"subscriber:{name}") or fresh
@@ -49,7 +49,8 @@ class LastingNames:
         """Begin a new life at a broker and return the record; the same call, by its ticket, begins only one."""
         record = self.subscriber(name)
         if record["ticket"] != ticket:
-            news = {"life": record["life"] + 1, "broker": broker, "ticket": ticket}
+            life = record["life"] + 1
+            news = {"life": life, "came": life, "broker": broker, "ticket": ticket}
             self._store.put(
                 f"subscriber:{name}", record | news
             )  # when it was seen last is for this life to know
@@ -58,7 +59,7 @@ class LastingNames:
 
     def _own(self, name: ClientId, life: int) -> dict[str, Any]:
         record = self.subscriber(name)
-        if life < record["life"]:
+        if life < record["came"]:
             raise ClientError(
                 f"durable subscriber {name!r} has come back in another process: this one is to close it"
             )

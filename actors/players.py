@@ -4,6 +4,9 @@ Rules
 -----
 * A client does one thing after the other, each not before its time; what takes long delays what comes after it.
 * A subscription counts as confirmed when `subscribe` has returned, an event as published when `publish` was called.
+* A client whose process is killed dies at its time, whatever it is doing. It comes back when it is its time, or as soon
+  after as it can; what it would have done meanwhile is not done.
+* A durable subscriber acknowledges what it has heard a while later.
 * An error of a call is a finding: in a network that heals in time no call fails.
 """
 
@@ -11,16 +14,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
+import ray
+
+from ..chaos.account import Account
 from ..chaos.cases import Action
-from ..faults.trace import Trace
 from ..protocol.errors import RayvousError
+from ..protocol.ids import BrokerId
 from .clients import Publisher, Subscriber
+from .mortal import Graveyard, Mortal, ProcessIsDead, arrived
 from .network import Network
 
 LISTEN_SECONDS: Final = 0.05
+ACKNOWLEDGE_SECONDS: Final = 0.3
+"""How long a durable subscriber works on what it was given, before it acknowledges."""
+
+Client: TypeAlias = Publisher | Subscriber | Mortal
 
 
 class Players:
@@ -36,6 +48,14 @@ class Players:
         When the clock was 0, in seconds since 1970.
     finding
         Called with a sentence for each call that failed.
+    say
+        Called with a sentence for each client that died or came back.
+    silent
+        Returns the brokers that would not answer now.
+    durable
+        Which subscribers are durable.
+    deaths
+        How often each of the clients dies whose processes are killed.
 
     Attributes
     ----------
@@ -44,16 +64,35 @@ class Players:
     """
 
     def __init__(
-        self, net: Network, clock: Callable[[], float], zero: float, finding: Callable[[str], None]
+        self,
+        net: Network,
+        clock: Callable[[], float],
+        zero: float,
+        finding: Callable[[str], None],
+        *,
+        say: Callable[[str], None],
+        silent: Callable[[], Collection[BrokerId]],
+        durable: Collection[str] = (),
+        deaths: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.account = Trace()
+        self.account = Account()
         self._net = net
         self._clock = clock
         self._zero = zero
         self._finding = finding
-        self._clients: dict[str, Publisher | Subscriber] = {}
+        self._say = say
+        self._silent = silent
+        self._durable = durable
+        self._mortal = frozenset(deaths)
+        self._bodies = Graveyard(net.name, sum(deaths.values()) + len(deaths))
+        self._clients: dict[str, Client] = {}
         self._numbers: dict[tuple[str, int], int] = {}
+        self._cancelled: dict[str, set[int]] = {}
+        self._waiting: set[str] = set()  # whose time to come back has come
+        self._told: dict[str, int] = {}  # how many losses a subscriber had been told of
+        self._heard_at: dict[str, float] = {}  # since when a durable subscriber has something to acknowledge
         self._turn = threading.Lock()
+        self._listening = threading.Lock()
         self._ended = threading.Event()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -64,20 +103,34 @@ class Players:
         return sum(client.moves for client in self._clients.values())
 
     def play(self, actions: Sequence[Action], start: float) -> list[threading.Thread]:
-        """Begin to do these things, counted from `start`; return the threads that do, one a client."""
+        """Begin to do these things, counted from `start`; return the threads that do, one a client, one for deaths."""
         by_client: dict[str, list[Action]] = {}
         for action in actions:
-            by_client.setdefault(action.client, []).append(action)
             if action.client not in self._clients:
-                attach = self._net.publisher if action.do == "publish" else self._net.subscriber
-                self._clients[action.client] = attach(action.client, broker=action.broker)
+                self._clients[action.client] = self._attach(action)
+            if action.do != "stop":
+                by_client.setdefault(action.client, []).append(action)
         threads = [
             threading.Thread(target=self._do_all, args=(mine, start), daemon=True, name=client)
             for client, mine in by_client.items()
         ]
+        deaths = [action for action in actions if action.do == "stop"]
+        threads.append(
+            threading.Thread(target=self._kill_all, args=(deaths, start), daemon=True, name="death")
+        )
         for thread in threads:
             thread.start()
         return threads
+
+    def _attach(self, action: Action) -> Client:
+        name, publishes = action.client, action.do == "publish"
+        if name in self._mortal:
+            mortal = Mortal(name, action.broker, publishes, self._bodies)
+            mortal.start()
+            return mortal
+        if publishes:
+            return self._net.publisher(name, broker=action.broker)
+        return self._net.subscriber(name, broker=action.broker, durable=name in self._durable)
 
     def await_end(self, threads: Iterable[threading.Thread], seconds: float) -> None:
         """Wait until all is done; what is not by then is a finding."""
@@ -92,37 +145,121 @@ class Players:
         self._ended.set()
         self._listener.join()
         self._hear_all()
+        self._bodies.close()
+
+    # What clients do.
 
     def _do_all(self, actions: Sequence[Action], start: float) -> None:
         for action in actions:
             time.sleep(max(0.0, start + action.at_seconds - self._clock()))
+            client = self._clients[action.client]
             try:
-                self._do(action, self._clients[action.client])
-            except RayvousError as error:
-                self._finding(
-                    f"{self._clock():.3f} s: {action.client} cannot {action.do}: "
-                    f"{type(error).__name__}: {error}"
-                )
+                if self._is_there(client, action):
+                    self._do(action, client)
+            except ProcessIsDead:
+                continue
+            except Exception as error:  # a thread that ended of it would say nothing
+                self._failed(action.client, action.do, error)
 
-    def _do(self, action: Action, client: Publisher | Subscriber) -> None:
+    def _failed(self, client: str, do: str, error: Exception) -> None:
+        self._finding(f"{self._clock():.3f} s: {client} cannot {do}: {type(error).__name__}: {error}")
+
+    def _is_there(self, client: Client, action: Action) -> bool:
+        """Return whether a client is there to do something, after it has come back if it is to."""
+        if not isinstance(client, Mortal):
+            return True
+        if action.do == "start" and not client.alive:
+            self._waiting.add(client.name)
+        if client.name in self._waiting and self._may_start(client):
+            self._start(client)
+        return client.alive and action.do != "start"
+
+    def _do(self, action: Action, client: Client) -> None:
+        name, now = action.client, self._clock
         if action.do == "move":
-            client.move_to(action.broker)
-        elif isinstance(client, Publisher):
+            _call(client, "move_to", action.broker)
+        elif action.do == "publish":
+            assert not isinstance(client, Subscriber)
             with self._turn:
-                self.account.published(
-                    self._clock(), action.client, client.published + 1, list(action.events)
-                )
+                self.account.published(now(), name, client.published + 1, list(action.events))
             client.publish_batch(list(action.events))
         elif action.do == "subscribe":
             with self._turn:
-                self.account.subscribed(self._clock(), action.client, action.number, action.selector)
-            self._numbers[action.client, action.number] = client.subscribe(action.selector)
+                self.account.subscribed(now(), name, action.number, action.selector)
+            self._numbers[name, action.number] = _call(client, "subscribe", action.selector)
             with self._turn:
-                self.account.confirmed(self._clock(), action.client, action.number)
-        elif (number := self._numbers.get((action.client, action.number))) is not None:
+                self.account.confirmed(now(), name, action.number)
+        elif (number := self._numbers.get((name, action.number))) is not None:
             with self._turn:
-                self.account.cancelled(self._clock(), action.client, action.number)
-            client.unsubscribe(number)
+                self.account.cancelled(now(), name, action.number)
+            self._cancelled.setdefault(name, set()).add(number)
+            _call(client, "unsubscribe", number)
+
+    def flush(self, seconds: float) -> list[str]:
+        """Let every publisher ask whether all is delivered; return, as sentences, who was not told in time."""
+        unanswered = []
+        for name, client in self._clients.items():
+            if isinstance(client, Publisher) or (isinstance(client, Mortal) and client.publishes):
+                try:
+                    _call(client, "flush", timeout_seconds=seconds)
+                except RayvousError as error:
+                    unanswered.append(f"{name} was not told that all is delivered: {error}")
+        return unanswered
+
+    # Whoever dies, and comes back.
+
+    def _kill_all(self, deaths: Sequence[Action], start: float) -> None:
+        for action in deaths:
+            time.sleep(max(0.0, start + action.at_seconds - self._clock()))
+            client = self._clients[action.client]
+            if isinstance(client, Mortal) and client.kill():
+                self._say(f"client {client.name} is killed")
+
+    def revive(self) -> None:
+        """Let everybody come back whose process is dead; a publisher whose broker is dead for good goes elsewhere."""
+        for client in self._clients.values():
+            if isinstance(client, Mortal) and not client.alive:
+                try:
+                    self._start(client)
+                except RayvousError as error:
+                    self._failed(client.name, "come back", error)
+
+    def homeless(self) -> list[str]:
+        """Return, as sentences, which clients in processes of their own are not at a broker that lives."""
+        living = set(self._net.hosts())
+        mortals = [client for client in self._clients.values() if isinstance(client, Mortal)]
+        return [f"{client.name} has not moved yet" for client in mortals if client.host() not in living]
+
+    def _may_start(self, client: Mortal) -> bool:
+        """Return whether all brokers answer that may have accepted a publisher's last events."""
+        if not client.publishes:
+            return True
+        homes = ray.get(self._net.rendezvous.homes_of.remote(client.name))
+        return not set(homes) & set(self._silent())
+
+    def _start(self, client: Mortal) -> None:
+        """Let a client come back, and write down what that says of what it did and heard before."""
+        self._waiting.discard(client.name)
+        with self._listening:  # nothing that the dead one had heard is written down after this
+            used = client.published
+            found = client.start()
+            with self._turn:
+                self._came_back(client, used, found)
+        self._say(f"client {client.name} is back")
+        for number in self._cancelled.get(client.name, set()) & set(client.numbers()):
+            client.call("unsubscribe", number)  # it died of it before that was written down
+
+    def _came_back(self, client: Mortal, used: int, found: int | dict[str, int]) -> None:
+        if not isinstance(found, int):
+            self.account.rolled_back(client.name, found)
+        elif found <= used:
+            self.account.never_accepted(client.name, found)
+        else:
+            known = self._net.accepted(client.name, without=self._silent())
+            self.account.died_with_broker(self._clock(), client.name, known)
+            self._say(f"a broker of {client.name} is dead: what only that had above #{known} is lost")
+
+    # What clients hear.
 
     def _listen(self) -> None:
         while not self._ended.wait(LISTEN_SECONDS):
@@ -130,15 +267,43 @@ class Players:
 
     def _hear_all(self) -> None:
         for name, client in list(self._clients.items()):
-            if isinstance(client, Subscriber):
-                try:
+            try:
+                with self._listening:
                     self._hear(name, client)
-                except RayvousError as error:
-                    self._finding(f"{name} cannot listen: {error}")
+            except ProcessIsDead:
+                continue
+            except Exception as error:
+                self._failed(name, "listen", error)
 
-    def _hear(self, name: str, client: Subscriber) -> None:
-        for arrival in client.batches(timeout_seconds=0):
-            with self._turn:
-                for row in arrival.rows.tolist():
-                    publisher, sequence = arrival.batch.identity(row)
-                    self.account.notified(arrival.received_at - self._zero, name, publisher, sequence)
+    def _hear(self, name: str, client: Client) -> None:
+        if isinstance(client, Mortal):
+            if client.publishes or not client.alive:
+                return
+            heard, losses = client.hear()
+        elif isinstance(client, Subscriber):
+            heard, losses = arrived(client), client.losses[self._told.get(name, 0) :]
+            self._told[name] = self._told.get(name, 0) + len(losses)
+        else:
+            return
+        with self._turn:
+            for received_at, publisher, sequence in heard:
+                self.account.notified(received_at - self._zero, name, publisher, sequence)
+            if losses:
+                self.account.told(self._clock(), name, losses)
+        if name in self._durable:
+            self._acknowledge(name, client, bool(heard or losses))
+
+    def _acknowledge(self, name: str, client: Mortal | Subscriber, news: bool) -> None:
+        now = self._clock()
+        if news:
+            self._heard_at.setdefault(name, now)
+        if now - self._heard_at.get(name, now) >= ACKNOWLEDGE_SECONDS:
+            del self._heard_at[name]
+            _call(client, "acknowledge")
+
+
+def _call(client: Client, method: str, *arguments: Any, **options: Any) -> Any:
+    """Call a method of a client, wherever it is."""
+    if isinstance(client, Mortal):
+        return client.call(method, *arguments, **options)
+    return getattr(client, method)(*arguments, **options)

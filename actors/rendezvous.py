@@ -290,13 +290,17 @@ class Rendezvous:
 
     def publisher_comes_back(
         self, name: ClientId, broker: BrokerId | None, ticket: str
-    ) -> tuple[BrokerId, list[BrokerId], int]:
-        """Give a publisher a broker; return it, those that may know of it and live or not, and its highest number."""
+    ) -> tuple[BrokerId, dict[BrokerId, Any], int]:
+        """Give a publisher a broker; return it, the actors of those that may know of it, and its highest number."""
         homes, reserved = self.names.publisher(name)
         place = self._settle("publisher", name, homes[-1] if homes else None, broker, ticket)
         if not homes:
             self.names.home(name, place, True)
-        return place, homes, reserved
+        return place, {home: self.host_of(home) for home in homes}, reserved
+
+    def homes_of(self, name: ClientId) -> list[BrokerId]:
+        """Return the brokers that may have accepted a publisher's last events."""
+        return self.names.publisher(name)[0]
 
     def _settle(
         self, kind: str, name: ClientId, was: BrokerId | None, asked: BrokerId | None, ticket: str
@@ -334,9 +338,11 @@ class Rendezvous:
         """See :meth:`LastingNames.reserve`."""
         return self.names.reserve(name, number)
 
-    def bury(self, brokers: Sequence[BrokerId]) -> None:
-        """Take in that brokers are dead for good, as a client saw."""
-        self._gone.update(brokers)
+    def bury(self, dead: Mapping[BrokerId, Any]) -> None:
+        """Take in that brokers are dead, as a client saw, and which actor that was: it may have come back since."""
+        assert self._directory is not None, "a client came from somewhere"
+        hosts = self._directory.hosts
+        self._gone.update(broker for broker, host in dead.items() if hosts.get(broker) == host)
         self._keep_clients()
 
     # Brokers, in a network that heals.

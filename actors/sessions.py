@@ -128,9 +128,13 @@ class Session:
         """Note a sign of life of the process, at `now` seconds."""
         self._heard_at = now
 
+    def silent(self, now: float, seconds: float) -> bool:
+        """Return whether there was no sign of life for so long."""
+        return now - self._heard_at > seconds
+
     def gone(self, now: float) -> bool:
         """Return whether the process has been silent for too long."""
-        return now - self._heard_at > self._silent_seconds
+        return self.silent(now, self._silent_seconds)
 
     def take_number(self) -> int:
         """Return the number of the next parcel."""

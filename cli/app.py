@@ -149,6 +149,12 @@ def chaos(
             help="Brokers have stores that outlive them; some subscribers are durable; clients die and come back.",
         ),
     ] = False,
+    store_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where brokers keep their files with --stable on ray; a temporary folder if not given."
+        ),
+    ] = None,
     trace_dir: TraceDir = None,
     operations: Annotated[
         bool,
@@ -173,6 +179,7 @@ def chaos(
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
       rayvous chaos --seed 0 --seeds 100 --stable
+      rayvous chaos --on ray --seed 0 --seeds 6 --stable
     """
     from .chaos import run_chaos_seeds
 
@@ -187,6 +194,7 @@ def chaos(
         operations=operations,
         as_json=as_json,
         scheme=scheme,
+        store_dir=store_dir,
     )
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 

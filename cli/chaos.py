@@ -10,6 +10,7 @@ from typing import Any
 from ..actors.broker import HEALING_SCHEMES
 from ..chaos.cases import Case, draw_case
 from ..chaos.report import ChaosReport
+from ..chaos.stable_cases import with_stores
 from ..chaos.story import by_kind
 from ..faults.plans import FaultPlan
 from ..faults.verdict import total
@@ -65,6 +66,7 @@ def run_chaos_seeds(
     operations: bool = False,
     as_json: bool,
     scheme: str = "hybrid",
+    store_dir: Path | None = None,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
 
@@ -82,9 +84,10 @@ def run_chaos_seeds(
     check_trace_dir(trace_dir)
     if trace_dir is not None and seeds != 1:
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
-    for word, wanted in (("--stable", stable), ("--operations", operations)):
-        if wanted and on != "sim":
-            raise InputError(f"{word} is for --on sim, not for {on}")
+    if operations and on != "sim":
+        raise InputError(f"--operations is for --on sim, not for {on}")
+    if store_dir is not None and not (stable and on == "ray"):
+        raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
     if stable and operations:
         raise InputError("give --stable or --operations, not both")
     if scheme not in HEALING_SCHEMES:
@@ -102,7 +105,8 @@ def run_chaos_seeds(
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
     if seeds == 1 and not as_json:
-        _print_drawn(where.draw(seed, **given).describe())
+        case = where.draw(seed, **given)
+        _print_drawn((with_stores(case) if stable else case).describe())
     with console.steps() as steps:
         done: list[ChaosReport] = []
 
@@ -113,6 +117,8 @@ def run_chaos_seeds(
         steps.show("seeds", 0, seeds)
         if stable:
             given["stable"] = True
+        if store_dir is not None:
+            given["store_dir"] = store_dir
         kept = {} if trace_dir is None else {"keep_trace": True}
         reports = where.run(numbers, progress=show, **kept, **given)
     for report in reports:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..chaos.account import Account
 from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
@@ -30,7 +31,6 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach, Events, Flush
 from ..protocol.recovery import Recovery
 from ..routing.language import to_filter
-from .account import Account
 from .hostile import HostileNetwork
 from .hosts import Host
 

@@ -63,6 +63,20 @@ class Account(Trace):
         """Write down that a publisher has died: nobody but brokers has its events now."""
         self.orphans.update(event for event in self.publications() if event[0] == publisher)
 
+    def never_accepted(self, publisher: ClientId, last: int) -> None:
+        """Write down that no broker has accepted what a publisher that has come back had numbered above `last`."""
+        self.operations = [
+            op
+            for op in self.operations
+            if not (type(op) is Publish and op.publisher == publisher and op.sequence > last)
+        ]
+
+    def died_with_broker(self, now: float, publisher: ClientId, last: int) -> None:
+        """Write down that a publisher's events above `last` were with it and with brokers that are dead for good."""
+        for name, sequence in self.publications():
+            if name == publisher and sequence > last:
+                self.lost(now, name, sequence)
+
     def rolled_back(self, client: ClientId, position: Mapping[ClientId, int]) -> None:
         """Write down that a durable subscriber has died: what it had not acknowledged it has not had."""
         self.operations = [
