@@ -5,15 +5,16 @@ Rules
 * A load that is large is put into the object store once and its reference goes to the members, so a node holds one
   copy however many members read it. A small one travels inside the calls, which is quicker than a trip to the store.
 * A member that is dead does not stop the others. In a network that heals neither does one that does not answer: the
-  group waits for it `patience_seconds` a call, the calls stay out in their order, and past `CALLS_OUT_MAX` of them it
-  gets nothing more until it answers. Such a one has long been dropped from the members, and begins anew when it is
-  heard again.
+  group waits for it `patience_seconds` a call, and the calls stay out in their order.
+* A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
+  the broker, and gets nothing more until a load that has `Renewed` for it: from there on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from ray.exceptions import ActorDiedError
 
 from ..protocol.ids import BrokerId
 from ..protocol.messages import Adv, Events
-from .outbox import LinkMessage, first_line
+from .outbox import Queued, Renewed, first_line
 
 _LOG = logging.getLogger("rayvous.host")
 
@@ -52,11 +53,19 @@ class MulticastGroup:
         All other members.
     patience_seconds
         How long a call waits for a member that does not answer; None for ever.
+    missed
+        Called with a member that has missed a load, and how many seconds ago that was to go. None where nobody cares.
     """
 
     def __init__(
-        self, broker: BrokerId, fellows: Sequence[Peer], patience_seconds: float | None = None
+        self,
+        broker: BrokerId,
+        fellows: Sequence[Peer],
+        patience_seconds: float | None = None,
+        missed: Callable[[BrokerId, float], None] | None = None,
     ) -> None:
+        self._missed = missed
+        self._broken: set[BrokerId] = set()
         self.broker = broker
         self._fellows = tuple(fellows)
         self._patience_seconds = patience_seconds
@@ -65,18 +74,37 @@ class MulticastGroup:
         self._dead: set[BrokerId] = set()
         self._tasks: set[asyncio.Task[bool]] = set()
 
-    async def fly(self, load: list[LinkMessage]) -> int:
+    async def fly(self, load: list[Queued]) -> int:
         """Take a load to every member; return how many did not get it. Who died before this load is not counted."""
         living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
+        parts = {fellow.broker: self._part(fellow.broker, load) for fellow in living if self._broken}
+        load = [message for message in load if not isinstance(message, Renewed)]
         contents = [message.message if isinstance(message, Adv) else message for message in load]
         size = sum(message.batch.nbytes for message in contents if isinstance(message, Events))
         remote = sum(not fellow.local for fellow in living)
         shared: Any = ray.put(load) if size > INLINE_BYTES_MAX and remote > 1 else load
-        calls = [self._start(fellow, load if fellow.local else shared) for fellow in living]
+        calls, left_out = [], 0
+        for fellow in living:
+            part = parts.get(fellow.broker, load)
+            if part:
+                whole = not fellow.local and len(part) == len(load)
+                calls.append(self._start(fellow, shared if whole else part))
+            left_out += not part
         if not calls:
-            return 0
+            return left_out
         done, _ = await asyncio.wait(calls, timeout=self._patience_seconds)
-        return sum(not call.result() for call in done)
+        return left_out + sum(not call.result() for call in done)
+
+    def _part(self, member: BrokerId, load: list[Queued]) -> list[Queued]:
+        """Return what of a load is for a member: of one that has missed something, what comes after `Renewed`."""
+        first = 0
+        if member in self._broken:
+            first = max(
+                (place for place, each in enumerate(load) if each == Renewed(member)), default=len(load)
+            )
+            if first < len(load):
+                self._broken.discard(member)
+        return [message for message in load[first:] if not isinstance(message, Renewed)]
 
     def meet(self, fellows: Sequence[Peer]) -> None:
         """Take loads to these from now on."""
@@ -85,6 +113,7 @@ class MulticastGroup:
     def begin_anew(self, broker: BrokerId) -> None:
         """Forget what is known of a member that has been started again; what was out to it is gone."""
         self._dead.discard(broker)
+        self._broken.discard(broker)
         self._lives[broker] += 1
 
     def _start(self, fellow: Peer, load: Any) -> asyncio.Task[bool]:
@@ -97,8 +126,10 @@ class MulticastGroup:
         """Hand a load to one member and return whether it has it."""
         life = fellow.broker, self._lives[fellow.broker]
         if self._out[life] >= CALLS_OUT_MAX:
+            self._tell_missed(life, 0.0)
             return False
         self._out[life] += 1
+        made = time.monotonic()
         try:
             await fellow.receive(fellow.broker, self.broker, load)
             return True
@@ -109,8 +140,18 @@ class MulticastGroup:
                 and life[1] == self._lives[fellow.broker]
             ):
                 self._dead.add(fellow.broker)
+            elif not isinstance(error, ActorDiedError):
+                self._tell_missed(life, time.monotonic() - made)
             said = first_line(error)
             _LOG.warning("broker %d to its group: lost for broker %d: %s", self.broker, fellow.broker, said)
             return False
         finally:
             self._out[life] -= 1
+
+    def _tell_missed(self, life: tuple[BrokerId, int], seconds: float) -> None:
+        """Hand a member nothing more, and say so, unless it has been started again since, or all know."""
+        member, number = life
+        if self._missed is None or number != self._lives[member] or member in self._broken:
+            return
+        self._broken.add(member)
+        self._missed(member, seconds)

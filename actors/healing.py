@@ -20,7 +20,7 @@ from ..faults.local import (
 )
 from ..faults.stores import Store
 from ..protocol.configs import Position
-from ..protocol.effects import Drained, Effect, Received, Send, Ticked
+from ..protocol.effects import Drained, Effect, Missed, Received, Send, Ticked
 from ..protocol.ids import Link
 from ..protocol.messages import (
     Acknowledge,
@@ -162,12 +162,14 @@ class HealingBroker(StableSide):
             self.probing.watch(view, self.now)
         self._tell_succession()
 
-    def handle(self, event: Received | Ticked | Drained) -> list[Effect]:
+    def handle(self, event: Received | Ticked | Drained | Missed) -> list[Effect]:
         """Take in a message or the time, and return what is to be done."""
         if isinstance(event, Ticked):
             effects = [] if self.left else self._on_tick(event)
         elif isinstance(event, Drained):
             effects = self._on_drained(event)
+        elif isinstance(event, Missed):
+            effects = [] if self.left else self._on_missed(event)
         else:
             effects = self._handlers[type(event.message)](event.source, event.message)
         return self._made_stable(effects)

@@ -6,6 +6,9 @@ Rules
   take over at once.
 * A normal broker tells a new designated one all that it wants; one that was dropped from the members does so when it
   is back, and its subscribers wait for the next round.
+* A member that has missed a multicast gets none until it is a member (again) at a tick. Then whoever had sent it begins
+  anew: a designated broker under a new epoch, so that nothing of the old one is taken for the next; a normal one as if
+  it had been dropped. The round that follows sends again what was missed.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Multicast, Received, Regroup, Send, Ticked
+from ..protocol.effects import Effect, Multicast, Received, Regroup, Renew, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.recovery import (
     RENDEZVOUS,
@@ -45,6 +48,7 @@ class ClusterSide(TreeSide):
         self._hear_by = 0.0  # when all members must have told a new designated broker what they want
         # Whether the designated broker has left this one out of the members, or has not taken it in yet.
         self._dropped = incarnation > 0
+        self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
 
     def _on_cluster(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Effect]:
         return self._meet(source, message) + self._with_succession(Received(source, message))
@@ -69,11 +73,30 @@ class ClusterSide(TreeSide):
 
     def _with_succession(self, event: Received | Ticked) -> list[Effect]:
         effects = self._absorb(self.succession.handle(event))
+        if self._missed and isinstance(event, Ticked):
+            effects += self._mend_group()
         if self._unheard and self.now >= self._hear_by:
             effects += self._absorb(self.succession.begin_anew())
         if not self.designated:
             effects += self._follow()
         return effects
+
+    def _missed_by_fellow(self, member: BrokerId, since: float) -> None:
+        """Note that a member has missed a multicast of this broker."""
+        if member in self.fellows:
+            self._missed.setdefault(member, since)
+
+    def _mend_group(self) -> list[Effect]:
+        """Begin anew with the members that have missed something."""
+        back = [member for member in self._missed if member in self.view.members]
+        if not back:
+            return []
+        for member in back:
+            self.rounds.doubt_from(self._missed.pop(member))
+        renewed: list[Effect] = [Renew(member, True) for member in back]
+        if self.designated:
+            return renewed + self._absorb(self.succession.begin_anew())
+        return renewed + self._left_out()
 
     def _follow(self) -> list[Effect]:
         """At a normal broker: notice another designated broker, and having been dropped from the members."""

@@ -1,6 +1,10 @@
 """The side of a healing broker that keeps its parent and children, and finds another parent (paper 1, 4.1.2 and 4.2).
 
-Rule: while there is no way to the root, the path is empty, below too; nobody joins under an empty path.
+Rules
+-----
+* While there is no way to the root, the path is empty, below too; nobody joins under an empty path.
+* A neighbour that has missed something is given up, as one that is dead: what was lost need not be known, as all that
+  is wanted is told anew when one joins, and all that is kept is sent again in the round after it.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..faults.join import judge
-from ..protocol.effects import Effect, Multicast, Received, Send, Ticked
+from ..protocol.effects import Effect, Missed, Multicast, Received, Renew, Send, Ticked
 from ..protocol.ids import BrokerId, ClusterId, Link
 from ..protocol.messages import Announce, Withdraw
 from ..protocol.recovery import (
@@ -108,6 +112,24 @@ class TreeSide(EventSide):
             return []
         wanted = ((item, 0) for item in self.router.copy(old.designated, old.designated))
         return self._exchange(view, wanted, answer=False) + self._changed()
+
+    def _on_missed(self, event: Missed) -> list[Effect]:
+        """Take in that a broker has missed something: a neighbour is one no more, and joins anew, a member is noted."""
+        since = self.now - event.seconds
+        if event.over_group:
+            self._missed_by_fellow(event.broker, since)
+            return []
+        effects: list[Effect] = [Renew(event.broker, False)]
+        lost = next((view for view in self._neighbours() if view.designated == event.broker), None)
+        if lost is None or not self.designated:
+            return effects
+        self.rounds.doubt_from(since)
+        self._wants_round = True
+        return effects + self._neighbour_lost(lost.cluster)
+
+    def _missed_by_fellow(self, member: BrokerId, since: float) -> None:
+        """Note that a member has missed a multicast of this broker."""
+        raise NotImplementedError
 
     def _exchange(
         self, view: ClusterView, wanted: Iterable[tuple[Filter, int]], *, answer: bool

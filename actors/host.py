@@ -39,10 +39,12 @@ from ..protocol.effects import (
     Effect,
     Flushed,
     Inform,
+    Missed,
     Multicast,
     Propose,
     Received,
     Regroup,
+    Renew,
     Report,
     Send,
     Ticked,
@@ -121,7 +123,9 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
         self._seats: dict[BrokerId, Seat] = {}
         self._sessions: dict[str, Session] = {}
         self._recovery = recovery
-        self._ways = Ways(limits, recovery, self._seats, self.receive, self._died, self._drop_links)
+        mends = self._missed if recovery is not None and scheme_name == "hybrid" else None
+        told = self._died, self._drop_links, mends
+        self._ways = Ways(limits, recovery, self._seats, self.receive, *told)
         self._leaving: dict[BrokerId, None] = {}
         self._clock_zero = time.time() - time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
@@ -181,6 +185,11 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
             self._handle(self._seats[source], other, Gone(other))
         else:
             self._seats[source].broker.learn_dead(other)
+
+    def _missed(self, source: BrokerId, missed: Missed) -> None:
+        seat = self._seats.get(source)
+        if seat is not None:
+            self._drive(seat, missed)
 
     async def weather(self, forecast: Forecast) -> None:
         """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
@@ -362,7 +371,7 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
     def _drive(
         self,
         seat: Seat,
-        event: Received | Ticked | Drained,
+        event: Received | Ticked | Drained | Missed,
         filled: dict[Outbox, None] | None = None,
         full: dict[Session, None] | None = None,
     ) -> None:
@@ -394,6 +403,8 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
                     self._put(seat, seat.group, message, filled)
             case Regroup(members):
                 seat.group = self._ways.regroup(seat.broker.position.broker, members, seat.group)
+            case Renew(to, over_group):
+                seat.renew(to, over_group)
             case Deliver():
                 if seat.metrics is not None:
                     seat.metrics.delivered(now, effect)

@@ -11,6 +11,8 @@ Rules
   waits point away from where an event came from, so they cannot form a ring.
 * A heartbeat does not wait behind events: it flies beside the call that is in flight, unless something waits or flies
   that it must not overtake. So a broker that is busy is not taken for dead.
+* In a network that heals a link is a connection: when a call fails whose other side may live, all that waits is let go,
+  and all that comes, until the broker renews it.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from typing import Any, Final, TypeAlias
 from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
 from ..protocol.cube import CubeBeat
+from ..protocol.ids import BrokerId
 from ..protocol.messages import Adv, BrokerMessage, Directed, Events
 from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
 
 _LOG = logging.getLogger("rayvous.host")
 
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
-Flight: TypeAlias = Callable[[list[LinkMessage]], Awaitable[int]]
+Queued: TypeAlias = "LinkMessage | Renewed"
+Flight: TypeAlias = Callable[[list[Any]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 
 BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
@@ -48,11 +52,26 @@ def is_beat(message: Any) -> bool:
     return isinstance(message, BEATS)
 
 
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """In the outbox of a group: from here on this member is handed messages again."""
+
+    member: BrokerId
+
+
+class Unreached(Exception):
+    """The other side did not take a load, and may live: `seconds` is how long ago the call was made."""
+
+    def __init__(self, seconds: float, reason: str) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
 @dataclass(slots=True)
 class _Load:
     """What goes with one call, and how much of it there is."""
 
-    messages: list[LinkMessage]
+    messages: list[Queued]
     size: int = 0
     events: int = 0
     counted: int = 0  # messages, heartbeats not counted
@@ -61,9 +80,9 @@ class _Load:
     @property
     def recovery_only(self) -> bool:
         """Whether its loss is nothing to be told of: the recovery machines ask again."""
-        return all(isinstance(message, RecoveryMessage) for message in self.messages)
+        return all(isinstance(message, RecoveryMessage | Renewed) for message in self.messages)
 
-    def count(self, message: LinkMessage) -> None:
+    def count(self, message: Queued) -> None:
         """Take a message into the count."""
         self.size += _size(message)
         if not is_beat(message):
@@ -84,16 +103,28 @@ class Outbox:
         Events in one call.
     events_max
         Events that may wait; past it `room` waits.
+    missed
+        Called, with how many seconds ago the call was made, when `fly` says `Unreached`. Then nothing leaves before
+        `renew`. None for a link that just goes on.
     """
 
-    def __init__(self, name: str, fly: Flight, call_events_max: int, events_max: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        fly: Flight,
+        call_events_max: int,
+        events_max: int,
+        missed: Callable[[float], None] | None = None,
+    ) -> None:
         self.name = name
+        self._missed = missed
+        self._broken = False
         self.events = 0  # that wait or fly; a message that carries none counts as one
         self.lost_events = 0
         self._fly = fly
         self._call_events_max = call_events_max
         self._events_max = events_max
-        self._waiting: deque[LinkMessage] = deque()
+        self._waiting: deque[Queued] = deque()
         self._task: asyncio.Task[None] | None = None
         self._counted = 0  # messages that wait or fly, heartbeats not counted
         self._ordered = 0  # of those, the ones that carry no events: no heartbeat overtakes them
@@ -110,8 +141,11 @@ class Outbox:
         """Whether whoever fills it has to wait."""
         return self.events > self._events_max
 
-    def put(self, message: LinkMessage) -> None:
+    def put(self, message: Queued) -> None:
         """Take a message in; it leaves with the next call, a heartbeat at once."""
+        if self._broken:
+            self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
+            return
         if not is_beat(message):
             self._counted += 1
             self._ordered += not isinstance(message, CARRIERS)
@@ -123,13 +157,17 @@ class Outbox:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
+    def renew(self) -> None:
+        """Take messages again, after a call had failed."""
+        self._broken = False
+
     def drop(self) -> None:
         """Let go of what waits: the broker it was for has been started again."""
         for message in self._waiting:
             self.events -= _size(message)
             self._counted -= not is_beat(message)
-            self._ordered -= not is_beat(message) and not isinstance(message, Events)
-            self.lost_events += len(message.batch) if isinstance(message, Events) else 0
+            self._ordered -= not is_beat(message) and not isinstance(message, CARRIERS)
+            self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
         self._waiting.clear()
         self._moved.set()
 
@@ -155,6 +193,10 @@ class Outbox:
                 lost_copies = 1
                 level = logging.DEBUG if load.recovery_only else logging.WARNING
                 _LOG.log(level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error))
+                if isinstance(error, Unreached) and self._missed is not None and load.counted:
+                    self._broken = True
+                    self.drop()
+                    self._missed(error.seconds)
             self.lost_events += load.events * lost_copies
             self.events -= load.size
             self._counted -= load.counted
@@ -163,14 +205,14 @@ class Outbox:
         self._task = None
         self._moved.set()
 
-    def _fly_aside(self, beat: LinkMessage) -> None:
+    def _fly_aside(self, beat: Queued) -> None:
         """Send a heartbeat beside the call in flight; when too many are out, this one says nothing new."""
         if len(self._aside) < BEATS_ASIDE_MAX:
             task = asyncio.get_running_loop().create_task(self._fly_beat(beat))
             self._aside.add(task)
             task.add_done_callback(self._aside.discard)
 
-    async def _fly_beat(self, beat: LinkMessage) -> None:
+    async def _fly_beat(self, beat: Queued) -> None:
         try:
             await self._fly([beat])
         except Exception as error:
@@ -211,13 +253,13 @@ def _alike(one: Events, other: Events) -> bool:
     )
 
 
-def _join(load: list[LinkMessage], batches: list[EventBatch], kind: Events | None) -> None:
+def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) -> None:
     if batches and kind is not None:
         load.append(replace(kind, batch=concat(batches)))
         batches.clear()
 
 
-def _size(message: LinkMessage) -> int:
+def _size(message: Queued) -> int:
     if isinstance(message, Adv):
         return _size(message.message)  # type: ignore[arg-type]  # between brokers it is no client's
     return len(message.batch) if isinstance(message, CARRIERS) else 1

@@ -16,7 +16,7 @@ from .absent import Absent
 from .broker import Broker
 from .commits import Commits
 from .metrics import BrokerMetrics
-from .outbox import Outbox
+from .outbox import Outbox, Renewed
 from .sessions import Session, Tally
 
 
@@ -44,6 +44,13 @@ class Seat:
         for done in (*self.confirming.values(), *self.flushing.values()):
             if not done.done():
                 done.set_exception(error)
+
+    def renew(self, broker: BrokerId, over_group: bool) -> None:
+        """Let what leaves from here on reach a broker that has missed something."""
+        if not over_group:
+            self.links[broker].renew()
+        elif self.group is not None:
+            self.group.put(Renewed(broker))
 
     @property
     def durable(self) -> Container[ClientId]:

@@ -218,7 +218,7 @@ class StableHost(BrokerHost):
     def _drive(
         self,
         seat: Seat,
-        event: Received | Ticked | Drained,
+        event: Received | Ticked | Drained | Missed,
         filled: dict[Outbox, None] | None = None,
         full: dict[Session, None] | None = None,
     ) -> None:

@@ -6,23 +6,26 @@ Rules
 * A broker that is started again has a new actor and a higher *life*. Who has restarted says its life with each call;
   a host that hears of a new one asks for the actor, drops what waits for the old one, and only then listens. What a
   broker said in an earlier life is not heard any more.
-* A call that finds its actor dead is told of: machines may use what the transport knows for certain.
+* A call that finds its actor dead is told of: machines may use what the transport knows for certain. So is, where
+  brokers mend it, one that fails while the actor may live.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import Any, Final
 
 from ray.exceptions import ActorDiedError
 
 from ..protocol.configs import Limits, Position
+from ..protocol.effects import Missed
 from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import RENDEZVOUS, Recovery
 from .group import MulticastGroup, Peer
-from .outbox import LinkMessage, Outbox
+from .outbox import LinkMessage, Outbox, Unreached, first_line
 from .weather import Forecast, HostWeather
 
 Receive = Callable[..., Awaitable[object]]
@@ -46,6 +49,8 @@ class Ways:
         Called with (broker here, other) when a call finds that the other one's process is dead.
     reborn
         Called with a broker that has a new actor; what waits for the old one is to be dropped.
+    missed
+        Called with a broker here and what another one has missed of it; None where nothing can be done about it.
     """
 
     def __init__(
@@ -56,7 +61,9 @@ class Ways:
         receive: Receive,
         died: Callable[[BrokerId, BrokerId], None],
         reborn: Callable[[BrokerId], None],
+        missed: Callable[[BrokerId, Missed], None] | None = None,
     ) -> None:
+        self._missed = missed
         self.rendezvous: Any = None
         self.weather: HostWeather | None = None
         self._limits = limits
@@ -102,10 +109,22 @@ class Ways:
         seconds = None if self._recovery is None else self._limits.call_seconds
 
         async def carry(load: list[LinkMessage]) -> int:
-            await reach(to, source, load, seconds)
+            made = time.monotonic()
+            try:
+                await reach(to, source, load, seconds)
+            except ActorDiedError:
+                raise
+            except Exception as error:
+                raise Unreached(time.monotonic() - made, first_line(error)) from error
             return 0
 
-        return self._outbox(f"broker {source} to broker {to}", carry)
+        def missed(ago: float) -> None:
+            assert self._missed is not None
+            self._missed(source, Missed(to, False, ago))
+
+        return self._outbox(
+            f"broker {source} to broker {to}", carry, None if self._missed is None else missed
+        )
 
     def group(self, position: Position, hosts: Mapping[BrokerId, Any]) -> Outbox | None:
         """Return a new outbox to all other members of a broker's cluster; None when there are none."""
@@ -125,11 +144,22 @@ class Ways:
         if not fellows:
             return None
         patience = None if self._recovery is None else self._recovery.heartbeat_seconds
-        group = self._groups[source] = MulticastGroup(source, fellows, patience)
+
+        def missed(member: BrokerId, ago: float) -> None:
+            assert self._missed is not None
+            self._missed(source, Missed(member, True, ago))
+
+        group = MulticastGroup(source, fellows, patience, None if self._missed is None else missed)
+        self._groups[source] = group
         return self._outbox(f"broker {source} to its group", group.fly)
 
-    def _outbox(self, name: str, fly: Callable[[list[LinkMessage]], Awaitable[int]]) -> Outbox:
-        return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max)
+    def _outbox(
+        self,
+        name: str,
+        fly: Callable[[list[LinkMessage]], Awaitable[int]],
+        missed: Callable[[float], None] | None = None,
+    ) -> Outbox:
+        return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max, missed)
 
     def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[None]]:
         """Return how a broker here hands messages to any other; nothing is awaited before unless it has to be."""

@@ -5,6 +5,8 @@ The contract of a host (the simulator, the Ray actor) is short:
 * It hands the broker one event at a time and carries out the effects it gets back **in their order**.
 * Two effects to the same link leave in the order in which they were returned, also over several events.
 * It never changes a message: batches are shared.
+* In a network that heals it tells the broker of what did not reach another one that may live (`Missed`). From there on
+  it hands that one nothing more over that way, until the broker says `Renew`: what was returned before that is gone.
 * What comes after a `Persist`, also in later steps of the same broker, leaves only when its changes are stable. When
   they cannot be made so, nothing after it leaves, ever: the broker stands still until it is started again.
 """
@@ -44,6 +46,25 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """Something that was sent to a broker did not reach it, and nothing after it will before a `Renew`; it may live.
+
+    Attributes
+    ----------
+    broker
+        Who missed it.
+    over_group
+        Whether it was a multicast.
+    seconds
+        How long ago it was sent.
+    """
+
+    broker: BrokerId
+    over_group: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """Send a message to one broker (paper 1: unicast)."""
 
@@ -63,6 +84,14 @@ class Regroup:
     """From now on a multicast goes to these brokers; at first it is all other members of the position."""
 
     members: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Hand messages to a broker again that has `Missed` some: those that are returned after this."""
+
+    broker: BrokerId
+    over_group: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +194,7 @@ Effect: TypeAlias = (
     Send
     | Multicast
     | Regroup
+    | Renew
     | Deliver
     | Confirm
     | Report

@@ -25,7 +25,7 @@ from ..chaos.account import Account
 from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Drained, Flushed, Propose, Received, Report, Ticked
+from ..protocol.effects import Confirm, Deliver, Drained, Flushed, Missed, Propose, Received, Report, Ticked
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach, Events, Flush
@@ -265,7 +265,7 @@ class HostileSimulation(HostileNetwork):
         else:
             self.lost += 1
 
-    def _step(self, host: Host, event: Received | Ticked | Drained) -> None:
+    def _step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
         if isinstance(event, FromClient):
             host.attached[event.source] = event.connection  # type: ignore[index]
         super()._step(host, event)

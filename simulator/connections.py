@@ -5,6 +5,7 @@ Rules
 * A message arrives once and in order, or not at all: when one of its ends dies before it arrives, it is gone.
 * While a link is cut, what would arrive is held; when it is mended, all of it arrives at once, in order, one delay
   later, before anything newer.
+* A connection may break while both ends live: what is under way is lost, and all that comes until it is renewed.
 * What bad weather adds to one message, all behind it wait for too (see :mod:`rayvous.chaos.weather`).
 """
 
@@ -26,6 +27,7 @@ class Underway(NamedTuple):
     message: Any
     sender_life: int
     target_life: int
+    breaks: int = 0
 
 
 class Connection:
@@ -41,9 +43,27 @@ class Connection:
         Spread and jitter; a connection has no loss.
     name, seed
         For its own chance.
+
+    Attributes
+    ----------
+    breaks
+        How often it has broken.
+    broken_life
+        The life of its source in which it has broken and has not been renewed; -1 for none.
     """
 
-    __slots__ = ("_delay", "_dice", "_jitter", "_last", "held", "pair", "source", "target")
+    __slots__ = (
+        "_delay",
+        "_dice",
+        "_jitter",
+        "_last",
+        "breaks",
+        "broken_life",
+        "held",
+        "pair",
+        "source",
+        "target",
+    )
 
     def __init__(
         self, source: Host, target: Host, delay_seconds: float, model: LinkModel, name: str, seed: int
@@ -56,6 +76,13 @@ class Connection:
         self._delay = delay_seconds + self._dice.random() * model.spread_seconds
         self._jitter = model.jitter_seconds
         self._last = 0.0
+        self.breaks = 0
+        self.broken_life = -1
+
+    @property
+    def broken(self) -> bool:
+        """Whether it has broken, and its source, which knows or will, has not renewed it."""
+        return self.broken_life == self.source.life
 
     def arrival(self, leaves: float, weather: Weather) -> float:
         """Return when a message that leaves now arrives."""

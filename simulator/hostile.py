@@ -34,11 +34,13 @@ from ..protocol.effects import (
     Drain,
     Drained,
     Flushed,
+    Missed,
     Multicast,
     Persist,
     Propose,
     Received,
     Regroup,
+    Renew,
     Report,
     Send,
     Ticked,
@@ -154,6 +156,7 @@ class HostileNetwork(Harmed):
             Send: self._send,
             Multicast: self._multicast,
             Regroup: self._regroup,
+            Renew: self._renew,
             Deliver: self._deliver,
             Confirm: self._confirm,
             Propose: self._propose,
@@ -234,7 +237,7 @@ class HostileNetwork(Harmed):
                 raise SimulationStepLimit(f"{STEPS_MAX} steps, and it is {self.now:.3f} virtual seconds")
         return self.steps - before
 
-    def _step(self, host: Host, event: Received | Ticked | Drained) -> None:
+    def _step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
         self.steps += 1
         effects = host.handle(event)
         if self._record is not None and host.id != RENDEZVOUS:
@@ -264,7 +267,7 @@ class HostileNetwork(Harmed):
         if not host.paused:
             self._take_in(host, None)
 
-    def _take_in(self, host: Host, given: Received | Drained | None) -> None:
+    def _take_in(self, host: Host, given: Received | Drained | Missed | None) -> None:
         """Hand a message, or the time, to a process as soon as it is ready for it."""
         if host.paused or host.serving or host.factor > 1.0:
             if given is None and host.waiting and host.waiting[-1] is None:
@@ -332,10 +335,10 @@ class HostileNetwork(Harmed):
 
     def _transmit(self, connection: Connection, message: Any) -> None:
         target = connection.target
-        if not target.alive:
+        if not target.alive or connection.broken:
             self.lost += 1
             return
-        entry = Underway(connection, message, connection.source.life, target.life)
+        entry = Underway(connection, message, connection.source.life, target.life, connection.breaks)
         heappush(
             self._heap,
             (connection.arrival(self.now, self.weather), next(self._order), self._arrive, (entry,)),
@@ -351,12 +354,30 @@ class HostileNetwork(Harmed):
     def _hand_over(self, entry: Underway) -> None:
         source, target = entry.connection.source, entry.connection.target
         sent = self._last_words or (source.alive and source.life == entry.sender_life)
+        sent = sent and entry.breaks == entry.connection.breaks
         if sent and target.alive and target.life == entry.target_life:
             if type(entry.message) in TIMED and self.recovery is not None:
                 self._take_in(target, None)
             self._take_in(target, Received(source.id, entry.message))
         else:
             self.lost += 1
+
+    def break_link(self, source: BrokerId, to: BrokerId, *, over_group: bool, after: float = 0.0) -> None:
+        """Lose what one broker sends to another over one way, until it has learned of it, `after` so many seconds."""
+        host = self.hosts[source]
+        connection = self._connections.get((source, to, over_group)) or self._connect(host, to, over_group)
+        if not connection.broken:
+            connection.breaks += 1
+            connection.broken_life = host.life
+            event = Missed(to, over_group, after)
+            self.at(self.now + after, self._tell_missed, connection, host.life, event)
+
+    def _tell_missed(self, connection: Connection, life: int, event: Missed) -> None:
+        if connection.source.alive and connection.source.life == life:
+            self._take_in(connection.source, event)
+
+    def _renew(self, host: Host, effect: Renew) -> None:
+        self._connections[host.id, effect.broker, effect.over_group].broken_life = -1
 
     def _release(self, connection: Connection) -> None:
         if connection.pair in self._cuts.reasons:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
 from ..protocol.configs import Position
-from ..protocol.effects import Drained, Effect, Received, Ticked
+from ..protocol.effects import Drained, Effect, Missed, Received, Ticked
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.recovery import Recovery
 
@@ -83,10 +83,10 @@ class Host:
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
         self.fuse: int | None = None
-        self.waiting: deque[Received | Drained | None] = deque()
+        self.waiting: deque[Received | Drained | Missed | None] = deque()
         self.machine: Any = None
         self.store = store or MemoryStore()
-        self.handle: Callable[[Received | Ticked | Drained], list[Effect]]
+        self.handle: Callable[[Received | Ticked | Drained | Missed], list[Effect]]
         self.start()
 
     def start(self) -> None:

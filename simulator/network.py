@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
     now: float
     broker: Broker
-    received: Received | Ticked | Drained
+    received: Received | Ticked | Drained | Missed
     effects: list[Effect]
 
 

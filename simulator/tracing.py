@@ -44,6 +44,7 @@ from ..protocol.effects import (
     Propose,
     Received,
     Regroup,
+    Renew,
     Report,
     Send,
     Ticked,
@@ -153,6 +154,8 @@ class Tracer:
             return [f"=> group: {self._message(effect.message)}"]
         if isinstance(effect, Regroup):
             return [f"group: {', '.join(map(self.label, effect.members))}"]
+        if isinstance(effect, Renew):
+            return [f"renew {'group' if effect.over_group else 'link'} to {self.label(effect.broker)}"]
         if isinstance(effect, Confirm):
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
         if isinstance(effect, Acknowledge):
