@@ -62,6 +62,7 @@ from .bulk import BulkHost
 from .commits import Commits
 from .host_admission import AdmissionSide
 from .host_lasting import LastingClients, store_of
+from .host_quiet import Quieting
 from .host_survey import Surveyed
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
@@ -78,7 +79,7 @@ TICKS_A_FLUSH = 40
 _LOG = logging.getLogger("rayvous.host")
 
 
-class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
+class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, BulkHost):
     """Hosts one broker or many.
 
     Parameters
@@ -455,44 +456,7 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
             else:
                 await session.room(self._limits.delivery_wait_seconds)
 
-    # Quiet, telemetry, description.
-
-    async def quiet(self, deliveries: bool = True) -> int:
-        """Wait until nothing waits to leave; return how many messages this host has handled so far.
-
-        A call returns only after the other side has handled it, so a message is always in some outbox: when two rounds
-        over all hosts return the same numbers, nothing was under way between them.
-
-        Parameters
-        ----------
-        deliveries
-            Whether to wait also until the client processes have acknowledged all notifications.
-        """
-        boxes = [box for seat in self._seats.values() for box in (*seat.links.values(), seat.group) if box]
-        while True:
-            for box in boxes:
-                await box.drained()
-            if deliveries:
-                for name in list(self._sessions):
-                    await self._drained(name)
-            # While one was waited for, another may have filled.
-            left = (queue for queue in self._sessions.values() if deliveries and len(queue))
-            if all(box.idle for box in boxes) and all(map(self._away, left)):
-                break
-        return self._handled
-
-    async def _drained(self, name: str) -> None:
-        """Wait until a client process has everything, or is gone."""
-        session = self._sessions.get(name)
-        patience = (
-            self._limits.session_seconds if self._recovery is None else self._recovery.client_patience_seconds
-        )
-        while session is not None and len(session) and not session.gone(time.monotonic()):
-            if self._away(session):
-                return
-            await session.moved(patience)
-        if session is not None and session.gone(time.monotonic()):
-            await self.end_session(name)
+    # Telemetry.
 
     def _flush_soon(self) -> None:
         if self._flushing is None or self._flushing.done():

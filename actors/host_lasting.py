@@ -6,7 +6,6 @@ Rule: a durable subscriber's position is its own (`durable`); the host only pass
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +18,6 @@ from ..protocol.effects import Drained
 from ..protocol.errors import StorageFailed
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Acknowledge, Again, Flush, Lost, Register, Resume
-from ..protocol.recovery import Recovery
 from ..protocol.stability import Stable
 from ..routing.filters import Filter
 from .absent import loss_parcel
@@ -33,7 +31,6 @@ class LastingClients:
 
     _seats: dict[BrokerId, Seat]
     _sessions: dict[str, Session]
-    _recovery: Recovery | None
     _draining: set[asyncio.Task[None]]
     _seat_of: Callable[[BrokerId], Seat]
     _open_seat: Callable[[BrokerId], Seat]
@@ -84,19 +81,6 @@ class LastingClients:
         if not any(queue in seat.owners.values() for seat in self._seats.values()):
             self._sessions.pop(queue.name, None)
             queue.end()
-
-    def _away(self, queue: Session) -> bool:
-        """Return whether it is of a durable subscriber, and silent: the broker keeps what waits in it anyway."""
-        if self._recovery is None or not queue.silent(
-            time.monotonic(), self._recovery.client_patience_seconds
-        ):
-            return False
-        return all(
-            client in seat.durable
-            for seat in self._seats.values()
-            for client, owner in seat.owners.items()
-            if owner is queue
-        )
 
     async def accepted(self, at: BrokerId, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
         """Return the last sequence of a publisher that its broker has accepted, and what it keeps of it, with ages."""

@@ -25,7 +25,7 @@ from ..faults.sqlite_store import SqliteStore
 from ..protocol.admission import AdmissionMessage, AdmissionRequest
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
-from ..protocol.effects import Deliver, Drained, Received, Ticked
+from ..protocol.effects import Deliver, Drained, Missed, Received, Ticked
 from ..protocol.errors import BrokerUnavailable, ClientError, StorageFailed
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Ack, Adv, Back, Events, Message

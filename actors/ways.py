@@ -25,7 +25,7 @@ from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import RENDEZVOUS, Recovery
 from .group import MulticastGroup, Peer
-from .outbox import LinkMessage, Outbox, Unreached, first_line
+from .outbox import Flight, LinkMessage, Outbox, Unreached, first_line
 from .weather import Forecast, HostWeather
 
 Receive = Callable[..., Awaitable[object]]
@@ -156,7 +156,7 @@ class Ways:
     def _outbox(
         self,
         name: str,
-        fly: Callable[[list[LinkMessage]], Awaitable[int]],
+        fly: Flight,
         missed: Callable[[float], None] | None = None,
     ) -> Outbox:
         return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max, missed)

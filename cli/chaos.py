@@ -84,22 +84,10 @@ def run_chaos_seeds(
     check_trace_dir(trace_dir)
     if trace_dir is not None and seeds != 1:
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
-    if operations and on != "sim":
-        raise InputError(f"--operations is for --on sim, not for {on}")
-    if store_dir is not None and not (stable and on == "ray"):
-        raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
-    if stable and operations:
-        raise InputError("give --stable or --operations, not both")
-    if scheme not in HEALING_SCHEMES:
-        raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
+    _check_words(on, scheme, stable=stable, operations=operations, store_dir=store_dir)
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if scheme != "hybrid":
-        if on != "sim":
-            raise InputError(f"--scheme {scheme} --on {on}: on {on} chaos is for the scheme hybrid")
-        if operations or stable:
-            word = "--operations" if operations else "--stable"
-            raise InputError(f"{word} is for the scheme hybrid, not for {scheme}")
         given["scheme"] = scheme
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
@@ -136,6 +124,24 @@ def run_chaos_seeds(
     else:
         _print(result, reports)
     return result
+
+
+def _check_words(on: str, scheme: str, *, stable: bool, operations: bool, store_dir: Path | None) -> None:
+    """Check that what is asked for goes together."""
+    if operations and on != "sim":
+        raise InputError(f"--operations is for --on sim, not for {on}")
+    if store_dir is not None and not (stable and on == "ray"):
+        raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
+    if stable and operations:
+        raise InputError("give --stable or --operations, not both")
+    if scheme not in HEALING_SCHEMES:
+        raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
+    if scheme != "hybrid":
+        if on != "sim":
+            raise InputError(f"--scheme {scheme} --on {on}: on {on} chaos is for the scheme hybrid")
+        if operations or stable:
+            word = "--operations" if operations else "--stable"
+            raise InputError(f"{word} is for the scheme hybrid, not for {scheme}")
 
 
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:

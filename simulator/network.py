@@ -31,6 +31,7 @@ from ..protocol.effects import (
     Drained,
     Effect,
     Inform,
+    Missed,
     Multicast,
     Persist,
     Received,

@@ -39,6 +39,7 @@ from ..protocol.effects import (
     Effect,
     Flushed,
     Inform,
+    Missed,
     Multicast,
     Persist,
     Propose,
@@ -101,6 +102,11 @@ class Tracer:
             self.lines.append(f"{self.label(here)} at {received.now:.3f} s")
         elif isinstance(received, Drained):
             self.lines.append(f"{self.label(here)} has drained {received.number}")
+        elif isinstance(received, Missed):
+            way = "the group" if received.over_group else "the link"
+            self.lines.append(
+                f"{self.label(here)}: {self.label(received.broker)} has missed something of {way}"
+            )
         else:
             self.lines.append(
                 f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
