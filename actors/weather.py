@@ -42,11 +42,14 @@ class Forecast:
         (seconds that are left, what) of each bad spell.
     factors
         How many times as long a slow broker takes.
+    failing
+        (from, to) of each way on which calls fail, and what they carry is lost, though both ends live.
     """
 
     cut: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
     shakes: tuple[tuple[float, Shake], ...] = ()
     factors: Mapping[BrokerId, float] = field(default_factory=dict)
+    failing: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
 
 
 class HostWeather:
@@ -65,6 +68,7 @@ class HostWeather:
         self._dice = random.Random(f"weather/{seed}")
         self._links = Weather()
         self._cut: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
+        self._failing: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
         self._factors: dict[BrokerId, float] = {}
         self._changed = asyncio.Event()
         self._lanes: defaultdict[Lane, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -73,14 +77,20 @@ class HostWeather:
     def set(self, forecast: Forecast) -> None:
         """Take in what is wrong from now on, in place of what was."""
         now = time.monotonic()
-        self._cut = forecast.cut
+        self._cut, self._failing = forecast.cut, forecast.failing
         self._links.shakes = [(now + left, shake) for left, shake in forecast.shakes]
         self._factors = dict(forecast.factors)
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def passage(self, source: BrokerId, to: BrokerId, lane: str) -> None:
-        """Wait until a message may leave; whoever goes on at once after it keeps the order of its lane."""
+        """Wait until a message may leave; whoever goes on at once after it keeps the order of its lane.
+
+        Raises
+        ------
+        ConnectionResetError
+            If calls fail on this way.
+        """
         pair = (source, to) if source < to else (to, source)
         async with self._lanes[source, to, lane]:  # who waits for a lock gets it in the order of asking
             seconds = self._links.extra(time.monotonic(), pair, self._dice) if self._links.shakes else 0.0
@@ -88,6 +98,8 @@ class HostWeather:
                 await asyncio.sleep(seconds)
             while pair in self._cut:
                 await self._changed.wait()
+            if (source, to) in self._failing:
+                raise ConnectionResetError(f"the call of broker {source} to broker {to} was made to fail")
 
     async def service(self, broker: BrokerId, messages: int = 1) -> None:
         """Wait until a broker is ready for so many messages, which it takes at once after that."""

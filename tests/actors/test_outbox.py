@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.actors.outbox import BEATS_ASIDE_MAX, LinkMessage, Outbox, wait_for_room
+from rayvous.actors.outbox import BEATS_ASIDE_MAX, LinkMessage, Outbox, Unreached, wait_for_room
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages import Events, Installed
 from rayvous.protocol.recovery import MemberBeat
@@ -192,5 +192,61 @@ def test_what_waits_is_let_go_when_the_other_side_has_begun_anew() -> None:
         wire.open()
         await box.drained()
         assert wire.loads == [[1], [3]] and box.idle and box.events == 0
+
+    asyncio.run(run())
+
+
+def test_after_a_call_that_a_living_broker_has_missed_nothing_leaves_before_it_is_renewed() -> None:
+    async def run() -> None:
+        wire = Wire()
+        missed: list[float] = []
+
+        async def fly(load: list[Any]) -> int:
+            if wire.fails:
+                raise Unreached(0.5, "no answer")
+            return await wire.fly(load)
+
+        box = Outbox("link", fly, 100, 100, missed.append)
+        wire.open()
+        wire.fails = True
+        box.put(events(0, 2))
+        await pause()
+        assert missed == [0.5] and box.lost_events == 2 and box.idle
+        wire.fails = False
+        box.put(events(2, 3))
+        box.put(BEAT)
+        box.put(Installed(1))
+        await pause()
+        assert wire.loads == [] and box.lost_events == 5 and box.idle and box.events == 0
+        box.renew()
+        box.put(events(5, 1))
+        await box.drained()
+        assert wire.loads == [[[5]]] and missed == [0.5]
+
+    asyncio.run(run())
+
+
+def test_what_waits_behind_a_call_that_fails_is_lost_with_it_and_a_lost_heartbeat_is_nothing() -> None:
+    async def run() -> None:
+        missed: list[float] = []
+        gate = asyncio.Event()
+
+        async def fly(load: list[Any]) -> int:
+            await gate.wait()
+            raise Unreached(0.1, "no answer")
+
+        box = Outbox("link", fly, 100, 100, missed.append)
+        gate.set()
+        box.put(BEAT)
+        await pause()
+        assert missed == []
+        gate.clear()
+        box.put(events(0, 1))
+        await pause()
+        box.put(events(1, 4))
+        box.put(Installed(1))
+        gate.set()
+        await pause()
+        assert missed == [0.1] and box.lost_events == 5 and box.idle and box.events == 0
 
     asyncio.run(run())

@@ -1,0 +1,41 @@
+"""Calls fail while both brokers live: what they carried is sent again, once, in order (promises 1 to 3)."""
+
+import time
+
+import rayvous as rv
+from rayvous.actors.weather import Forecast
+from rayvous.protocol.recovery import Recovery
+
+BOUND_SECONDS = 60.0
+PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
+"""Nobody is taken for dead: only the failed call says that something is wrong."""
+
+
+def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray_started: None) -> None:
+    with rv.Network.launch(rv.ClusterTree(2, 2), recovery=PATIENT) as net:
+        net.await_convergence(BOUND_SECONDS)
+        below = next(place for place in net.positions if place.parent is not None)
+        member = next(other for other in below.members if other != below.broker)
+        top = next(place for place in net.positions if place.broker == below.parent)
+        home = next(other for other in top.members if other != top.broker)
+        subscribers = [net.subscriber(f"s{place.broker}", broker=place.broker) for place in net.positions]
+        for subscriber in subscribers:
+            subscriber.subscribe("x >= 0")
+        publisher = net.publisher("p", broker=home)
+        heard: dict[str, list[int]] = {subscriber.name: [] for subscriber in subscribers}
+        ways = [(top.broker, below.broker), (below.broker, member), (home, top.broker)]
+        for turn, (source, to) in enumerate(ways, 1):
+            publisher.publish({"x": 2 * turn - 1})
+            net.settle(BOUND_SECONDS)
+            before = net.describe().nodes[source]["lost_events"]
+            net.tell_weather(Forecast(failing=frozenset({(source, to)})))
+            publisher.publish({"x": 2 * turn})
+            deadline = time.monotonic() + BOUND_SECONDS
+            while net.describe().nodes[source]["lost_events"] == before:
+                assert time.monotonic() < deadline, "the call has not failed"
+            net.tell_weather(Forecast())
+            net.settle(BOUND_SECONDS)
+        for subscriber in subscribers:
+            heard[subscriber.name] += [note.event["x"] for note in subscriber.notifications(0)]
+        assert heard == {subscriber.name: [1, 2, 3, 4, 5, 6] for subscriber in subscribers}
+        assert len(net.survey()) == 4 and not net.problems()

@@ -1,0 +1,143 @@
+"""What a broker that lives has missed is sent again: a call to it failed, and whoever made the call says so.
+
+Reference: promises 1 to 3; docs/decisions/0015-exactly-once.md, "What a living broker has missed".
+"""
+
+import random
+
+import pytest
+from rayvous.actors.healing import HealingBroker
+from rayvous.faults.reliability import judge
+from rayvous.protocol.effects import Missed, Renew
+from rayvous.protocol.recovery import Recovery
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.survey import structure_problems, subscription_problems
+
+CHAIN = ClusterTree(3, 3, degree=1)
+"""Clusters of 0 1 2, 3 4 5 and 6 7 8, each below the one before; the last of each speaks for it."""
+
+WAYS = {
+    "up the tree": (8, 5, False),
+    "down the tree": (5, 8, False),
+    "from the designated broker": (5, 4, True),
+    "to the designated broker": (7, 8, True),
+    "between normal brokers": (7, 6, True),
+}
+PUBLISHERS = {7: "p", 0: "q"}
+
+
+def network(**options):
+    net = HostileSimulation(CHAIN.positions(), recovery=Recovery.for_simulator(), seed=1, **options)
+    for broker in net.positions:
+        net.subscribe(f"s{broker}", broker, "n >= 0", 1)
+    net.advance(3.0)
+    return net
+
+
+def publish(net, number):
+    for broker, publisher in PUBLISHERS.items():
+        net.publish(publisher, broker, [{"n": number}])
+    net.advance(0.5)
+
+
+def play(way, **options):
+    """Let each publisher publish before, while and after one way loses what goes over it; return the network."""
+    net = network(**options)
+    publish(net, 1)
+    source, to, over_group = way
+    net.break_link(source, to, over_group=over_group, after=0.7)
+    publish(net, 2)
+    publish(net, 3)
+    publish(net, 4)
+    net.advance(30.0)
+    publish(net, 5)
+    net.account.settled(net.now)
+    return net
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_what_was_lost_on_one_way_comes_again_and_nothing_twice(way, stable):
+    net = play(way, stable=stable)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
+    assert verdict.notifications_delivered == 5 * 2 * 9
+    assert net.lost > 0 and not structure_problems(net) and not subscription_problems(net)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_broker_that_takes_no_note_of_it_loses_events(way, monkeypatch):
+    def ignore(self, event):
+        return [Renew(event.broker, event.over_group)]
+
+    monkeypatch.setattr(HealingBroker, "_on_missed", ignore)
+    net = play(way)
+    assert not judge(net.account).holds
+
+
+@pytest.mark.parametrize("way", [WAYS["up the tree"], WAYS["to the designated broker"]])
+def test_a_subscription_that_was_lost_on_its_way_is_installed(way):
+    net = network()
+    net.break_link(way[0], way[1], over_group=way[2], after=0.5)
+    net.subscribe("late", 7, "n < 0", 1)
+    net.advance(0.2)
+    assert net.unconfirmed() == [("late", 1)]
+    net.advance(20.0)
+    assert net.unconfirmed() == [] and not subscription_problems(net)
+
+
+def test_a_member_that_has_long_been_dropped_gets_nothing_before_it_is_back():
+    """It stands still; what fails to reach it fails after it has been dropped, which it does not know."""
+    net = network()
+    publish(net, 1)
+    net.pause(4)
+    net.advance(10.0)
+    assert 4 not in net.broker(5).healing.view.members
+    net.break_link(5, 4, over_group=True)
+    publish(net, 2)
+    publish(net, 3)
+    net.resume(4)
+    publish(net, 4)
+    net.advance(30.0)
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
+    assert verdict.notifications_delivered == 4 * 2 * 9
+
+
+def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
+    broker = HealingBroker(CHAIN.positions()[5], Recovery.for_simulator())
+    before = broker.survey()
+    assert broker.handle(Missed(0, False, 1.0)) == [Renew(0, False)]
+    assert broker.handle(Missed(99, True, 1.0)) == []
+    assert broker.survey() == before
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ways_break_all_the_time(seed):
+    tree = ClusterTree(5, 3, degree=2)
+    net = HostileSimulation(
+        tree.positions(), recovery=Recovery.for_simulator(), seed=seed, stable=seed % 2 == 0
+    )
+    dice = random.Random(f"missed/{seed}")
+    brokers = list(net.positions)
+    for number in range(8):
+        net.subscribe(f"s{number}", dice.choice(brokers), f"n >= {number}", 1, durable=number % 2 == 0)
+    homes = {f"p{number}": dice.choice(brokers) for number in range(3)}
+    net.advance(4.0)
+    for turn in range(80):
+        one = net.positions[dice.choice(brokers)]
+        over_group = dice.random() < 0.5
+        others = [other for other in (one.members if over_group else one.neighbours) if other != one.broker]
+        if others and turn < 60:
+            late = dice.choice((0.0, 0.3, 3.0))
+            net.break_link(one.broker, dice.choice(others), over_group=over_group, after=late)
+        publisher = dice.choice(list(homes))
+        net.publish(publisher, homes[publisher], [{"n": turn % 10}])
+        net.advance(dice.random())
+    net.advance(60.0)
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
+    assert net.lost > 20 and not structure_problems(net) and not subscription_problems(net)
