@@ -49,6 +49,7 @@ class ClusterSide(TreeSide):
         # Whether the designated broker has left this one out of the members, or has not taken it in yet.
         self._dropped = incarnation > 0
         self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
+        self._mend_at = 0.0  # not before that they get some again: a call may fail for a while
 
     def _on_cluster(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Effect]:
         return self._meet(source, message) + self._with_succession(Received(source, message))
@@ -73,7 +74,7 @@ class ClusterSide(TreeSide):
 
     def _with_succession(self, event: Received | Ticked) -> list[Effect]:
         effects = self._absorb(self.succession.handle(event))
-        if self._missed and isinstance(event, Ticked):
+        if self._missed and isinstance(event, Ticked) and self.now >= self._mend_at:
             effects += self._mend_group()
         if self._unheard and self.now >= self._hear_by:
             effects += self._absorb(self.succession.begin_anew())
@@ -91,6 +92,7 @@ class ClusterSide(TreeSide):
         back = [member for member in self._missed if member in self.view.members]
         if not back:
             return []
+        self._mend_at = self.now + self.recovery.heartbeat_seconds
         for member in back:
             self.rounds.doubt_from(self._missed.pop(member))
         renewed: list[Effect] = [Renew(member, True) for member in back]

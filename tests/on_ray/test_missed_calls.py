@@ -11,10 +11,15 @@ PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=
 """Nobody is taken for dead: only the failed call says that something is wrong."""
 
 
+def state(net: rv.Network, broker: int) -> tuple[int, int]:
+    """Return what changes at a broker when a call of it has failed: events that were lost, or its epoch."""
+    return net.describe().nodes[broker]["lost_events"], net.survey()[broker]["view"].epoch
+
+
 def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray_started: None) -> None:
     with rv.Network.launch(rv.ClusterTree(2, 2), recovery=PATIENT) as net:
         net.await_convergence(BOUND_SECONDS)
-        below = next(place for place in net.positions if place.parent is not None)
+        below = next(place for place in net.positions if place.role == "DEB")
         member = next(other for other in below.members if other != below.broker)
         top = next(place for place in net.positions if place.broker == below.parent)
         home = next(other for other in top.members if other != top.broker)
@@ -27,11 +32,11 @@ def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray
         for turn, (source, to) in enumerate(ways, 1):
             publisher.publish({"x": 2 * turn - 1})
             net.settle(BOUND_SECONDS)
-            before = net.describe().nodes[source]["lost_events"]
+            before = state(net, source)
             net.tell_weather(Forecast(failing=frozenset({(source, to)})))
             publisher.publish({"x": 2 * turn})
             deadline = time.monotonic() + BOUND_SECONDS
-            while net.describe().nodes[source]["lost_events"] == before:
+            while state(net, source) == before:
                 assert time.monotonic() < deadline, "the call has not failed"
             net.tell_weather(Forecast())
             net.settle(BOUND_SECONDS)
