@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -22,6 +23,7 @@ from ray.exceptions import ActorDiedError, RayActorError
 
 from ..faults.clients import SubscriberMachine
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import Acknowledge, ClientMessage
 from .clients import Publisher, Subscriber
 from .errors import broker_errors
 from .notification import Notification
@@ -143,11 +145,12 @@ class DurableSubscriber(Subscriber):
         Raises
         ------
         ClientError
-            If another process has come under this name since.
+            If another process has come under this name since, or this one is closed.
         BrokerUnavailable
             If the rendezvous point does not write it down in time; then it may or may not be acknowledged.
         """
         assert self._machine is not None
+        self._open()
         marks = dict(self._handed) if note is None else {note.publisher: note.sequence}
         before = dict(self._machine.position)
         for message in self._machine.acknowledge(marks):
@@ -156,8 +159,15 @@ class DurableSubscriber(Subscriber):
             except BaseException:
                 self._machine.position = before
                 raise
-            # Not waited for: it only lets the broker forget, and the next one says it too.
-            self.host.acknowledge.remote(self.broker, self.name, message)
+            # Not waited for: it only lets the broker forget, and a process that comes back says it too.
+            self._process.submit(self._let_forget(message))
+
+    async def _let_forget(self, message: ClientMessage) -> None:
+        """Tell its broker what it need not keep; during a move the next one, which may have been told less."""
+        assert self._machine is not None and isinstance(message, Acknowledge)
+        async with self._moving:
+            said = replace(message, life=self._machine.life)
+            self.host.acknowledge.remote(self.broker, self.name, said)
 
     async def acknowledge_async(self, note: Notification | None = None) -> None:
         """Acknowledge from a coroutine; see `acknowledge`."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from rayvous.actors import chaos as on_ray
 from rayvous.chaos.report import ChaosReport
+from rayvous.chaos.stable_cases import with_stores
 from rayvous.chaos.story import Recovered
 from rayvous.cli.chaos import run_chaos_seeds
 from rayvous.faults.draws import AIMS
@@ -91,3 +92,26 @@ def test_every_kind_of_killing_is_in_thirty_seeds():
     assert {kind: kinds.count(kind) for kind in sorted(set(kinds))} == {
         "Crash": 15, "CrashCluster": 5, "CrashRendezvous": 5, "CrashRoot": 5,
     }  # fmt: skip
+
+
+def test_stable_on_ray_draws_what_the_simulator_draws_and_says_how_to_have_it_again(monkeypatch, capsys):
+    asked = pretend(monkeypatch, fails=[4])
+    result = run_chaos_seeds(4, 1, "ray", None, None, stable=True, as_json=False)
+    assert asked == [(4, {"brokers_max": 9, "stable": True})]
+    assert result["replay"] == ["rayvous chaos --on ray --seed 4 --stable"]
+    assert "'stop'" in capsys.readouterr().out, "deaths of clients are said to be drawn"
+    plain, stable = on_ray.draw_ray_case(4), on_ray.draw_ray_case(4, stable=True)
+    assert stable == with_stores(plain) and stable.plan == plain.plan
+
+
+def test_deaths_of_clients_are_drawn_in_thirty_seeds_on_ray():
+    cases = [on_ray.draw_ray_case(seed, stable=True) for seed in range(30)]
+    deaths = [[action.client[0] for action in case.actions if action.do == "stop"] for case in cases]
+    assert sum("s" in each for each in deaths) > 15 and sum("p" in each for each in deaths) > 10
+    assert all(case.durable for case in cases)
+
+
+@pytest.mark.parametrize(("on", "stable"), [("sim", True), ("ray", False)])
+def test_a_folder_for_files_is_for_stores_on_ray(on, stable, tmp_path: Path):
+    with pytest.raises(InputError, match="--store-dir"):
+        run_chaos_seeds(0, 1, on, None, None, stable=stable, store_dir=tmp_path, as_json=True)

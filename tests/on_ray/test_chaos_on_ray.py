@@ -1,6 +1,7 @@
 """Chaos on real actors: brokers are killed, stopped, cut off and started again, and every promise holds (1-3, 6)."""
 
 import time
+from pathlib import Path
 
 import pytest
 import rayvous as rv
@@ -11,6 +12,8 @@ from rayvous.faults.plans import FaultPlan
 from rayvous.protocol.recovery import Recovery
 
 BOUND_SECONDS = 60.0
+STABLE_SEED = 5
+"""A broker dies and comes back; two durable subscribers and a publisher die."""
 
 
 @pytest.mark.parametrize("seed", [5, 9])
@@ -19,6 +22,18 @@ def test_drawn_faults(ray_started: None, seed: int) -> None:
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
     assert report.verdict.notifications_expected > 0 and report.moves > 0
     assert report.recoveries[-1].kind == "heal"
+
+
+def test_brokers_come_back_from_their_files_and_clients_are_killed(ray_started: None, tmp_path: Path) -> None:
+    report = run_ray_chaos(STABLE_SEED, stable=True, store_dir=tmp_path)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    assert report.verdict.notifications_expected > 0
+    said = [what for _, what in report.timeline]
+    assert any(what.startswith("fault: restart") for what in said)
+    killed = {what.split()[1] for what in said if what.endswith("is killed")}
+    back = {what.split()[1] for what in said if what.endswith("is back")}
+    assert killed == back and {name[0] for name in killed} == {"s", "p"}
+    assert len(list((tmp_path / f"seed-{STABLE_SEED}").glob("broker-*.sqlite"))) == report.brokers
 
 
 def test_stopped_slow_shaken_and_cut_off(ray_started: None) -> None:
