@@ -1,0 +1,88 @@
+"""A durable subscriber that goes to another broker while it acknowledges: that one is told what it need not keep.
+
+Reference: docs/decisions/0015-exactly-once.md.
+"""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from rayvous.actors.durable import DurableSubscriber
+from rayvous.actors.process import ClientProcess
+from rayvous.faults.clients import SubscriberMachine
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.messages import Acknowledge
+from rayvous.protocol.recovery import Recovery
+
+BOUND_SECONDS = 20.0
+
+
+class Method:
+    """A method of an actor: called at once, answered when the answer is awaited."""
+
+    def __init__(self, call: Any) -> None:
+        self.remote = call
+
+
+class Host:
+    """The actor of a broker; a subscriber that comes may have to wait."""
+
+    def __init__(self) -> None:
+        self.told: list[Acknowledge] = []
+        self.asked, self.heard, self.gate = threading.Event(), threading.Event(), threading.Event()
+        self.gate.set()
+        self.resume, self.acknowledge = Method(self._resume), Method(self._acknowledge)
+        self.poll = Method(lambda *_: asyncio.sleep(BOUND_SECONDS))
+        self.end_session = self.release = Method(lambda *_: None)
+
+    def _resume(self, *_: Any) -> Any:
+        async def take() -> None:
+            self.asked.set()
+            await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
+
+        return take()
+
+    def _acknowledge(self, broker: int, name: str, message: Acknowledge) -> None:
+        self.told.append(message)
+        self.heard.set()
+
+
+class Alice(DurableSubscriber):
+    """A subscriber to whom the rendezvous point says yes, without Ray."""
+
+    def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
+        return None
+
+
+async def answer(value: Any) -> Any:
+    return value
+
+
+def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_to() -> None:
+    first, second = Host(), Host()
+    recovery = Recovery.for_tests(client_patience_seconds=BOUND_SECONDS)
+    directory: Any = SimpleNamespace(
+        hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, stable=None
+    )
+    rendezvous = SimpleNamespace(
+        relocate=Method(lambda *_: answer((2, second))),
+        renew=Method(lambda name, life, broker: answer(life + 1)),
+    )
+    record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
+    process = ClientProcess("net", BOUND_SECONDS)
+    try:
+        alice = Alice("alice", 1, directory, process, rendezvous, record)
+        second.gate.clear()
+        moving = process.submit(alice.move(first, True))
+        assert second.asked.wait(BOUND_SECONDS)
+        alice._hand_out("bob", 3)
+        alice.acknowledge()
+        assert alice.position == {"bob": 3}
+        second.gate.set()
+        moving.result(BOUND_SECONDS)
+        assert second.heard.wait(BOUND_SECONDS)
+        assert second.told == [Acknowledge({"bob": 3}, 2)] and first.told == []
+    finally:
+        process.ending = True
+        process.close()
