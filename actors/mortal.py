@@ -47,7 +47,7 @@ class ProcessIsDead(Exception):
     """The client's process is dead, or died of what it was asked."""
 
 
-class Body:
+class ClientActor:
     """One client in a process of its own.
 
     Parameters
@@ -96,7 +96,7 @@ class Body:
         return heard, losses
 
 
-class Graveyard:
+class Spares:
     """The processes of the clients that may die.
 
     Parameters
@@ -108,24 +108,21 @@ class Graveyard:
     """
 
     def __init__(self, network: str, count: int) -> None:
-        kind = ray.remote(Body).options(num_cpus=0, max_concurrency=CALLS_AT_ONCE)
-        self._bodies = [kind.remote(network) for _ in range(count)]
-        self._pids = dict(
-            zip(self._bodies, ray.get([body.pid.remote() for body in self._bodies]), strict=True)
-        )
+        kind = ray.remote(ClientActor).options(num_cpus=0, max_concurrency=CALLS_AT_ONCE)
+        self._actors = [kind.remote(network) for _ in range(count)]
+        pids = ray.get([actor.pid.remote() for actor in self._actors])
+        self._free = list(zip(self._actors, pids, strict=True))
         self._turn = threading.Lock()
-        self._spare = list(self._bodies)
 
     def take(self) -> tuple[Any, int]:
-        """Return a process that nobody has been in yet, and its id."""
+        """Return a process that no client has been in yet, and its id."""
         with self._turn:
-            body = self._spare.pop()
-        return body, self._pids[body]
+            return self._free.pop()
 
     def close(self) -> None:
         """End all processes."""
-        for body in self._bodies:
-            ray.kill(body)
+        for actor in self._actors:
+            ray.kill(actor)
 
 
 class Mortal:
@@ -135,7 +132,7 @@ class Mortal:
     ----------
     name, broker, publishes
         Which client, where it is to be first, and whether it publishes or subscribes.
-    bodies
+    spares
         Where its processes come from.
 
     Attributes
@@ -146,19 +143,19 @@ class Mortal:
         Of a publisher: the last number that it has used.
     """
 
-    def __init__(self, name: ClientId, broker: BrokerId, publishes: bool, bodies: Graveyard) -> None:
+    def __init__(self, name: ClientId, broker: BrokerId, publishes: bool, spares: Spares) -> None:
         self.name, self.publishes = name, publishes
         self.alive = False
         self.published = 0
         self._broker = broker
-        self._bodies = bodies
+        self._spares = spares
         self._moves = 0
-        self._body: Any = None
+        self._actor: Any = None
         self._pid = 0
 
     def start(self) -> int | dict[ClientId, int]:
-        """Let it come, or come back; return what :meth:`Body.come` does."""
-        self._body, self._pid = self._bodies.take()
+        """Let it come, or come back; return what :meth:`ClientActor.come` does."""
+        self._actor, self._pid = self._spares.take()
         found: int | dict[ClientId, int] = self._ask("come", self.name, self._broker, self.publishes)
         if isinstance(found, int):
             self.published = found
@@ -212,7 +209,7 @@ class Mortal:
         with broker_errors(f"client {self.name!r}"):
             try:
                 return ray.get(
-                    getattr(self._body, method).remote(*arguments, **options), timeout=ANSWER_SECONDS
+                    getattr(self._actor, method).remote(*arguments, **options), timeout=ANSWER_SECONDS
                 )
             except RayActorError:
                 raise ProcessIsDead(self.name) from None

@@ -25,7 +25,7 @@ from ..chaos.cases import Action
 from ..protocol.errors import RayvousError
 from ..protocol.ids import BrokerId
 from .clients import Publisher, Subscriber
-from .mortal import Graveyard, Mortal, ProcessIsDead, arrived
+from .mortal import Spares, Mortal, ProcessIsDead, arrived
 from .network import Network
 
 LISTEN_SECONDS: Final = 0.05
@@ -84,7 +84,7 @@ class Players:
         self._silent = silent
         self._durable = durable
         self._mortal = frozenset(deaths)
-        self._bodies = Graveyard(net.name, sum(deaths.values()) + len(deaths))
+        self._spares = Spares(net.name, sum(deaths.values()) + len(deaths))
         self._clients: dict[str, Client] = {}
         self._numbers: dict[tuple[str, int], int] = {}
         self._cancelled: dict[str, set[int]] = {}
@@ -125,7 +125,7 @@ class Players:
     def _attach(self, action: Action) -> Client:
         name, publishes = action.client, action.do == "publish"
         if name in self._mortal:
-            mortal = Mortal(name, action.broker, publishes, self._bodies)
+            mortal = Mortal(name, action.broker, publishes, self._spares)
             mortal.start()
             return mortal
         if publishes:
@@ -145,7 +145,7 @@ class Players:
         self._ended.set()
         self._listener.join()
         self._hear_all()
-        self._bodies.close()
+        self._spares.close()
 
     # What clients do.
 
