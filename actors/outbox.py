@@ -11,7 +11,7 @@ Rules
   waits point away from where an event came from, so they cannot form a ring.
 * A heartbeat does not wait behind events: it flies beside the call that is in flight, unless something waits or flies
   that it must not overtake. So a broker that is busy is not taken for dead.
-* In a network that heals a link is a connection: when a call fails whose other side may live, all that waits is let go,
+* In a tree that heals a link is a connection: when a call fails whose other side may live, all that waits is let go,
   and all that comes, until the broker renews it.
 """
 

@@ -25,7 +25,7 @@ from ..chaos.cases import Action
 from ..protocol.errors import RayvousError
 from ..protocol.ids import BrokerId
 from .clients import Publisher, Subscriber
-from .mortal import Spares, Mortal, ProcessIsDead, arrived
+from .mortal import Mortal, ProcessIsDead, Spares, arrived
 from .network import Network
 
 LISTEN_SECONDS: Final = 0.05
