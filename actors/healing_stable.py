@@ -205,6 +205,7 @@ class StableSide(FlushSide):
         entry = self.durable.get(source)  # type: ignore[arg-type]
         if entry is not None and message.life == entry.life:
             self._writes += entry.acknowledge(message.marks)
+            self.ledger.advance(entry.name, message.marks)  # it may have had it of another broker
         return []
 
     def _on_register(self, source: Link, message: Register) -> list[Effect]:

@@ -1,7 +1,12 @@
 """Stores, durable subscribers, publishers that come back, flush, losses by name (docs/exactly-once.md)."""
 
 import pytest
+from rayvous.actors.healing import HealingBroker
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.effects import Deliver, Received, Ticked
+from rayvous.protocol.messages import Acknowledge, Events, Register, Resume
 from rayvous.protocol.recovery import Recovery
+from rayvous.routing.language import to_filter
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.clients import HostileSimulation
@@ -213,3 +218,19 @@ def test_chaos_with_stores_and_clients_that_die(first):
 def test_what_once_failed_with_stores_holds(seed):
     report = run_chaos(seed, brokers_max=20, stable=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+def test_what_is_acknowledged_is_not_kept_when_it_comes_again():
+    """A subscriber that moves may acknowledge what its last broker gave it before the round that sends it again."""
+    broker = HealingBroker(ClusterTree(1, 1).positions()[0], Recovery.for_simulator())
+    broker.handle(Ticked(0.0))
+    broker.handle(Received("alice", Resume({}, life=1)))
+    broker.handle(Received("alice", Register(1, to_filter("n >= 0"))))
+    broker.handle(Received("alice", Acknowledge({"p": 3}, 1)))
+    batch = batch_of([{"n": 1}] * 4, publisher="p", first_sequence=1)
+    effects = broker.handle(Received("p", Events(batch, again=True)))
+    (deliver,) = [effect for effect in effects if isinstance(effect, Deliver)]
+    assert deliver.batch.sequence[deliver.rows].tolist() == [4]
+    assert len(broker.durable["alice"]) == 1
+    broker.handle(Received("alice", Acknowledge({"p": 4}, 1)))
+    assert len(broker.durable["alice"]) == 0
