@@ -82,6 +82,7 @@ class StableSide(FlushSide):
             self._accepted[str(publisher)] = sequence
             self.rounds.gone[str(publisher)] = sequence, at
         for (number,), (at, publisher, batch) in store.rows(KEPT):
+            self._note_gap(publisher, batch, at)
             self.rounds.restore(Kept(int(number), at, publisher, batch))
             self._accepted[publisher] = max(int(batch.sequence[-1]), self._accepted.get(publisher, 0))
         for (name,), row in store.rows(SUBSCRIBERS):
@@ -157,9 +158,16 @@ class StableSide(FlushSide):
             batch = batch.take(fresh)
         if not len(batch):
             return
+        self._note_gap(publisher, batch, at if message.again else at - self.recovery.retention_seconds)
         self._accepted[publisher] = max(last, int(batch.sequence[-1]))
         kept = self.rounds.keep(at, publisher, batch)
         self._writes.append(Write(KEPT, (kept.number,), (at, publisher, batch)))
+
+    def _note_gap(self, publisher: ClientId, batch: EventBatch, at: float) -> None:
+        """Note that a publisher's stream begins in the middle here: what was before it, it does not keep any more."""
+        before = int(batch.sequence[0]) - 1
+        if before > self._accepted.get(publisher, 0):
+            self.rounds.gone[publisher] = before, at
 
     # Durable subscribers.
 
