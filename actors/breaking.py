@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import ray
 
+from ..chaos.harm import clusters_of
 from ..chaos.weather import Cuts
 from ..faults.plans import Shake
 from ..protocol.configs import Position
@@ -56,9 +57,7 @@ class Breaker:
         self._net = net
         self._clock = clock
         self.positions: Mapping[BrokerId, Position] = {place.broker: place for place in net.positions}
-        self.members: Mapping[ClusterId, tuple[BrokerId, ...]] = {
-            place.cluster: place.members for place in net.positions
-        }
+        self.members: Mapping[ClusterId, tuple[BrokerId, ...]] = clusters_of(net.positions)
         self.rendezvous: Any = net.rendezvous
         if len(net.hosts()) != len(net.positions):
             raise InputError("brokers share an actor: only one that has an actor of its own can be broken")

@@ -128,8 +128,8 @@ class Outbox:
         for message in self._waiting:
             self.events -= _size(message)
             self._counted -= not is_beat(message)
-            self._ordered -= not is_beat(message) and not isinstance(message, Events)
-            self.lost_events += len(message.batch) if isinstance(message, Events) else 0
+            self._ordered -= not is_beat(message) and not isinstance(message, CARRIERS)
+            self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
         self._waiting.clear()
         self._moved.set()
 

@@ -62,7 +62,10 @@ KINDS: Final = {
 AIMS: Final = ("designated", "normal", "root", "cluster", "rendezvous", "home")
 """Whom a plan can be made to kill first: `home` is a broker that has clients, `cluster` one below the root."""
 
-CUBE_KINDS: Final = {
+FLAT: Final = ("hypercube", "lbdd")
+"""The schemes that have no root and no tree, and whose brokers may leave."""
+
+FLAT_KINDS: Final = {
     "crash": 8,
     "crash_cluster": 3,
     "crash_rendezvous": 2,
@@ -73,7 +76,7 @@ CUBE_KINDS: Final = {
     "partition": 2,
     "shake": 3,
 }
-"""The same for a hypercube, which has no root and no tree, and whose brokers may leave."""
+"""The same for those."""
 
 SLOW_FACTORS: Final = (5.0, 20.0, 100.0)
 
@@ -105,10 +108,10 @@ def draw(
     name
         For reports.
     scheme
-        ``"hypercube"`` draws from `CUBE_KINDS`, everything else from `KINDS`.
+        One of `FLAT` draws from `FLAT_KINDS`, everything else from `KINDS`.
     """
     drawer = _Drawer(dice, positions, seconds)
-    known = CUBE_KINDS if scheme == "hypercube" else KINDS
+    known = FLAT_KINDS if scheme in FLAT else KINDS
     words = list(known if kinds is None else kinds)
     weights = [known[word] for word in words]
     count = 1 if dice.random() < 0.35 else dice.randint(2, max(2, faults_max))

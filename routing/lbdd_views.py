@@ -1,0 +1,118 @@
+"""LBDD in a network that heals: the plan of each event is made of who is in the present view (paper 5, section 3.4).
+
+Rules, beside those of views
+----------------------------
+* A broker tells each other what it wants, and is answered by each (2.1: all agents are connected).
+* The broker of a publisher settles who wants an event, and it goes to them by the plan of LBDD, one copy each. All of
+  them are in its view, and only brokers that have this view pass it on. So who has failed, left or come is out of all
+  paths, or in them, as soon as the next view is there (algorithm 3), and no two work by different sets.
+* Under each view the numbers that put events into their order begin anew: what was on its way through a broker that is
+  gone is sent again by its origin, under the next view, with all else that it keeps (`healing_views`).
+* A receiver that would have to hold back too many gives up no gap: it takes no more, and asks for another round.
+"""
+
+from __future__ import annotations
+
+from ..protocol.batch import EventBatch
+from ..protocol.configs import Position
+from ..protocol.cube import CubeView
+from ..protocol.effects import Deliver, Effect
+from ..protocol.ids import BrokerId, Link
+from ..protocol.messages import Directed, Events
+from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, plan_of
+from .hold_back import HoldBack
+from .lbdd import Lbdd
+from .viewed import ViewedRouter
+
+
+class LbddInViews(ViewedRouter):
+    """A broker of a mesh that heals, and sends on what it gets.
+
+    Parameters
+    ----------
+    position
+        As `Lbdd.positions` gives it; without a view when the broker has to join first.
+
+    Attributes
+    ----------
+    overfull
+        Whether something was not taken under this view, since too much waits for its turn.
+    """
+
+    positions = staticmethod(Lbdd.positions)
+
+    def __init__(self, position: Position) -> None:
+        self.overfull = False
+        self._others: list[BrokerId] = []
+        self._numbers = Numbering()
+        self._incoming: dict[BrokerId, HoldBack[tuple[Directed, int]]] = {}
+        super().__init__(position)
+
+    def enter(self, view: CubeView) -> None:
+        """Take another view for the present one: other plans, and numbers from 1."""
+        super().enter(view)
+        self._others = [broker for broker in sorted(view.born) if broker != self.me]
+        self._numbers = Numbering()
+        self._incoming.clear()
+        self.overfull = False
+
+    def onwards(self, source: BrokerId | None) -> list[BrokerId]:
+        """Return all others for a change of its own; what others tell, they tell everybody themselves."""
+        return self._others if source is None else []
+
+    def neighbours(self) -> list[BrokerId]:
+        """Return all others."""
+        return self._others
+
+    # Events.
+
+    def _on_events(self, source: Link, message: Events) -> list[Effect]:
+        if source != self.me and not isinstance(source, str):
+            return self._stray()
+        loads = self._numbers.loads(message.batch, self.others.route(message.batch).links)
+        return [*passed_on(self.me, self.me, loads, message), *self.deliver(message.batch)]
+
+    def pass_on(self, message: Directed) -> list[Effect]:
+        """Return what this broker sends to those behind it in the plan."""
+        return passed_on(self.me, message.origin, loads_of(message), message)
+
+    def in_order(self, message: Directed) -> list[Events]:
+        """Take events in, and return those whose turn has come, in order; each part is of one message."""
+        order = self._incoming.setdefault(message.origin, HoldBack())
+        due: list[tuple[Directed, int]] = []
+        for load in loads_of(message):
+            number = load.numbers[load.targets.index(self.me)]
+            if order.full and not order.is_due(number):
+                self.overfull = True
+                break
+            due += order.take(number, (message, load.row))
+        parts: list[tuple[Directed, list[int]]] = []
+        for source, row in due:
+            if not parts or parts[-1][0] is not source:
+                parts.append((source, []))
+            parts[-1][1].append(row)
+        return [_part(source, rows) for source, rows in parts]
+
+    def deliver(self, batch: EventBatch) -> list[Effect]:
+        """Return the effect that notifies this broker's own clients."""
+        routes = self.table.route(batch)
+        return [Deliver(batch, routes.clients, routes.starts, routes.rows)] if routes.clients else []
+
+    # Payloads that travel beside the events (see `actors.bulk`).
+
+    def wanting(self, batch: EventBatch) -> Targets:
+        """Return the other brokers whose clients want something of a batch."""
+        return tuple(sorted(link for link, _ in self.others.route(batch).links))
+
+    def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
+        """Return to whom each of these sends a copy, by the plan."""
+        return plan_of(origin, targets).children
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what this broker keeps."""
+        return {**super().describe(), "held_back": sum(map(len, self._incoming.values()))}
+
+
+def _part(message: Directed, rows: list[int]) -> Events:
+    batch = gathered([(message.batch, row) for row in rows])
+    return Events(batch, message.round, message.again, age_seconds=message.age_seconds, entry=message.origin)
