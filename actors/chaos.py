@@ -9,8 +9,9 @@ Phases
 4. Liveness: every publisher publishes again; when the network has settled all is judged (promises 1-3).
 
 The case of a seed is drawn as for the simulator (:mod:`rayvous.chaos.cases`), for few brokers, each with a process of
-its own. Its first fault kills whom ``AIMS[seed % 6]`` says, so six seeds in a row have every kind of killing. The same
-seed is the same case; when what happens inside it is up to the machine.
+its own. Its first fault kills whom ``AIMS[seed % 6]`` says, so six seeds in a row have every kind of killing; with a
+scheme that has no tree it is ``FLAT_AIMS[seed % 5]``. The same seed is the same case; when what happens inside it is up
+to the machine.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import ray
 from ..chaos.cases import Case, draw_case, small_topology
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
-from ..faults.draws import AIMS
+from ..faults.draws import AIMS, FLAT, FLAT_AIMS
 from ..faults.plans import Fault, FaultPlan
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
@@ -35,7 +36,7 @@ from ..routing.topologies import topology_of
 from .breaking import Breaker
 from .network import Network, ensure_ray
 from .players import Players
-from .watching import Watch
+from .watching import ViewWatch, Watch
 
 BROKERS_MAX: Final = 9
 FAULT_SECONDS: Final = 8.0
@@ -49,8 +50,11 @@ STEADY_LOOKS: Final = 4
 PROBLEMS_MAX: Final = 20
 
 
-def draw_ray_case(seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan | None = None) -> Case:
+def draw_ray_case(
+    seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan | None = None, scheme: str = "hybrid"
+) -> Case:
     """Return the case of a seed for real actors; a `plan` that is given is taken instead of a drawn one."""
+    aims = aims_of(scheme)
     topology = small_topology(seed, brokers_max)
     recovery = Recovery.for_tests(degree=topology["degree"] + 1, retention_seconds=600.0)
     return draw_case(
@@ -59,8 +63,14 @@ def draw_ray_case(seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan 
         plan=plan,
         recovery=recovery,
         topology=topology,
-        aim=AIMS[seed % len(AIMS)],
+        aim=aims[seed % len(aims)],
+        scheme=scheme,
     )
+
+
+def aims_of(scheme: str) -> tuple[str, ...]:
+    """Return whom the first faults of seeds in a row are aimed at."""
+    return FLAT_AIMS if scheme in FLAT else AIMS
 
 
 def run_ray_chaos(seed: int, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
@@ -105,7 +115,7 @@ class _Run:
         self.keep_trace = keep_trace
         self.recovery = case.recovery
         self.report = ChaosReport("ray", case.describe())
-        self.watch = Watch(case.recovery.degree)
+        self.watch = ViewWatch() if case.scheme in FLAT else Watch(case.recovery.degree)
         self.zero = time.time() - time.monotonic()
         self.started = time.monotonic()
         self.healed_at = 0.0
@@ -119,9 +129,9 @@ class _Run:
     def run(self) -> ChaosReport:
         topology = topology_of(self.case.topology)
         try:
-            with Network.launch(topology, recovery=self.recovery) as net:
+            with Network.launch(topology, scheme=self.case.scheme, recovery=self.recovery) as net:
                 self.net = net
-                self.breaker = Breaker(net, self.clock, self.case.seed // len(AIMS))
+                self.breaker = Breaker(net, self.clock, self.case.seed // len(aims_of(self.case.scheme)))
                 self.players = Players(net, self.clock, self.zero + self.started, self._problem)
                 try:
                     self._phases()
@@ -218,6 +228,8 @@ class _Run:
         self.watch.look(self.clock(), self.net.survey(without=self.breaker.silent()))
 
     def _root(self) -> BrokerId | None:
+        if isinstance(self.watch, ViewWatch):
+            return None
         survey = self.net.survey(without=self.breaker.silent())
         roots = [one for one in survey.values() if one["root"]]
         return max(roots, key=lambda one: one["term"])["broker"] if roots else None

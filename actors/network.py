@@ -26,7 +26,7 @@ from ..protocol.configs import Limits, Position
 from ..protocol.cube import CubeLeave
 from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from ..protocol.ids import BrokerId
-from ..protocol.recovery import RENDEZVOUS, Recovery
+from ..protocol.recovery import Recovery
 from ..protocol.stability import Stable
 from ..routing.claims import claims_of
 from ..routing.schemes import scheme as routing_scheme
@@ -251,6 +251,11 @@ class Network(Attaching, Operations, NetworkAdmission):
         """Every broker's place."""
         return self._directory.positions
 
+    @property
+    def scheme(self) -> str:
+        """The name of its routing scheme."""
+        return self._directory.scheme
+
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
         """Wait until everything published so far has arrived where it has to.
 
@@ -379,7 +384,7 @@ class Network(Attaching, Operations, NetworkAdmission):
             )
         with broker_errors(f"leaving of broker {broker}"):
             ray.get(self._rendezvous.retire.remote([broker]), timeout=60)
-            call = self._directory.hosts[broker].receive.remote(broker, RENDEZVOUS, [CubeLeave()])
+            call = self._directory.hosts[broker].receive.remote(broker, broker, [CubeLeave()])
             ray.get(call, timeout=60)
 
     def standing(self) -> tuple[Position, ...]:

@@ -171,7 +171,8 @@ def draw_case(
     topology
         Taken instead of what would be drawn; it says its `degree`.
     aim
-        One of :data:`rayvous.faults.draws.AIMS`, which is the first fault then; not for a `plan` that is given.
+        One of :data:`rayvous.faults.draws.AIMS` or `FLAT_AIMS`, which is the first fault then; not for a `plan` that is
+        given.
     scheme
         The routing scheme, one that heals. The same seed draws the same network and links for each.
     """

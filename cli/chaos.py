@@ -92,8 +92,6 @@ def run_chaos_seeds(
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if scheme != "hybrid":
-        if on != "sim":
-            raise InputError(f"--scheme {scheme} --on {on}: on {on} chaos is for the scheme hybrid")
         if operations or stable:
             word = "--operations" if operations else "--stable"
             raise InputError(f"{word} is for the scheme hybrid, not for {scheme}")

@@ -6,8 +6,8 @@ Rules
   hits whoever is root; hosts spare the last living broker.)
 * Faults come in bursts: several often start in the same half second. Most are undone after a while, before or after
   the others; the rest when the plan heals.
-* A plan can be aimed: its first fault then kills whom it is said to (one of `AIMS`), so that a few seeds are certain to
-  have every kind.
+* A plan can be aimed: its first fault then kills whom it is said to (one of `AIMS`, or `FLAT_AIMS`), so that a few
+  seeds are certain to have every kind.
 * About one plan in three has a single fault, so that recovery times can be told apart by kind.
 """
 
@@ -78,6 +78,9 @@ FLAT_KINDS: Final = {
 }
 """The same for those."""
 
+FLAT_AIMS: Final = ("broker", "cluster", "rendezvous", "leave", "home")
+"""Whom a plan can be made to harm first there: any broker, several at once, one that leaves."""
+
 SLOW_FACTORS: Final = (5.0, 20.0, 100.0)
 
 
@@ -137,7 +140,7 @@ def aimed(
     plan
         A plan for a network that stands as `positions` say.
     aim
-        One of :data:`AIMS`.
+        One of :data:`AIMS` or :data:`FLAT_AIMS`.
     positions
         The brokers; a cluster below the root and a normal broker are among them.
     homes
@@ -173,12 +176,14 @@ def _aim(
         chosen = dice.choice(below)
         return CrashCluster(at, chosen.cluster), chosen.members
     among = {
+        "broker": [place.broker for place in positions],
+        "leave": [place.broker for place in positions],
         "designated": [place.broker for place in positions if place.role == "DEB"],
         "normal": [place.broker for place in positions if place.role == "NEB"],
         "home": list(homes),
     }[aim]
     broker = dice.choice(among)
-    return Crash(at, broker), (broker,)
+    return (Leave if aim == "leave" else Crash)(at, broker), (broker,)
 
 
 class _Drawer:

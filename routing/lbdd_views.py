@@ -13,6 +13,8 @@ Rules, beside those of views
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
 from ..protocol.cube import CubeView
@@ -39,14 +41,17 @@ class LbddInViews(ViewedRouter):
         Whether something was not taken under this view, since too much waits for its turn.
     """
 
-    positions = staticmethod(Lbdd.positions)
-
     def __init__(self, position: Position) -> None:
         self.overfull = False
         self._others: list[BrokerId] = []
         self._numbers = Numbering()
         self._incoming: dict[BrokerId, HoldBack[tuple[Directed, int]]] = {}
         super().__init__(position)
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places on a mesh, with the first view."""
+        return Lbdd.positions(positions)
 
     def enter(self, view: CubeView) -> None:
         """Take another view for the present one: other plans, and numbers from 1."""
