@@ -19,6 +19,7 @@ from ..protocol.configs import Position
 from ..protocol.effects import Effect
 from ..protocol.ids import Link
 from ..protocol.messages import Directed
+from ..routing.hold_back import HELD_MAX
 from ..routing.lbdd_views import LbddInViews
 from .healing_views import HealingViews
 
@@ -28,7 +29,7 @@ class HealingLbdd(HealingViews[LbddInViews]):
 
     def make_router(self, position: Position) -> LbddInViews:
         """Return LBDD's router."""
-        return LbddInViews(position)
+        return LbddInViews(position, HELD_MAX + self.recovery.retention_events_max)
 
     def _table(self) -> dict[type, Callable[[Link, Any], list[Effect]]]:
         return super()._table() | {Directed: self._on_directed}
@@ -39,5 +40,5 @@ class HealingLbdd(HealingViews[LbddInViews]):
         effects = self.router.pass_on(message)
         for events in self.router.in_order(message):
             effects += self._gated(self.router.deliver(events.batch), events)
-        self._wants_round = self._wants_round or self.router.overfull
+        self._wants_round = self._wants_round or self.router.lacking
         return effects

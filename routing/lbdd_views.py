@@ -8,7 +8,8 @@ Rules, beside those of views
   paths, or in them, as soon as the next view is there (algorithm 3), and no two work by different sets.
 * Under each view the numbers that put events into their order begin anew: what was on its way through a broker that is
   gone is sent again by its origin, under the next view, with all else that it keeps (`healing_views`).
-* A receiver that would have to hold back too many gives up no gap: it takes no more, and asks for another round.
+* A receiver that would have to hold back too many gives up no gap: it takes no more of them, and when the gap has closed
+  it wants all sent again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..protocol.effects import Deliver, Effect
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Directed, Events
 from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, plan_of
-from .hold_back import HoldBack
+from .hold_back import HELD_MAX, HoldBack
 from .lbdd import Lbdd
 from .viewed import ViewedRouter
 
@@ -34,15 +35,19 @@ class LbddInViews(ViewedRouter):
     ----------
     position
         As `Lbdd.positions` gives it; without a view when the broker has to join first.
+    held_max
+        How many events of one origin may wait for their turn: more than an origin sends again at once.
 
     Attributes
     ----------
-    overfull
-        Whether something was not taken under this view, since too much waits for its turn.
+    lacking
+        Whether something was not taken under this view that would be due by now.
     """
 
-    def __init__(self, position: Position) -> None:
-        self.overfull = False
+    def __init__(self, position: Position, held_max: int = HELD_MAX) -> None:
+        self.lacking = False
+        self._held_max = held_max
+        self._overfull: set[BrokerId] = set()
         self._others: list[BrokerId] = []
         self._numbers = Numbering()
         self._incoming: dict[BrokerId, HoldBack[tuple[Directed, int]]] = {}
@@ -59,7 +64,8 @@ class LbddInViews(ViewedRouter):
         self._others = [broker for broker in sorted(view.born) if broker != self.me]
         self._numbers = Numbering()
         self._incoming.clear()
-        self.overfull = False
+        self._overfull.clear()
+        self.lacking = False
 
     def onwards(self, source: BrokerId | None) -> list[BrokerId]:
         """Return all others for a change of its own; what others tell, they tell everybody themselves."""
@@ -83,14 +89,15 @@ class LbddInViews(ViewedRouter):
 
     def in_order(self, message: Directed) -> list[Events]:
         """Take events in, and return those whose turn has come, in order; each part is of one message."""
-        order = self._incoming.setdefault(message.origin, HoldBack())
+        order = self._incoming.setdefault(message.origin, HoldBack(self._held_max))
         due: list[tuple[Directed, int]] = []
         for load in loads_of(message):
             number = load.numbers[load.targets.index(self.me)]
             if order.full and not order.is_due(number):
-                self.overfull = True
-                break
+                self._overfull.add(message.origin)
+                continue
             due += order.take(number, (message, load.row))
+        self.lacking = self.lacking or (bool(due) and message.origin in self._overfull)
         parts: list[tuple[Directed, list[int]]] = []
         for source, row in due:
             if not parts or parts[-1][0] is not source:
