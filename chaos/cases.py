@@ -169,7 +169,7 @@ def draw_case(
     operations
         Whether brokers and clusters come and go.
     topology
-        Taken instead of what would be drawn; it says its `degree`.
+        Taken instead of what would be drawn; it says its `degree` when no `recovery` is given.
     aim
         One of :data:`rayvous.faults.draws.AIMS` or `FLAT_AIMS`, which is the first fault then; not for a `plan` that is
         given.
@@ -180,7 +180,7 @@ def draw_case(
     if topology is None:
         topology, degree = _topology(dice, brokers_max)
     else:
-        degree = topology["degree"]
+        degree = topology.get("degree", 0)
     positions = topology_of(topology).positions()
     links = LinkModel(
         spread_seconds=dice.choice((0.0, 0.01, 0.05)), jitter_seconds=dice.choice((0.0, 0.005, 0.05))

@@ -8,8 +8,8 @@ Rules, beside those of views
   paths, or in them, as soon as the next view is there (algorithm 3), and no two work by different sets.
 * Under each view the numbers that put events into their order begin anew: what was on its way through a broker that is
   gone is sent again by its origin, under the next view, with all else that it keeps (`healing_views`).
-* A receiver that would have to hold back too many gives up no gap: it takes no more of them, and when the gap has closed
-  it wants all sent again.
+* A receiver that would have to hold back too many gives up no gap: it takes no more of them, and when the gap has
+  closed it wants all sent again.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ from rayvous.simulator.survey import structure_problems, subscription_problems
 
 BROKERS = 12
 PUBLISHER = 7
-INNER = [each for each, below in plan(PUBLISHER, range(BROKERS)).children.items() if below and each != PUBLISHER]
+INNER = [
+    each for each, below in plan(PUBLISHER, range(BROKERS)).children.items() if below and each != PUBLISHER
+]
 """Whoever passes events on to others, when all want them."""
 
 SEEDS_THAT_TELL = (0, 2, 6, 9)
@@ -36,7 +38,9 @@ def network(wanted=lambda broker: f"n >= {broker % 3}", **recovery):
 
 def publish_for(net, seconds, per_second=10, publisher="p", broker=PUBLISHER):
     for turn in range(round(seconds * per_second)):
-        net.at(net.now + turn / per_second, net.publish, publisher, broker, [{"n": turn, "odd": turn % 2 == 1}])
+        net.at(
+            net.now + turn / per_second, net.publish, publisher, broker, [{"n": turn, "odd": turn % 2 == 1}]
+        )
 
 
 def judge(net):
@@ -74,7 +78,9 @@ def test_what_was_on_its_way_through_a_dead_broker_is_sent_again():
     assert len(heard) < BROKERS - 1
     net.advance(15.0)
     judge(net)
-    assert {f"s{broker}" for broker in range(BROKERS)} == {note.client for note in net.account.notifications()}
+    assert {f"s{broker}" for broker in range(BROKERS)} == {
+        note.client for note in net.account.notifications()
+    }
 
 
 def test_each_event_takes_one_copy_for_each_broker_that_wants_it():
