@@ -32,7 +32,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 LEGEND: Final = (
     "An event: sent = messages, links = links of the tree that they cross, /bound = links over the lower bound, bytes.",
     "A notification: hops, ms. A broker: table = entries, peak = the busiest one over the mean. subs = messages about "
-    "subscriptions in all. heals = virtual seconds that the death of a broker is felt, with a heartbeat a second; - for "
+    "subscriptions in all. heals = virtual seconds that the death of a broker is felt, a heartbeat a second; - for "
     "schemes that do not heal.",
 )
 
