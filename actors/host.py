@@ -171,6 +171,12 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
         """Take note that a broker has been started again, and lives in this actor now."""
         self._ways.relink(broker, host, life)
 
+    async def _actor_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker; None when it is here."""
+        if broker in self._seats or self._recovery is None:
+            return self._hosts.get(broker)
+        return await self._ways.actor_of(broker)
+
     def _drop_links(self, broker: BrokerId) -> None:
         for seat in self._seats.values():
             if broker in seat.links:
