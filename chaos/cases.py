@@ -149,6 +149,7 @@ def draw_case(
     topology: dict[str, Any] | None = None,
     aim: str | None = None,
     scheme: str = "hybrid",
+    restless: bool = True,
 ) -> Case:
     """Return the case of a seed.
 
@@ -175,6 +176,8 @@ def draw_case(
         given.
     scheme
         The routing scheme, one that heals. The same seed draws the same network and links for each.
+    restless
+        Whether clients also subscribe, cancel and move while things go wrong.
     """
     dice = random.Random(f"chaos/{seed}")
     if topology is None:
@@ -209,6 +212,8 @@ def draw_case(
             else FaultPlan("nothing", heal_seconds=seconds)
         )
     opening, actions, closing = _doings(dice, positions, plan.heal_seconds)
+    if not restless:
+        actions = tuple(action for action in actions if action.do == "publish")
     if aim is not None and given is None:
         homes = sorted({action.broker for action in opening})
         plan = aimed(dice, plan, aim, positions, homes)

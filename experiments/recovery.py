@@ -4,9 +4,10 @@ Rules
 -----
 * Of the network's tree the root dies, or a designated broker, or a normal one, and stays dead; under a scheme without a
   tree the same brokers die, whatever they are there. Nothing else happens meanwhile.
-* Clients, their doings and the links are those that chaos draws from the seed, the same for every scheme.
-* It takes until the structure is sound again and the last notification has come that was late by it, whichever is
-  later; of the deaths the one counts that takes longest. Looks come every half heartbeat.
+* Clients, what they publish, and the links are those that chaos draws from the seed, the same for every scheme. They
+  come before the death, and stay where they are unless they have to move: a round for anything else would count too.
+* It takes until the structure is sound again, and all has arrived that was published from the death until then; of the
+  deaths the one counts that takes longest. Looks come every half heartbeat.
 """
 
 from __future__ import annotations
@@ -40,17 +41,27 @@ def recovery_seconds(scheme: str, topology: Mapping[str, Any], seed: int) -> flo
     recovery = Recovery.for_simulator(
         degree=max(len(place.children) for place in positions) + 1, retention_seconds=600.0
     )
-    longest = 0.0
-    for broker in victims(positions):
-        plan = FaultPlan(
-            "a death", (Crash(DIES_AT_SECONDS, broker),), DIES_AT_SECONDS + FELT_SECONDS, (broker,)
-        )
-        report = run_chaos(seed, scheme=scheme, topology=dict(topology), plan=plan, recovery=recovery)
-        felt = report.recoveries[0] if report.holds else None
-        if felt is None or felt.structure_seconds is None or felt.delivery_seconds is None:
-            return None
-        longest = max(longest, felt.structure_seconds, felt.delivery_seconds)
-    return longest
+    felt = [_felt(scheme, topology, seed, recovery, broker) for broker in victims(positions)]
+    return None if None in felt else max(each for each in felt if each is not None)
+
+
+def _felt(
+    scheme: str, topology: Mapping[str, Any], seed: int, recovery: Recovery, broker: BrokerId
+) -> float | None:
+    plan = FaultPlan("a death", (Crash(DIES_AT_SECONDS, broker),), DIES_AT_SECONDS + FELT_SECONDS, (broker,))
+    options = {"scheme": scheme, "topology": dict(topology), "plan": plan, "recovery": recovery}
+    report = run_chaos(seed, restless=False, keep_trace=True, **options)
+    death = report.recoveries[0] if report.holds else None
+    if death is None or death.structure_seconds is None or report.trace is None:
+        return None
+    at, sound = death.at_seconds, death.at_seconds + death.structure_seconds
+    published = report.trace.publications()
+    arrived = (
+        note.at_seconds
+        for note in report.trace.notifications()
+        if at <= published[note.publisher, note.sequence].at_seconds <= sound
+    )
+    return max(sound, *arrived) - at
 
 
 def victims(positions: Sequence[Position]) -> list[BrokerId]:

@@ -47,7 +47,7 @@ class Events:
     doubt_seconds
         How far back the round mends: see `Round`.
     entry
-        In a hypercube: the broker that they were published at.
+        In a hypercube: the broker that they were published at; in a cluster that fans out: the member that does.
     """
 
     batch: EventBatch

@@ -58,4 +58,6 @@ def claims_of(scheme: str) -> Claims:
     claims = CLAIMS.get(base, Claims())
     if options:  # only the scheme as it stands can move in the tree
         claims = replace(claims, wanted_only="quench" in options, heals=False, views=False)
+    if "fanout" in options:
+        claims = replace(claims, multicast=False, rings=True)
     return claims
