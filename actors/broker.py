@@ -28,10 +28,14 @@ from .cube_rendezvous import CubeRendezvous
 from .healing import HealingBroker
 from .healing_cube import HealingCube
 from .healing_lbdd import HealingLbdd
+from .healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerged
 from .healing_views import HealingViews
 
 HEALING: dict[str, type[HealingBroker] | type[HealingCube] | type[HealingLbdd]] = {
     "hybrid": HealingBroker,
+    "hybrid+merge": HealingMerged,
+    "hybrid+quench": HealingQuenched,
+    "hybrid+quench+merge": HealingQuenchedMerged,
     "hypercube": HealingCube,
     "lbdd": HealingLbdd,
 }
