@@ -142,7 +142,8 @@ def chaos(
         int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
     ] = None,
     scheme: Annotated[
-        str, typer.Option(help="Routing scheme, one that heals: hybrid, hypercube or lbdd.")
+        str,
+        typer.Option(help="Routing scheme, one that heals: hybrid (also +quench, +merge), hypercube, lbdd."),
     ] = "hybrid",
     stable: Annotated[
         bool,

@@ -56,8 +56,8 @@ def claims_of(scheme: str) -> Claims:
     """Return what a scheme claims, its options included; one that is not listed claims nothing more."""
     base, *options = scheme.split("+")
     claims = CLAIMS.get(base, Claims())
-    if options:  # only the scheme as it stands can move in the tree
-        claims = replace(claims, wanted_only="quench" in options, heals=False, views=False)
-    if "fanout" in options:
-        claims = replace(claims, multicast=False, rings=True)
+    if options:
+        claims = replace(claims, wanted_only="quench" in options)
+    if "fanout" in options:  # its plans are made of members who stay
+        claims = replace(claims, multicast=False, heals=False, rings=True)
     return claims

@@ -1,4 +1,4 @@
-"""Quenching and merging in a tree that heals: what nobody wants does not climb, and nothing is held that somebody wants.
+"""Quenching and merging in a tree that heals: what nobody wants does not climb, and what somebody wants does.
 
 Reference: promises 1 to 3 and 6.
 """
