@@ -112,12 +112,11 @@ class BrokerHost(LastingClients, Turnover, Surveyed, AdmissionSide, BulkHost):
     ) -> None:
         super().__init__()
         self._admission, self._stores = admission, stores
-        self._network = network
         self._scheme_name = scheme_name
         self._rings = claims_of(scheme_name).rings
         self._limits = limits
         self._trace_events = trace_events
-        self._collector = collector
+        self._network, self._collector = network, collector
         self._seats: dict[BrokerId, Seat] = {}
         self._sessions: dict[str, Session] = {}
         self._recovery = recovery

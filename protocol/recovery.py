@@ -385,15 +385,9 @@ JoinMessage: TypeAlias = (
 RoundMessage: TypeAlias = AskRound | Round | Forgotten | Marker | MarkerDone
 DurableMessage: TypeAlias = Holds | LetGo
 Order: TypeAlias = Leave | Reconsider
+SchemeMessage: TypeAlias = CubeMessage | QuenchMessage
 RecoveryMessage: TypeAlias = (
-    ClusterMessage
-    | NeighbourMessage
-    | JoinMessage
-    | RoundMessage
-    | DurableMessage
-    | Order
-    | CubeMessage
-    | QuenchMessage
+    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage | Order | SchemeMessage
 )
 
 TIMED: Final = (Root, Children, Pong, Reconsider)
