@@ -49,7 +49,12 @@ def _felt(
     scheme: str, topology: Mapping[str, Any], seed: int, recovery: Recovery, broker: BrokerId
 ) -> float | None:
     plan = FaultPlan("a death", (Crash(DIES_AT_SECONDS, broker),), DIES_AT_SECONDS + FELT_SECONDS, (broker,))
-    options = {"scheme": scheme, "topology": dict(topology), "plan": plan, "recovery": recovery}
+    options: dict[str, Any] = {
+        "scheme": scheme,
+        "topology": dict(topology),
+        "plan": plan,
+        "recovery": recovery,
+    }
     report = run_chaos(seed, restless=False, keep_trace=True, **options)
     death = report.recoveries[0] if report.holds else None
     if death is None or death.structure_seconds is None or report.trace is None:
