@@ -21,17 +21,22 @@ from typing import Any, Final
 
 import ray
 
+from ..chaos.harm import clusters_of
 from ..chaos.weather import Cuts
 from ..faults.plans import Shake
 from ..protocol.configs import Position
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS
+from ..routing.claims import claims_of
 from .network import Network
 from .weather import Forecast
 
 TELL_SECONDS: Final = 2.0
 """How long hosts have to take note of the weather; a paused one takes it when it goes on."""
+
+LEFT_SECONDS: Final = 0.1
+"""Between two questions whether a broker that leaves is out."""
 
 
 class Breaker:
@@ -56,12 +61,11 @@ class Breaker:
         self._net = net
         self._clock = clock
         self.positions: Mapping[BrokerId, Position] = {place.broker: place for place in net.positions}
-        self.members: Mapping[ClusterId, tuple[BrokerId, ...]] = {
-            place.cluster: place.members for place in net.positions
-        }
+        self.members: Mapping[ClusterId, tuple[BrokerId, ...]] = clusters_of(net.positions)
         self.rendezvous: Any = net.rendezvous
         if len(net.hosts()) != len(net.positions):
             raise InputError("brokers share an actor: only one that has an actor of its own can be broken")
+        self._views = claims_of(net.scheme).views
         self._pids = {broker: net.pid_of(broker) for broker in self.positions}
         self._dead: set[BrokerId] = set()
         self._paused: set[BrokerId] = set()
@@ -131,8 +135,19 @@ class Breaker:
         return True
 
     def leave(self, broker: BrokerId) -> bool:
-        """Return False: chaos on Ray is for trees."""
-        return False
+        """Let a broker leave; its process ends when it is out. False when it is dead, the last one, or in a tree."""
+        if not self._views or broker in self.silent() or len(self.living()) == 1:
+            return False
+        self._net.leave(broker)
+        self.at(self.now, self._end_when_out, broker, self._pids[broker])
+        return True
+
+    def _end_when_out(self, broker: BrokerId, pid: int) -> None:
+        if broker in self._dead or self._pids[broker] != pid:
+            return
+        out = broker not in self._paused and ray.get(self._net.host_of(broker).left.remote(broker))
+        if not (out and self.crash(broker)):
+            self.at(self.now + LEFT_SECONDS, self._end_when_out, broker, pid)
 
     def pause(self, broker: BrokerId) -> bool:
         """Let a broker stand still; return False when it is dead or does already."""

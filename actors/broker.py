@@ -27,10 +27,17 @@ from .admitting import Admitting
 from .cube_rendezvous import CubeRendezvous
 from .healing import HealingBroker
 from .healing_cube import HealingCube
+from .healing_lbdd import HealingLbdd
+from .healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerged
+from .healing_views import HealingViews
 
-HEALING: dict[str, type[HealingBroker] | type[HealingCube]] = {
+HEALING: dict[str, type[HealingBroker] | type[HealingCube] | type[HealingLbdd]] = {
     "hybrid": HealingBroker,
+    "hybrid+merge": HealingMerged,
+    "hybrid+quench": HealingQuenched,
+    "hybrid+quench+merge": HealingQuenchedMerged,
     "hypercube": HealingCube,
+    "lbdd": HealingLbdd,
 }
 """What a broker that heals is, by scheme."""
 
@@ -89,7 +96,7 @@ class Broker:
         self.position = position
         self.admitting: Admitting | None = None
         self.handle: Callable[[Any], list[Effect]]  # Received, Ticked, Drained
-        self.healing: HealingBroker | HealingCube | None = None
+        self.healing: HealingBroker | HealingViews[Any] | None = None
         self.stable: CrashRecover | None = None
         make: Any = scheme(scheme_name)
         if store is not None and admission is not None:
@@ -110,11 +117,12 @@ class Broker:
         if scheme_name not in HEALING_SCHEMES:
             raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
         how: dict[str, Any] = {"joins": joins, "store": store}
-        if scheme_name == "hypercube":
+        kind = HEALING[scheme_name]
+        if issubclass(kind, HealingViews):
             if store is not None:
-                raise InputError("a hypercube cannot recover from a store")
+                raise InputError(f"scheme {scheme_name!r} cannot recover from a store")
             how = {}
-        self.healing = HEALING[scheme_name](position, recovery, incarnation, seed, **how)
+        self.healing = kind(position, recovery, incarnation, seed, **how)
         self._router = self.healing.router
         self.handle = self.healing.handle
         self._admit(admission, anew=incarnation > 0)
@@ -137,7 +145,7 @@ class Broker:
     @property
     def left(self) -> bool:
         """Whether it has left its network for good."""
-        return isinstance(self.healing, HealingCube) and self.healing.left
+        return isinstance(self.healing, HealingViews) and self.healing.left
 
     @property
     def router(self) -> Router:
@@ -166,7 +174,7 @@ def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> Rendezvo
     recovery
         Its times.
     start
-        The root with which a tree starts, or the view with which a hypercube does.
+        The root with which a tree starts, or the view with which a network does that heals by views.
     """
     if isinstance(start, CubeView):
         return CubeRendezvous(recovery, start)

@@ -10,6 +10,8 @@ Rules
   payload, and read it from there.
 * When a broker is gone on the way, those who stood behind it get a plan of their own (section 3.4), until everyone who
   lives has the payload.
+* In a network that heals the event comes after the payload, and like any other: whoever moves gets it, once and in
+  order. A broker that its subscriber has moved to meanwhile asks the others for the slices.
 
 Only schemes on a mesh know at the publisher's broker who wants something: LBDD and point-to-point.
 """
@@ -20,6 +22,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +34,7 @@ from ..protocol.batch import EventBatch
 from ..protocol.effects import Effect
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
+from ..routing.lbdd_views import LbddInViews
 from ..routing.mesh import MeshRouter
 
 SLICE_BYTES: Final = 65_536
@@ -65,6 +69,8 @@ class Payload:
         The publisher's broker, and the brokers that this round is for.
     slices, nbytes, md5
         How much there is, and its checksum.
+    notifies
+        Whether a broker that has it notifies its clients; if not, its publisher publishes the event.
     """
 
     name: str
@@ -74,6 +80,7 @@ class Payload:
     slices: int
     nbytes: int
     md5: str
+    notifies: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -113,9 +120,13 @@ class BulkHost:
     def _died(self, source: BrokerId, other: BrokerId) -> None:
         raise NotImplementedError
 
-    def _mesh_router(self, broker: BrokerId) -> MeshRouter:
+    async def _actor_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker; None when it is here."""
+        raise NotImplementedError
+
+    def _mesh_router(self, broker: BrokerId) -> MeshRouter | LbddInViews:
         router = self._seat_of(broker).broker.router
-        if not isinstance(router, MeshRouter):
+        if not isinstance(router, MeshRouter | LbddInViews):
             raise InputError(
                 f"scheme {type(router).__name__.lower()!r} does not know at a publisher's broker who wants a payload: "
                 "launch the network with scheme='lbdd' (or 'point-to-point')"
@@ -174,28 +185,46 @@ class BulkHost:
 
     async def payload(self, at: BrokerId, name: str) -> list[Any]:
         """Return the references of a payload's slices, for a client of this broker."""
-        try:
-            return self._payloads[at, name][1]
-        except KeyError:
+        slices = await self.slices_of_payload(at, name)
+        router = self._mesh_router(at)
+        if slices is None and isinstance(router, LbddInViews):
+            for other in router.neighbours():
+                slices = slices or await self._slices_at(other, name)
+        if slices is None:
             raise InputError(
                 f"broker {at} has no payload {name!r}: it is not complete, or it was forgotten to make room"
-            ) from None
+            )
+        return slices
+
+    async def slices_of_payload(self, at: BrokerId, name: str) -> list[Any] | None:
+        """Return the references of a payload's slices; None when it is not here."""
+        known = self._payloads.get((at, name))
+        return None if known is None else known[1]
+
+    async def _slices_at(self, broker: BrokerId, name: str) -> list[Any] | None:
+        with suppress(RayActorError):
+            slices: list[Any] | None = await self._call(
+                await self._actor_of(broker), "slices_of_payload", broker, name
+            )
+            return slices
+        return None
 
     async def _feed(
         self, at: BrokerId, child: BrokerId, way: _Child, payload: Payload, below: Sequence[BrokerId]
     ) -> Missing:
         """Send a child all that comes for it, one call at a time; return who behind it has not got it."""
         try:
-            await self._call(child, "bulk_begin", payload)
+            host = await self._actor_of(child)
+            await self._call(host, "bulk_begin", child, payload)
             while way.waiting or not way.ended:
                 if way.waiting:
                     load = [way.waiting.popleft() for _ in range(min(len(way.waiting), SLICES_WAITING_MAX))]
                     way.moved.set()
-                    await self._call(child, "bulk_slices", payload.name, load)
+                    await self._call(host, "bulk_slices", child, payload.name, load)
                 else:
                     way.moved.clear()
                     await way.moved.wait()
-            missing: Missing = await self._call(child, "bulk_end", payload.name)
+            missing: Missing = await self._call(host, "bulk_end", child, payload.name)
             return missing
         except RayActorError as error:
             if isinstance(error, ActorDiedError):
@@ -206,11 +235,8 @@ class BulkHost:
         finally:
             way.moved.set()  # nobody waits for room here any more
 
-    async def _call(self, broker: BrokerId, method: str, *args: Any) -> Any:
-        host = self._hosts.get(broker)
-        if host is None:
-            return await getattr(self, method)(broker, *args)
-        return await getattr(host, method).remote(broker, *args)
+    async def _call(self, host: Any, method: str, *args: Any) -> Any:
+        return await (getattr(self, method)(*args) if host is None else getattr(host, method).remote(*args))
 
     def _keep(self, broker: BrokerId, payload: Payload, slices: list[Any]) -> None:
         known = (broker, payload.name) in self._payloads
@@ -220,7 +246,7 @@ class BulkHost:
             if room >= 0:
                 break
             room += self._payloads.pop(key)[0].nbytes
-        if not known:
+        if not known and payload.notifies:
             for effect in self._mesh_router(broker).deliver(payload.batch):
                 self._carry_out(self._seat_of(broker), effect, None, None)
 

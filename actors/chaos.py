@@ -11,8 +11,8 @@ Phases
 The case of a seed is drawn as for the simulator (:mod:`rayvous.chaos.cases`), for few brokers, each with a process of
 its own. With `stable` each broker has a file, from which it comes back, and processes of clients are killed, too
 (:mod:`rayvous.chaos.stable_cases`, :mod:`.mortal`). A plan's first fault kills whom ``AIMS[seed % 6]`` says, so six
-seeds in a row have every kind of killing. The same seed is the same case; when what happens inside it is up to the
-machine.
+seeds in a row have every kind of killing; with a scheme that has no tree it is ``FLAT_AIMS[seed % 5]``. The same seed
+is the same case; when what happens inside it is up to the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..chaos.cases import Case, draw_case, small_topology
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
 from ..chaos.stable_cases import with_stores
-from ..faults.draws import AIMS
+from ..faults.draws import AIMS, FLAT, FLAT_AIMS
 from ..faults.plans import Fault, FaultPlan
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
@@ -41,7 +41,7 @@ from ..routing.topologies import topology_of
 from .breaking import Breaker
 from .network import Network, ensure_ray
 from .players import Players
-from .watching import Watch
+from .watching import ViewWatch, Watch
 
 BROKERS_MAX: Final = 9
 FAULT_SECONDS: Final = 8.0
@@ -56,7 +56,12 @@ PROBLEMS_MAX: Final = 20
 
 
 def draw_ray_case(
-    seed: int, *, brokers_max: int = BROKERS_MAX, plan: FaultPlan | None = None, stable: bool = False
+    seed: int,
+    *,
+    brokers_max: int = BROKERS_MAX,
+    plan: FaultPlan | None = None,
+    scheme: str = "hybrid",
+    stable: bool = False,
 ) -> Case:
     """Return the case of a seed for real actors.
 
@@ -68,9 +73,12 @@ def draw_ray_case(
         The largest network that is drawn.
     plan
         Taken instead of a drawn one.
+    scheme
+        One that heals.
     stable
-        Whether brokers have stores, and clients die too.
+        Whether brokers have stores, and clients die too; only with the scheme hybrid.
     """
+    aims = aims_of(scheme)
     topology = small_topology(seed, brokers_max)
     recovery = Recovery.for_tests(degree=topology["degree"] + 1, retention_seconds=600.0)
     case = draw_case(
@@ -79,9 +87,15 @@ def draw_ray_case(
         plan=plan,
         recovery=recovery,
         topology=topology,
-        aim=AIMS[seed % len(AIMS)],
+        aim=aims[seed % len(aims)],
+        scheme=scheme,
     )
     return with_stores(case) if stable else case
+
+
+def aims_of(scheme: str) -> tuple[str, ...]:
+    """Return whom the first faults of seeds in a row are aimed at."""
+    return FLAT_AIMS if scheme in FLAT else AIMS
 
 
 def run_ray_chaos(
@@ -144,7 +158,7 @@ class _Run:
         self.keep_trace = keep_trace
         self.recovery = case.recovery
         self.report = ChaosReport("ray", case.describe())
-        self.watch = Watch(case.recovery.degree)
+        self.watch = ViewWatch() if case.scheme in FLAT else Watch(case.recovery.degree)
         self.zero = time.time() - time.monotonic()
         self.started = time.monotonic()
         self.healed_at = 0.0
@@ -158,9 +172,11 @@ class _Run:
     def run(self) -> ChaosReport:
         topology = topology_of(self.case.topology)
         try:
-            with Network.launch(topology, recovery=self.recovery, stable=self.stable) as net:
+            with Network.launch(
+                topology, scheme=self.case.scheme, recovery=self.recovery, stable=self.stable
+            ) as net:
                 self.net = net
-                self.breaker = Breaker(net, self.clock, self.case.seed // len(AIMS))
+                self.breaker = Breaker(net, self.clock, self.case.seed // len(aims_of(self.case.scheme)))
                 self.players = Players(
                     net,
                     self.clock,
@@ -276,6 +292,8 @@ class _Run:
         self.watch.look(self.clock(), self.net.survey(without=self.breaker.silent()))
 
     def _root(self) -> BrokerId | None:
+        if isinstance(self.watch, ViewWatch):
+            return None
         survey = self.net.survey(without=self.breaker.silent())
         roots = [one for one in survey.values() if one["root"]]
         return max(roots, key=lambda one: one["term"])["broker"] if roots else None

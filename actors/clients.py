@@ -146,11 +146,21 @@ class Publisher(Flusher):
         """
         self._open()
         parcel = Parcel(payload, topic, slice_bytes)
+        notifies = self._recovery is None
+
+        def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> Distribution:
+            def answer(call: Any) -> Any:
+                return self._answer(call, host, seconds)
+
+            return parcel.send(host, broker, batch, answer, notifies=notifies)
+
         with self._turn:
             batch = self._stamp(parcel.batch())
-            self.published += 1
-        with broker_errors(str(self)):
-            return parcel.send(self.host, self.broker, batch, self._directory.limits.call_seconds)
+            self.published += notifies
+        done = self._ask(call, self._directory.limits.call_seconds)
+        if not notifies:
+            self._publish(parcel.batch())
+        return done
 
     def _publish(self, batch: EventBatch) -> int:
         step = self._directory.limits.call_events_max

@@ -17,7 +17,7 @@ Survey = Mapping[BrokerId, Mapping[str, Any]]
 
 
 def problems(survey: Survey) -> list[str]:
-    """Return what keeps the network from being one settled tree, or hypercube; nothing when it is one."""
+    """Return what keeps the network from being one settled tree, or from having one view; nothing when it is so."""
     found = structure_problems(survey)
     for broker, one in sorted(survey.items()):
         if one.get("left"):
@@ -65,7 +65,7 @@ def _of_cube(survey: Survey) -> list[str]:
         if one["version"] != newest:
             found.append(f"broker {broker} has view {one['version']}, the newest is {newest}")
         elif members != alive:
-            found.append(f"broker {broker} sees {members} in the cube, alive are {alive}")
+            found.append(f"broker {broker} sees {members} in its view, alive are {alive}")
     return found
 
 

@@ -6,6 +6,7 @@ Rules
 * A payload is described by an event of its publisher, with the attributes `topic`, `payload`, `payload_bytes` and
   `payload_md5`; subscribers subscribe to it as to any event. It comes when the payload is there, so among other
   events of the publisher it may come late.
+* In a network that heals the event is published when the payload is there, like any other event and in its order.
 * The slices belong to the publisher's process: a payload can be read as long as that lives.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,16 +101,38 @@ class Parcel:
         """Return the event that describes it, not stamped yet."""
         return batch_of((self.event,))
 
-    def send(self, host: Any, broker: BrokerId, batch: EventBatch, seconds: float) -> Distribution:
-        """Bring it to all who want it, round by round; `seconds` is for each call."""
+    def send(
+        self,
+        host: Any,
+        broker: BrokerId,
+        batch: EventBatch,
+        answer: Callable[[Any], Any],
+        *,
+        notifies: bool = True,
+    ) -> Distribution:
+        """Bring it to all who want it, round by round.
+
+        Parameters
+        ----------
+        host, broker
+            Where it begins.
+        batch
+            The event that describes it.
+        answer
+            Waits for the answer to a call.
+        notifies
+            Whether the brokers that have it notify their clients.
+        """
         started = time.monotonic()
-        wanted = targets = ray.get(host.bulk_targets.remote(broker, batch), timeout=seconds)
+        wanted = targets = answer(host.bulk_targets.remote(broker, batch))
         slices: list[Any] = []
         gone: set[BrokerId] = set()
-        payload = Payload(self.name, batch, broker, targets, len(self.pieces), self.nbytes, self.md5)
+        payload = Payload(
+            self.name, batch, broker, targets, len(self.pieces), self.nbytes, self.md5, notifies
+        )
         rounds = 0
         while rounds == 0 or targets:
-            missing = self._round(host, replace(payload, targets=targets), slices, seconds)
+            missing = self._round(host, replace(payload, targets=targets), slices, answer)
             rounds += 1
             gone |= {target for target, why in missing.items() if why == GONE}
             targets = next_targets(missing, targets)
@@ -124,15 +147,15 @@ class Parcel:
             time.monotonic() - started,
         )
 
-    def _round(self, host: Any, payload: Payload, slices: list[Any], seconds: float) -> Missing:
+    def _round(self, host: Any, payload: Payload, slices: list[Any], answer: Callable[[Any], Any]) -> Missing:
         broker = payload.origin
-        ray.get(host.bulk_begin.remote(broker, payload), timeout=seconds)
+        answer(host.bulk_begin.remote(broker, payload))
         for start in range(0, len(self.pieces), SLICES_WAITING_MAX):
             if len(slices) <= start:  # in later rounds they are in the store already
                 slices += [ray.put(piece) for piece in self.pieces[start : start + SLICES_WAITING_MAX]]
             load = slices[start : start + SLICES_WAITING_MAX]
-            ray.get(host.bulk_slices.remote(broker, self.name, load), timeout=seconds)
-        missing: Missing = ray.get(host.bulk_end.remote(broker, self.name), timeout=seconds)
+            answer(host.bulk_slices.remote(broker, self.name, load))
+        missing: Missing = answer(host.bulk_end.remote(broker, self.name))
         return missing
 
 

@@ -172,7 +172,11 @@ class HealingBroker(StableSide):
             effects = [] if self.left else self._on_missed(event)
         else:
             effects = self._handlers[type(event.message)](event.source, event.message)
-        return self._made_stable(effects)
+        return self._made_stable(effects + self._tell_below())
+
+    def _tell_below(self) -> list[Effect]:
+        """Return what has to be told to those below once an event is worked off, in schemes that tell them anything."""
+        return []
 
     def _absorb(self, out: Iterable[Any]) -> list[Effect]:
         """Turn what a machine returned into effects; its news for the others are worked off here."""

@@ -47,11 +47,13 @@ class Place:
         have left. A member that is silent stays one; the view says who is alive.
     """
 
+    router: MovingHybrid
+
     def __init__(self, position: Position, recovery: Recovery, incarnation: int, seed: int) -> None:
         self.home = position
         self.recovery = recovery
         self.now = 0.0
-        self.router = MovingHybrid(position if incarnation == 0 else _as_member(position))
+        self.router = self._make_router(position if incarnation == 0 else _as_member(position))
         self.succession = Succession(position, recovery, incarnation)
         self.probing = Probing(recovery)
         self.join = Join(recovery, random.Random(f"{seed}/{position.broker}/{incarnation}"))
@@ -82,6 +84,12 @@ class Place:
         if incarnation > 0:
             self.router.forget_parent()
             self.router.attached = len(position.members) > 1
+
+    def _make_router(self, position: Position) -> MovingHybrid:
+        return MovingHybrid(position)
+
+    def _meet_child(self, child: BrokerId) -> None:
+        """Take note that a child, or its new designated broker, knows nothing of what it was told before."""
 
     @property
     def view(self) -> ClusterView:

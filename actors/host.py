@@ -115,12 +115,11 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
     ) -> None:
         super().__init__()
         self._admission, self._stores = admission, stores
-        self._network = network
         self._scheme_name = scheme_name
         self._rings = claims_of(scheme_name).rings
         self._limits = limits
         self._trace_events = trace_events
-        self._collector = collector
+        self._network, self._collector = network, collector
         self._seats: dict[BrokerId, Seat] = {}
         self._sessions: dict[str, Session] = {}
         self._recovery = recovery
@@ -175,6 +174,12 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
     async def relink(self, broker: BrokerId, host: Any, life: int) -> None:
         """Take note that a broker has been started again, and lives in this actor now."""
         self._ways.relink(broker, host, life)
+
+    async def _actor_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker; None when it is here."""
+        if broker in self._seats or self._recovery is None:
+            return self._hosts.get(broker)
+        return await self._ways.actor_of(broker)
 
     def _drop_links(self, broker: BrokerId) -> None:
         for seat in self._seats.values():

@@ -26,8 +26,9 @@ from ..protocol.configs import Limits, Position
 from ..protocol.cube import CubeLeave
 from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from ..protocol.ids import BrokerId
-from ..protocol.recovery import RENDEZVOUS, Recovery
+from ..protocol.recovery import Recovery
 from ..protocol.stability import Stable
+from ..routing.claims import claims_of
 from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
 from .attaching import Attaching
@@ -250,6 +251,11 @@ class Network(Attaching, Operations, NetworkAdmission):
         """Every broker's place."""
         return self._directory.positions
 
+    @property
+    def scheme(self) -> str:
+        """The name of its routing scheme."""
+        return self._directory.scheme
+
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
         """Wait until everything published so far has arrived where it has to.
 
@@ -347,6 +353,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         for answer in self._ask("describe", timeout_seconds=60):
             sizes |= answer
         places = self.standing()
+        kind = "cube" if self._directory.scheme == "hypercube" else "tree"
         for position in places:
             if position.broker in sizes:
                 graph.add_node(
@@ -359,25 +366,25 @@ class Network(Attaching, Operations, NetworkAdmission):
         for position in places:
             if position.role != "NEB" and position.broker in sizes:
                 for child in position.children:
-                    graph.add_edge(position.broker, child, kind="cube" if position.cube else "tree")
+                    graph.add_edge(position.broker, child, kind=kind)
                 for member in position.members:
                     if member != position.broker:
                         graph.add_edge(position.broker, member, kind="group")
         return graph
 
     def leave(self, broker: BrokerId) -> None:
-        """Let a broker leave a hypercube that heals; its clients move, its actor stays. `await_convergence` waits."""
-        if (
-            self._recovery is None
-            or self._directory.scheme != "hypercube"
-            or broker not in self._directory.hosts
-        ):
+        """Let a broker leave a network that heals by views; its clients move, its actor stays.
+
+        `await_convergence` waits for it.
+        """
+        views = claims_of(self._directory.scheme).views
+        if self._recovery is None or not views or broker not in self._directory.hosts:
             raise InputError(
-                f"brokers leave a hypercube that heals: {self!r} is none, or has no broker {broker}"
+                f"brokers leave a network that heals by views: {self!r} does not, or has no broker {broker}"
             )
         with broker_errors(f"leaving of broker {broker}"):
             ray.get(self._rendezvous.retire.remote([broker]), timeout=60)
-            call = self._directory.hosts[broker].receive.remote(broker, RENDEZVOUS, [CubeLeave()])
+            call = self._directory.hosts[broker].receive.remote(broker, broker, [CubeLeave()])
             ray.get(call, timeout=60)
 
     def standing(self) -> tuple[Position, ...]:

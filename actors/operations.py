@@ -25,6 +25,7 @@ from ..protocol.configs import Position
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, Leave, Reconsider
+from ..routing.claims import claims_of
 from .errors import broker_errors
 from .launching import start_new
 from .lives import Lives
@@ -203,6 +204,6 @@ class Operations(Lives):
 
     def _operable(self) -> dict[BrokerId, dict[str, Any]]:
         """Return where the brokers stand, in a tree that heals; no other network can be operated like that."""
-        if self._directory.scheme == "hypercube":
-            raise InputError(f"{self!r} is a hypercube: brokers leave it with net.leave(broker)")
+        if claims_of(self._directory.scheme).views:
+            raise InputError(f"{self!r} heals by views: brokers leave it with net.leave(broker)")
         return self.survey()

@@ -1,16 +1,18 @@
 """The story of a run on Ray, as it is seen by asking every broker where it stands, again and again.
 
 Rule: what happens between two looks is not seen. A cluster that has no parent any more is a suspicion that has become
-certain, another designated broker is a takeover, another parent a rejoin.
+certain, another designated broker is a takeover, another parent a rejoin. Where views say who is in, each newest one is
+told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..chaos.story import Story
 from ..faults.plans import Crash, Fault
+from ..protocol.cube import CubeSeat
 from ..protocol.ids import BrokerId, ClusterId, RoundNumber
 from .convergence import structure_problems
 
@@ -83,3 +85,29 @@ class Watch(Story):
                 else f"join: cluster {cluster} below cluster {parent}",
             )
         self._parents[cluster] = parent
+
+
+class ViewWatch(Story):
+    """The story of a run on Ray of a network that heals by views: which there were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._version = 0
+
+    def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:
+        """Take in where the brokers stand, tell what is new, and return whether all that live have one view."""
+        latest = max(survey.values(), key=lambda one: one["version"], default=None)
+        if latest is not None and latest["version"] > self._version:
+            if self._version:
+                self.say(now, f"view {latest['version']}: {_names(latest['seats'], self._version)}")
+            self._version = latest["version"]
+        sound = not structure_problems(survey)
+        self.sound.append((now, sound))
+        return sound
+
+
+def _names(seats: Sequence[CubeSeat], since: int) -> str:
+    anew = [str(seat.broker) for seat in seats if seat.born > since]
+    return f"brokers {' '.join(str(seat.broker) for seat in seats)}" + (
+        f", new: {' '.join(anew)}" if anew else ""
+    )

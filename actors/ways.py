@@ -93,12 +93,16 @@ class Ways:
             peer = self._peers[broker] = Peer(broker, receive, local)
         return peer
 
+    async def actor_of(self, broker: BrokerId) -> Any:
+        """Ask the rendezvous point for the actor of a broker, as it is now."""
+        host = await self.rendezvous.host_of.remote(broker)
+        if host is None:
+            raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
+        return host
+
     async def _find(self, broker: BrokerId) -> Peer:
         if broker not in self._peers and broker not in self._seated:
-            host = await self.rendezvous.host_of.remote(broker)
-            if host is None:
-                raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
-            return self.peer(broker, {broker: host})
+            return self.peer(broker, {broker: await self.actor_of(broker)})
         return self.peer(broker, {})
 
     def link(self, source: BrokerId, to: BrokerId) -> Outbox:

@@ -149,6 +149,7 @@ def draw_case(
     topology: dict[str, Any] | None = None,
     aim: str | None = None,
     scheme: str = "hybrid",
+    restless: bool = True,
 ) -> Case:
     """Return the case of a seed.
 
@@ -169,17 +170,20 @@ def draw_case(
     operations
         Whether brokers and clusters come and go.
     topology
-        Taken instead of what would be drawn; it says its `degree`.
+        Taken instead of what would be drawn; it says its `degree` when no `recovery` is given.
     aim
-        One of :data:`rayvous.faults.draws.AIMS`, which is the first fault then; not for a `plan` that is given.
+        One of :data:`rayvous.faults.draws.AIMS` or `FLAT_AIMS`, which is the first fault then; not for a `plan` that is
+        given.
     scheme
         The routing scheme, one that heals. The same seed draws the same network and links for each.
+    restless
+        Whether clients also subscribe, cancel and move while things go wrong.
     """
     dice = random.Random(f"chaos/{seed}")
     if topology is None:
         topology, degree = _topology(dice, brokers_max)
     else:
-        degree = topology["degree"]
+        degree = topology.get("degree", 0)
     positions = topology_of(topology).positions()
     links = LinkModel(
         spread_seconds=dice.choice((0.0, 0.01, 0.05)), jitter_seconds=dice.choice((0.0, 0.005, 0.05))
@@ -208,6 +212,8 @@ def draw_case(
             else FaultPlan("nothing", heal_seconds=seconds)
         )
     opening, actions, closing = _doings(dice, positions, plan.heal_seconds)
+    if not restless:
+        actions = tuple(action for action in actions if action.do == "publish")
     if aim is not None and given is None:
         homes = sorted({action.broker for action in opening})
         plan = aimed(dice, plan, aim, positions, homes)

@@ -80,7 +80,7 @@ class Breakable(Protocol):
         ...
 
     def leave(self, broker: BrokerId) -> bool:
-        """Let a broker of a hypercube leave; return False when it is dead, the last one, or in no hypercube."""
+        """Let a broker leave; return False when it is dead, the last one, or in a network that nobody leaves."""
         ...
 
     def pause(self, broker: BrokerId) -> bool:
@@ -200,7 +200,7 @@ class Harm:
 
     def _leave(self, fault: Leave) -> str:
         if not self._network.leave(fault.broker):
-            return "dead, the last one, or not in a hypercube"
+            return "dead, the last one, or in a tree"
         if not fault.comes_back:
             self._stay_dead.add(fault.broker)
         return ""
@@ -245,6 +245,14 @@ class Harm:
     def _shake(self, fault: Shake) -> str:
         self._network.shake(fault)
         return ""
+
+
+def clusters_of(positions: Iterable[Position]) -> dict[ClusterId, tuple[BrokerId, ...]]:
+    """Return the brokers of each cluster, in rising order, also where the scheme has no clusters."""
+    found: dict[ClusterId, list[BrokerId]] = {}
+    for place in positions:
+        found.setdefault(place.cluster, []).append(place.broker)
+    return {cluster: tuple(sorted(brokers)) for cluster, brokers in found.items()}
 
 
 def _pair(kind: str, fault: Cut | Mend | CutClusters | MendClusters) -> tuple[str, int, int]:

@@ -141,7 +141,10 @@ def chaos(
     brokers: Annotated[
         int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
     ] = None,
-    scheme: Annotated[str, typer.Option(help="Routing scheme: hybrid, or hypercube (on sim).")] = "hybrid",
+    scheme: Annotated[
+        str,
+        typer.Option(help="Routing scheme, one that heals: hybrid (also +quench, +merge), hypercube, lbdd."),
+    ] = "hybrid",
     stable: Annotated[
         bool,
         typer.Option(
@@ -169,7 +172,8 @@ def chaos(
 
     On ray each broker is a process that is killed or stopped, on this machine. There the first fault of a drawn plan
     goes by the seed, modulo 6: it kills a designated broker, a normal one, the root, a whole cluster, the rendezvous
-    point, a broker with clients. So six seeds in a row have all of these. A seed takes about half a minute.
+    point, a broker with clients. So six seeds in a row have all of these. With hypercube and lbdd it is modulo 5: any
+    broker, a whole cluster, the rendezvous point, one that leaves, one with clients. A seed takes about half a minute.
 
     Examples
     --------
@@ -178,6 +182,8 @@ def chaos(
       rayvous chaos --seed 3 --operations
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
+      rayvous chaos --scheme lbdd --seeds 100
+      rayvous chaos --on ray --scheme hypercube --seeds 5
       rayvous chaos --seed 0 --seeds 100 --stable
       rayvous chaos --on ray --seed 0 --seeds 6 --stable
     """

@@ -136,12 +136,9 @@ def _check_words(on: str, scheme: str, *, stable: bool, operations: bool, store_
         raise InputError("give --stable or --operations, not both")
     if scheme not in HEALING_SCHEMES:
         raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
-    if scheme != "hybrid":
-        if on != "sim":
-            raise InputError(f"--scheme {scheme} --on {on}: on {on} chaos is for the scheme hybrid")
-        if operations or stable:
-            word = "--operations" if operations else "--stable"
-            raise InputError(f"{word} is for the scheme hybrid, not for {scheme}")
+    if scheme != "hybrid" and (operations or stable):
+        word = "--operations" if operations else "--stable"
+        raise InputError(f"{word} is for the scheme hybrid, not for {scheme}")
 
 
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:

@@ -27,11 +27,13 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "subs": lambda row: f"{row['control_messages']:,}",
     "Gini": lambda row: f"{row['load_gini']:.2f}",
     "peak": lambda row: _number(row["load_max_over_mean"], "{:.1f}"),
+    "heals": lambda row: _number(row["recovery_seconds"], "{:.1f}"),
 }
 LEGEND: Final = (
     "An event: sent = messages, links = links of the tree that they cross, /bound = links over the lower bound, bytes.",
     "A notification: hops, ms. A broker: table = entries, peak = the busiest one over the mean. subs = messages about "
-    "subscriptions in all.",
+    "subscriptions in all. heals = virtual seconds that the death of a broker is felt, a heartbeat a second; - for "
+    "schemes that do not heal.",
 )
 
 

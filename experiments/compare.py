@@ -6,6 +6,7 @@ Rules
 * An event that crosses a link counts one message, however many events travelled together (TCT, paper 1, 5.1); a
   multicast counts one.
 * Schemes on a mesh send straight to a broker; what that costs the tree of brokers underneath is `crossings`.
+* A scheme that heals is also given the death of a broker, in networks of their own (`recovery`); in the simulator only.
 * Time is virtual in the simulator, where a mesh's connection takes as long as the way over the tree; on Ray it is real.
 """
 
@@ -34,6 +35,7 @@ from ..routing.topologies import topology_of
 from ..simulator.network import Step
 from ..simulator.run import prepare, run_prepared
 from .bounds import Bounds
+from .recovery import recovery_seconds
 
 TOPOLOGY: Final = {"clusters": 12, "brokers_per_cluster": 3, "degree": 4, "shape": "transit-stub"}
 WORKLOAD: Final = Workload(subscribers=20, publishers=12, publications=300, matching=0.05)
@@ -100,7 +102,14 @@ def run(
     rows = []
     for name in schemes:
         seen = hosts[on](replace(scenario, scheme=name))
-        rows.append({"scheme": name, **_figures(name, seen, bounds, len(wanted), lower)})
+        healing = recovery_seconds(name, topology, seed) if on == "sim" else None
+        rows.append(
+            {
+                "scheme": name,
+                **_figures(name, seen, bounds, len(wanted), lower),
+                "recovery_seconds": healing,
+            }
+        )
     return {
         "experiment": "compare",
         "on": on,

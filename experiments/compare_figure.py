@@ -20,12 +20,12 @@ Row = Mapping[str, Any]
 def figure(result: Mapping[str, Any]) -> Figure:
     """Draw what :func:`rayvous.experiments.compare.run` returns.
 
-    Links crossed for an event beside the lower bound, messages about subscriptions, table entries, and the share of the
-    busiest broker; one bar a scheme, numbers written out.
+    Links crossed for an event beside the lower bound, messages about subscriptions, table entries, the share of the
+    busiest broker, and how long the death of a broker is felt; one bar a scheme, numbers written out.
     """
     rows: Sequence[Row] = result["results"]
-    picture = Figure(figsize=(12.5, 1.6 + 0.42 * len(rows)), dpi=DPI, layout="constrained")
-    panels = picture.subplots(1, 4, sharey=True)
+    picture = Figure(figsize=(15.0, 1.6 + 0.42 * len(rows)), dpi=DPI, layout="constrained")
+    panels = picture.subplots(1, 5, sharey=True)
     _bars(panels[0], rows, "links crossed by an event", lambda row: row["crossings"], _BLUE, "{:.2f}")
     for name, style in (("bound_links", "-"), ("bound_multicast", ":")):
         panels[0].axvline(result[name], color=_ORANGE, linestyle=style, linewidth=1.2)
@@ -41,21 +41,24 @@ def figure(result: Mapping[str, Any]) -> Figure:
         panels[3],
         rows,
         "busiest broker / mean",
-        lambda row: row["load_max_over_mean"] or 0.0,
+        lambda row: row["load_max_over_mean"],
         _BLUE,
         "{:.1f}",
     )
+    _bars(panels[4], rows, "seconds to heal", lambda row: row["recovery_seconds"], _ORANGE, "{:.1f}")
     panels[0].set_yticks(range(len(rows)), [row["scheme"] for row in rows])
     panels[0].invert_yaxis()
     return picture
 
 
 def _bars(
-    axes: Any, rows: Sequence[Row], title: str, value: Callable[[Row], float], colour: str, text: str
+    axes: Any, rows: Sequence[Row], title: str, value: Callable[[Row], float | None], colour: str, text: str
 ) -> None:
-    values = [value(row) for row in rows]
+    known = [value(row) for row in rows]
+    values = [each or 0.0 for each in known]
     bars = axes.barh(range(len(rows)), values, color=colour, alpha=0.75, height=0.62)
-    axes.bar_label(bars, [text.format(each) for each in values], padding=3, fontsize=8)
+    labels = ["-" if each is None else text.format(each) for each in known]
+    axes.bar_label(bars, labels, padding=3, fontsize=8)
     axes.set_title(title, fontsize=10, loc="left")
     axes.set_xlim(0, max([*values, 1e-9]) * 1.25)
     axes.spines[["top", "right"]].set_visible(False)

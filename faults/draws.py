@@ -6,8 +6,8 @@ Rules
   hits whoever is root; hosts spare the last living broker.)
 * Faults come in bursts: several often start in the same half second. Most are undone after a while, before or after
   the others; the rest when the plan heals.
-* A plan can be aimed: its first fault then kills whom it is said to (one of `AIMS`), so that a few seeds are certain to
-  have every kind.
+* A plan can be aimed: its first fault then kills whom it is said to (one of `AIMS`, or `FLAT_AIMS`), so that a few
+  seeds are certain to have every kind.
 * About one plan in three has a single fault, so that recovery times can be told apart by kind.
 """
 
@@ -62,7 +62,10 @@ KINDS: Final = {
 AIMS: Final = ("designated", "normal", "root", "cluster", "rendezvous", "home")
 """Whom a plan can be made to kill first: `home` is a broker that has clients, `cluster` one below the root."""
 
-CUBE_KINDS: Final = {
+FLAT: Final = ("hypercube", "lbdd")
+"""The schemes that have no root and no tree, and whose brokers may leave."""
+
+FLAT_KINDS: Final = {
     "crash": 8,
     "crash_cluster": 3,
     "crash_rendezvous": 2,
@@ -73,7 +76,10 @@ CUBE_KINDS: Final = {
     "partition": 2,
     "shake": 3,
 }
-"""The same for a hypercube, which has no root and no tree, and whose brokers may leave."""
+"""The same for those."""
+
+FLAT_AIMS: Final = ("broker", "cluster", "rendezvous", "leave", "home")
+"""Whom a plan can be made to harm first there: any broker, several at once, one that leaves."""
 
 SLOW_FACTORS: Final = (5.0, 20.0, 100.0)
 
@@ -105,10 +111,10 @@ def draw(
     name
         For reports.
     scheme
-        ``"hypercube"`` draws from `CUBE_KINDS`, everything else from `KINDS`.
+        One of `FLAT` draws from `FLAT_KINDS`, everything else from `KINDS`.
     """
     drawer = _Drawer(dice, positions, seconds)
-    known = CUBE_KINDS if scheme == "hypercube" else KINDS
+    known = FLAT_KINDS if scheme in FLAT else KINDS
     words = list(known if kinds is None else kinds)
     weights = [known[word] for word in words]
     count = 1 if dice.random() < 0.35 else dice.randint(2, max(2, faults_max))
@@ -134,7 +140,7 @@ def aimed(
     plan
         A plan for a network that stands as `positions` say.
     aim
-        One of :data:`AIMS`.
+        One of :data:`AIMS` or :data:`FLAT_AIMS`.
     positions
         The brokers; a cluster below the root and a normal broker are among them.
     homes
@@ -170,12 +176,14 @@ def _aim(
         chosen = dice.choice(below)
         return CrashCluster(at, chosen.cluster), chosen.members
     among = {
+        "broker": [place.broker for place in positions],
+        "leave": [place.broker for place in positions],
         "designated": [place.broker for place in positions if place.role == "DEB"],
         "normal": [place.broker for place in positions if place.role == "NEB"],
         "home": list(homes),
     }[aim]
     broker = dice.choice(among)
-    return Crash(at, broker), (broker,)
+    return (Leave if aim == "leave" else Crash)(at, broker), (broker,)
 
 
 class _Drawer:

@@ -61,7 +61,7 @@ class CrashRoot:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The broker leaves a hypercube of its own will: its clients are asked to move, then its process ends.
+    """The broker leaves a flat network of its own will: its clients are asked to move, then its process ends.
 
     If it does not come back it stays out after the healing.
     """

@@ -47,7 +47,7 @@ class Events:
     doubt_seconds
         How far back the round mends: see `Round`.
     entry
-        In a hypercube: the broker that they were published at.
+        In a hypercube: the broker that they were published at; in a cluster that fans out: the member that does.
     """
 
     batch: EventBatch
@@ -64,13 +64,16 @@ class Directed:
     """Events whose destinations are settled (paper 5): row ``i`` is for the brokers ``targets[i]`` and no others.
 
     `origin` is the publisher's broker; ``numbers[i]`` has, for each of those brokers, how many events the origin has
-    directed to it so far.
+    directed to it so far, in a network that heals in this round; there the rest is as in `Events`.
     """
 
     batch: EventBatch
     origin: BrokerId
     targets: tuple[tuple[BrokerId, ...], ...]
     numbers: tuple[tuple[int, ...], ...]
+    round: RoundNumber = FIRST_ROUND
+    again: bool = False
+    age_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

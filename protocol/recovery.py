@@ -12,6 +12,7 @@ from .cube import CubeMessage
 from .errors import InputError
 from .ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
 from .messages import Filter
+from .quench import QuenchMessage
 
 RENDEZVOUS: Final[BrokerId] = -2
 """The address of the rendezvous point: every broker can send to it, and it to every broker."""
@@ -384,8 +385,9 @@ JoinMessage: TypeAlias = (
 RoundMessage: TypeAlias = AskRound | Round | Forgotten | Marker | MarkerDone
 DurableMessage: TypeAlias = Holds | LetGo
 Order: TypeAlias = Leave | Reconsider
+SchemeMessage: TypeAlias = CubeMessage | QuenchMessage
 RecoveryMessage: TypeAlias = (
-    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage | Order | CubeMessage
+    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage | Order | SchemeMessage
 )
 
 TIMED: Final = (Root, Children, Pong, Reconsider)

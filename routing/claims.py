@@ -25,7 +25,9 @@ class Claims:
     survives_deaths
         Without `recovery`: what living brokers publish reaches living subscribers when other brokers die.
     heals
-        With `recovery` it mends its tree (decision 0011).
+        With `recovery` it mends itself (decisions 0011, 0017).
+    views
+        With `recovery` the rendezvous point says by views who is in, and brokers may leave (decision 0017).
     rings
         Brokers pass events on in a ring of links that may all be full at once; so there, waits for room have an end.
     """
@@ -35,6 +37,7 @@ class Claims:
     told_first: bool = True
     survives_deaths: bool = False
     heals: bool = False
+    views: bool = False
     rings: bool = False
 
 
@@ -44,8 +47,8 @@ CLAIMS: Final[dict[str, Claims]] = {
     "flooding": Claims(told_first=False),
     "match-first": Claims(wanted_only=True),
     "point-to-point": Claims(wanted_only=True, survives_deaths=True),
-    "lbdd": Claims(wanted_only=True, survives_deaths=True, rings=True),
-    "hypercube": Claims(wanted_only=True, heals=True),
+    "lbdd": Claims(wanted_only=True, survives_deaths=True, heals=True, views=True, rings=True),
+    "hypercube": Claims(wanted_only=True, heals=True, views=True),
 }
 
 
@@ -53,6 +56,8 @@ def claims_of(scheme: str) -> Claims:
     """Return what a scheme claims, its options included; one that is not listed claims nothing more."""
     base, *options = scheme.split("+")
     claims = CLAIMS.get(base, Claims())
-    if options:  # only the scheme as it stands can move in the tree
-        claims = replace(claims, wanted_only="quench" in options, heals=False)
+    if options:
+        claims = replace(claims, wanted_only="quench" in options)
+    if "fanout" in options:  # its plans are made of members who stay
+        claims = replace(claims, multicast=False, heals=False, rings=True)
     return claims

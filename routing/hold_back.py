@@ -35,6 +35,15 @@ class HoldBack(Generic[T]):
         """Return how many wait."""
         return len(self._early)
 
+    @property
+    def full(self) -> bool:
+        """Whether the next one that comes early lets a gap be given up."""
+        return len(self._early) >= self._held_max
+
+    def is_due(self, number: int) -> bool:
+        """Return whether a number need not wait, or has been had already."""
+        return number <= self._next
+
     def take(self, number: int, item: T) -> list[T]:
         """Take one in and return what is due now, in order."""
         if number < self._next or number in self._early:

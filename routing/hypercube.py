@@ -1,19 +1,10 @@
 """Routing on a hypercube of brokers (paper 2).
 
-Rules
------
-* **Local answer first** (2.3): a subscription counts at its own broker at once, for all that is published there. Then
-  it is spread to all others, unless one that was spread before covers it: here a subscription asks for what *every*
-  publisher has to say, so the local answer never does for all.
-* Every broker records what every other wants. A change travels as a broadcast (`routing.cube`); its echo comes back
-  along the same way, from each broker when it has taken the change in and all behind it have. When the echo is back
-  the subscription is installed everywhere.
+Rules, beside those of views
+----------------------------
+* A change of what a broker wants travels as a broadcast (`routing.cube`), and its echo comes back along the same way.
 * A publisher's broker matches an event with all that is recorded, and it goes back along the ways of those who want
   it, as one tree, to each broker at most once. Each broker on the way matches again.
-* The changes of a broker are numbered, and taken in by their numbers, each once.
-* In a network that heals, ways are those of a *view* of the cube, and a message is for brokers that have its view.
-  With the next one, whatever has no echo yet is spread again. Two brokers one of which is new to the other tell each
-  other all that they want; until then a broker is *missing* the other, and must be given no events.
 
 Without advertisements nobody knows what a publisher will publish, so the reply says that a subscription is installed,
 and not by whom it is matched.
@@ -23,48 +14,27 @@ Source: paper 2, section 2.3; docs/decisions/0017-hypercube.md.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from ..protocol.batch import Rows
 from ..protocol.configs import Position
-from ..protocol.cube import CubeSeat, CubeView, CubeWants
-from ..protocol.effects import Confirm, Deliver, Effect, Send
+from ..protocol.cube import CubeSeat, CubeView
+from ..protocol.effects import Deliver, Effect, Send
 from ..protocol.ids import BrokerId, Link
-from ..protocol.messages import Announce, Echo, Events, Spread, Withdraw
-from .announcer import Announcer, Steps
+from ..protocol.messages import Events
 from .cube import Cube, cube_of
 from .cube_members import CubeMembers
-from .table import RoutingTable
-from .tree import TreeRouter
+from .viewed import ViewedRouter
 
 WAYS_MAX: Final = 100_000
 """How many ways back a broker remembers; past it they are worked out anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A change that was spread and has no echo yet, and the announcements that its echo installs."""
-
-    number: int
-    change: Announce | Withdraw | None
-    tokens: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class _Awaited:
-    """The echoes that a broker waits for before it gives its own: from whom, and to whom its own goes."""
-
-    back: BrokerId | None
-    behind: set[BrokerId]
-    taken_in: bool
-
-
-class Hypercube(TreeRouter):
+class Hypercube(ViewedRouter):
     """A broker of a hypercube.
 
     Parameters
@@ -74,32 +44,14 @@ class Hypercube(TreeRouter):
 
     Attributes
     ----------
-    view, cube
-        The present view, and its geometry; None before the first.
-    others
-        What the other brokers want: a link is a broker.
-    missing
-        The brokers of the view that have not told yet what they want.
+    cube
+        The geometry of the present view; None before the first.
     """
 
-    restore = None  # type: ignore[assignment]  # its state is that of a view, which the others have left behind
-
     def __init__(self, position: Position) -> None:
-        super().__init__(position)
-        self.announcer = Announcer(self.dag, top=False)
-        self.me = position.broker
-        self.view = position.cube
-        self.cube: Cube | None = None if position.cube is None else cube_of(position.cube)
-        self.others = RoutingTable()
-        self.missing: set[BrokerId] = set()
-        self._number = 0
-        self._told: deque[_Told] = deque()
-        self._awaited: dict[tuple[BrokerId, int], _Awaited] = {}
-        born = {} if self.view is None else self.view.born
-        self._have = {other: 0 for other in born if other != self.me}  # the last change of each broker
-        self._too_early: dict[BrokerId, list[Spread]] = {}  # changes of those that are missing
+        self.cube: Cube | None = None
         self._ways: dict[tuple[BrokerId, BrokerId], BrokerId | None] = {}
-        self._handlers |= {Spread: self._on_spread, Echo: self._on_echo}
+        super().__init__(position)
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
@@ -126,6 +78,20 @@ class Hypercube(TreeRouter):
             )
             for position in positions
         ]
+
+    def enter(self, view: CubeView) -> None:
+        """Take another view for the present one, and its ways."""
+        super().enter(view)
+        self.cube = cube_of(view)
+        self._ways.clear()
+
+    def onwards(self, source: BrokerId | None) -> Sequence[BrokerId]:
+        """Return to whom this broker passes a broadcast on."""
+        return [] if self.cube is None else self.cube.onwards(self.me, source)
+
+    def neighbours(self) -> list[BrokerId]:
+        """Return its neighbours by their dimensions."""
+        return [] if self.cube is None else [other for _, other in self.cube.neighbours(self.me)]
 
     # Events.
 
@@ -157,172 +123,6 @@ class Hypercube(TreeRouter):
                 self._ways.clear()
             self._ways[key] = self.cube.back(self.me, entry, origin)
         return self._ways[key]
-
-    # What this broker wants, told to all others.
-
-    def _carry_out(self, steps: Steps) -> list[Effect]:
-        effects: list[Effect] = []
-        for message in steps.up:
-            self._number += 1
-            tokens = (message.token,) if isinstance(message, Announce) else ()
-            self._told.append(_Told(self._number, message, tokens))
-            effects += self._tell(self._told[-1])
-        for source, number in steps.ready:
-            assert isinstance(source, str)
-            effects.append(Confirm(source, number))
-        return effects
-
-    def _tell(self, told: _Told) -> list[Effect]:
-        if self.cube is None or self.view is None:
-            return []
-        ways = self.cube.onwards(self.me, None)
-        if not ways:
-            return self._installed_to(told.number)
-        self._awaited[self.me, told.number] = _Awaited(None, set(ways), True)
-        message = Spread(self.view.version, self.me, told.number, told.change)
-        return [Send(way, message) for way in ways]
-
-    def _installed_to(self, number: int) -> list[Effect]:
-        """Note that all changes up to a number have been taken in everywhere."""
-        effects: list[Effect] = []
-        while self._told and self._told[0].number <= number:
-            for token in self._told.popleft().tokens:
-                effects += self._carry_out(self.announcer.installed(token))
-        return effects
-
-    def settled(self) -> bool:
-        """Return whether everything that was announced is installed everywhere."""
-        return self.announcer.all_installed()
-
-    # What others want.
-
-    def _on_spread(self, source: Link, message: Spread) -> list[Effect]:
-        if not self._is_of_this_view(source, message):
-            return self._stray()
-        assert isinstance(source, int) and self.cube is not None
-        ways = self.cube.onwards(self.me, source)
-        key = message.origin, message.number
-        self._awaited[key] = _Awaited(source, set(ways), False)
-        effects: list[Effect] = [Send(way, message) for way in ways]
-        if message.origin in self.missing:
-            self._too_early.setdefault(message.origin, []).append(message)
-            return effects
-        return effects + self._take_in(message)
-
-    def _take_in(self, message: Spread) -> list[Effect]:
-        origin, change = message.origin, message.change
-        if message.number > self._have[origin]:
-            self._have[origin] = message.number
-            if isinstance(change, Announce):
-                self.others.add(change.filter, origin, origin)  # type: ignore[arg-type]
-            elif change is not None:
-                self._forget_filter(origin, change.filter)
-        self._awaited[origin, message.number].taken_in = True
-        return self._echo(origin, message.number)
-
-    def _forget_filter(self, origin: BrokerId, item: Any) -> None:
-        if self.others.remove(item, origin, origin):
-            self.others.drop(item)
-
-    def _on_echo(self, source: Link, message: Echo) -> list[Effect]:
-        awaited = self._awaited.get((message.origin, message.number))
-        if awaited is None or not self._is_of_this_view(source, message):
-            return self._stray()
-        awaited.behind.discard(source)
-        return self._echo(message.origin, message.number)
-
-    def _echo(self, origin: BrokerId, number: int) -> list[Effect]:
-        """Reply to a broadcast once it was taken in here and everywhere behind."""
-        awaited = self._awaited[origin, number]
-        if awaited.behind or not awaited.taken_in:
-            return []
-        del self._awaited[origin, number]
-        if awaited.back is None:
-            return self._installed_to(number)
-        assert self.view is not None
-        return [Send(awaited.back, Echo(self.view.version, origin, number))]
-
-    def _is_of_this_view(self, source: Link, message: Spread | Echo) -> bool:
-        return isinstance(source, int) and self.view is not None and message.version == self.view.version
-
-    def _is_below(self, source: Link) -> bool:
-        return False
-
-    # Another view.
-
-    def install(self, view: CubeView) -> list[Effect]:
-        """Go over to a view that this broker is in; return what has to be told under it."""
-        before = {} if self.view is None else self.view.born
-        anew = before.get(self.me) != view.born[self.me]
-        for origin in sorted({*self._have, *self.missing}):
-            if anew or view.born.get(origin) != before.get(origin):
-                self._forget_broker(origin)
-        fresh = [
-            other
-            for other, born in view.born.items()
-            if other != self.me and (anew or born != before.get(other))
-        ]
-        self.missing.update(fresh)
-        self.view, self.cube = view, cube_of(view)
-        self._awaited.clear()
-        self._too_early.clear()
-        self._ways.clear()
-        if anew:
-            self._begin_anew()
-        wants = tuple(self.announcer.announced())
-        effects: list[Effect] = [
-            Send(other, CubeWants(view.born[self.me], view.born[other], self._number, wants))
-            for other in fresh
-        ]
-        for told in list(self._told):
-            effects += self._tell(told)
-        return effects
-
-    def _begin_anew(self) -> None:
-        """Nobody knows anything of this broker: all that it wants counts as not installed."""
-        self.announcer.renew(top=False)
-        self._number += 1
-        self._told.clear()
-        tokens = tuple(token for _, token in self.announcer.tokens())
-        self._told.append(_Told(self._number, None, tokens))
-
-    def _forget_broker(self, origin: BrokerId) -> None:
-        self._have.pop(origin, None)
-        self.missing.discard(origin)
-        for item in self.others.held_by(origin, origin):
-            self._forget_filter(origin, item)
-
-    def adopt(self, source: BrokerId, wants: CubeWants) -> list[Effect]:
-        """Take in all that a missing broker wants."""
-        assert self.view is not None
-        told = wants.mine, wants.yours
-        if source not in self.missing or told != (self.view.born.get(source), self.view.born[self.me]):
-            return []
-        self.missing.discard(source)
-        self._have[source] = wants.number
-        for item in wants.filters:
-            self.others.add(item, source, source)  # type: ignore[arg-type]
-        effects: list[Effect] = []
-        for message in self._too_early.pop(source, []):
-            effects += self._take_in(message)
-        return effects
-
-    # To look at.
-
-    def describe(self) -> dict[str, int]:
-        """Return the sizes of what this broker keeps; `recorded` counts the filters of other brokers."""
-        return {**super().describe(), "recorded": len(self.others), "untold": len(self._told)}
-
-    def check(self) -> None:
-        """Assert that tables, DAG and what was told agree; for tests."""
-        super().check()
-        self.others.check()
-        if self.view is not None:
-            assert {*self._have, *self.missing} == self.view.born.keys() - {self.me}
-        numbers = [told.number for told in self._told]
-        assert numbers == sorted(numbers) and (not numbers or numbers[-1] <= self._number)
-        waiting = {token for told in self._told for token in told.tokens}
-        assert all(entry.installed or entry.token in waiting for entry in self.announcer._announced.values())
 
 
 def _union(parts: list[Rows | None], size: int) -> Rows | None:

@@ -15,42 +15,26 @@ The paper's agents share the subscriptions to topics; here the filter of a subsc
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
-from ..protocol.batch import EventBatch, concat
+from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
-from ..protocol.effects import Deliver, Effect, Send
+from ..protocol.cube import CubeSeat, CubeView
+from ..protocol.effects import Deliver, Effect
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Directed, Events
+from .cube_members import CubeMembers
+from .dissemination import Load, Numbering, Targets, gathered, loads_of, passed_on, plan_of
 from .hold_back import HoldBack
-from .lbdd_plan import Plan, plan
 from .mesh import MeshRouter
 
 KEPT_MAX: Final = 4096
 """Loads that an origin keeps, to send them again when a broker is gone."""
 
-Targets = tuple[BrokerId, ...]
-
-
-@lru_cache(maxsize=4096)
-def plan_of(origin: BrokerId, targets: Targets) -> Plan[BrokerId]:
-    """Return the plan for one set of brokers; the same set comes again and again."""
-    return plan(origin, targets)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One event of a batch, the brokers that it is for, and its number at each."""
-
-    batch: EventBatch
-    row: int
-    targets: Targets
-    numbers: tuple[int, ...]
+CLUSTER_MAX: Final = 1 << 31
+"""In the views of a mesh all brokers stand at one vertex, however many they are."""
 
 
 class Lbdd(MeshRouter):
@@ -58,73 +42,42 @@ class Lbdd(MeshRouter):
 
     def __init__(self, position: Position) -> None:
         super().__init__(position)
-        self._numbers: dict[BrokerId, int] = {}
-        self._kept: deque[_Row] = deque(maxlen=KEPT_MAX)
+        self._numbers = Numbering()
+        self._kept: deque[Load] = deque(maxlen=KEPT_MAX)
         self._incoming: dict[BrokerId, HoldBack[tuple[EventBatch, int]]] = {}
         self._handlers[Directed] = self._on_directed
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places on a mesh; with the first view, for a network that heals (see `lbdd_views`)."""
+        labels = CubeMembers.of_clusters([[position.broker for position in positions]]).labels
+        seats = tuple(CubeSeat(broker, labels[broker], 1) for broker in sorted(labels))
+        view = CubeView(1, 0, CLUSTER_MAX, seats)
+        return [replace(position, cube=view) for position in MeshRouter.positions(positions)]
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         if not isinstance(source, str):
             return self._stray()
-        batch = message.batch
-        routes = self.table.route(batch)
-        targets: list[list[BrokerId]] = [[] for _ in range(len(batch))]
-        for link, rows in routes.links:
-            for row in range(len(batch)) if rows is None else rows.tolist():
-                targets[row].append(link)
-        loads = [
-            _Row(batch, row, tuple(sorted(wanted)), self._number(sorted(wanted)))
-            for row, wanted in enumerate(targets)
-            if wanted
-        ]
+        routes = self.table.route(message.batch)
+        loads = self._numbers.loads(message.batch, routes.links)
         self._kept.extend(loads)
-        effects = self._pass_on(self.position.broker, loads)
+        effects = passed_on(self.position.broker, self.position.broker, loads)
         if routes.clients:
-            effects.append(Deliver(batch, routes.clients, routes.starts, routes.rows))
+            effects.append(Deliver(message.batch, routes.clients, routes.starts, routes.rows))
         return effects
 
-    def _number(self, targets: Iterable[BrokerId]) -> tuple[int, ...]:
-        out = []
-        for target in targets:
-            self._numbers[target] = self._numbers.get(target, 0) + 1
-            out.append(self._numbers[target])
-        return tuple(out)
-
     def _on_directed(self, source: Link, message: Directed) -> list[Effect]:
-        batch, me = message.batch, self.position.broker
-        loads = [
-            _Row(batch, row, targets, numbers)
-            for row, (targets, numbers) in enumerate(zip(message.targets, message.numbers, strict=True))
-        ]
-        effects = self._pass_on(message.origin, loads)
+        me, loads = self.position.broker, loads_of(message)
+        effects = passed_on(me, message.origin, loads)
         order = self._incoming.setdefault(message.origin, HoldBack())
         due: list[tuple[EventBatch, int]] = []
         for load in loads:
             number = load.numbers[load.targets.index(me)]
-            due += order.take(number, (batch, load.row))
+            due += order.take(number, (load.batch, load.row))
         return effects + self._deliver(due)
 
-    def _pass_on(self, origin: BrokerId, loads: Iterable[_Row]) -> list[Effect]:
-        """Return what goes to this broker's children in the plan of each load: one message for each neighbour."""
-        out: dict[BrokerId, list[_Row]] = {}
-        for load in loads:
-            for child in plan_of(origin, load.targets).children[self.position.broker]:
-                out.setdefault(child, []).append(load)
-        return [
-            Send(
-                child,
-                Directed(
-                    _gather([(load.batch, load.row) for load in group]),
-                    origin,
-                    tuple(load.targets for load in group),
-                    tuple(load.numbers for load in group),
-                ),
-            )
-            for child, group in out.items()
-        ]
-
     def _deliver(self, due: list[tuple[EventBatch, int]]) -> list[Effect]:
-        return self.deliver(_gather(due)) if due else []
+        return self.deliver(gathered(due)) if due else []
 
     def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
         """Return to whom each of these sends a copy, by the plan."""
@@ -133,7 +86,7 @@ class Lbdd(MeshRouter):
     def forget(self, broker: BrokerId) -> list[Effect]:
         """Take a broker that is gone out of all paths, and serve those who stood behind it."""
         effects = super().forget(broker)
-        self._numbers.pop(broker, None)
+        self._numbers.forget(broker)
         again = []
         for load in list(self._kept):
             if broker in load.targets:
@@ -142,10 +95,10 @@ class Lbdd(MeshRouter):
                     number_of = dict(zip(load.targets, load.numbers, strict=True))
                     targets = tuple(sorted(behind))
                     again.append(
-                        _Row(load.batch, load.row, targets, tuple(number_of[each] for each in targets))
+                        Load(load.batch, load.row, targets, tuple(number_of[each] for each in targets))
                     )
         self._kept.extend(again)  # another broker may be gone by the time that they arrive
-        effects += self._pass_on(self.position.broker, again)
+        effects += passed_on(self.position.broker, self.position.broker, again)
         order = self._incoming.get(broker)
         return effects if order is None else effects + self._deliver(order.give_up())
 
@@ -157,17 +110,3 @@ class Lbdd(MeshRouter):
             "held_back": sum(map(len, waiting)),
             "lost_events": sum(each.lost for each in waiting),
         }
-
-
-def _gather(rows: list[tuple[EventBatch, int]]) -> EventBatch:
-    """Return a batch of these rows in this order, neighbours of one batch taken together."""
-    parts: list[tuple[EventBatch, list[int]]] = []
-    for batch, row in rows:
-        if not parts or parts[-1][0] is not batch:
-            parts.append((batch, []))
-        parts[-1][1].append(row)
-    taken = [
-        batch if chosen == list(range(len(batch))) else batch.take(np.array(chosen, np.intp))
-        for batch, chosen in parts
-    ]
-    return taken[0] if len(taken) == 1 else concat(taken)

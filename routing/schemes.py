@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Received
 from ..protocol.errors import InputError
+from .fanning import FannedHybrid
 from .flooding import Flooding
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
@@ -67,6 +68,7 @@ SCHEMES: Final[dict[str, type[Router]]] = {
 
 OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
     "hybrid": {
+        frozenset({"fanout"}): FannedHybrid,
         frozenset({"quench"}): QuenchedHybrid,
         frozenset({"merge"}): MergedHybrid,
         frozenset({"quench", "merge"}): QuenchedMergedHybrid,

@@ -59,7 +59,7 @@ def run_chaos(seed: int, *, stable: bool = False, keep_trace: bool = False, **op
         Whether the report has the trace of the run.
     options
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
-        `kinds`, `faults_max`, `operations`, `scheme`.
+        `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
     case = draw_case(seed, **options)
     return run_case(with_stores(case) if stable else case, keep_trace=keep_trace)

@@ -19,6 +19,7 @@ from ..protocol.cube import CubeLeave
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import RENDEZVOUS
+from ..routing.claims import claims_of
 from .connections import Connection
 from .hosts import Host
 
@@ -90,9 +91,12 @@ class Harmed:
         return True
 
     def leave(self, broker: BrokerId) -> bool:
-        """Ask a broker of a hypercube to leave; its process ends when it is out. False when it is dead or the last."""
+        """Ask a broker to leave, in a network that heals by views; its process ends when it is out.
+
+        False when it is dead or the last.
+        """
         host = self.hosts[broker]
-        if self.scheme != "hypercube" or not host.alive or len(self.living()) == 1:
+        if not claims_of(self.scheme).views or not host.alive or len(self.living()) == 1:
             return False
         self._take_in(host, Received(broker, CubeLeave()))
         self.at(self.now, self._end_when_out, host, host.life)

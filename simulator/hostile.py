@@ -25,6 +25,7 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 from ..actors.broker import Broker, rendezvous_of, start_of
+from ..chaos.harm import clusters_of
 from ..chaos.weather import Cuts, Weather
 from ..faults.stores import MemoryStore
 from ..protocol.configs import Position
@@ -46,7 +47,7 @@ from ..protocol.effects import (
     Ticked,
 )
 from ..protocol.errors import InputError, SimulationStepLimit, StorageFailed
-from ..protocol.ids import BrokerId, ClusterId
+from ..protocol.ids import BrokerId
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery
 from ..protocol.scenario import LinkModel
 from ..routing.schemes import scheme as scheme_of
@@ -149,9 +150,7 @@ class HostileNetwork(Harmed):
         self._connections: dict[tuple[BrokerId, BrokerId, bool], Connection] = {}
         self._groups: dict[BrokerId, list[Connection]] = {}
         self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}
-        self.members: dict[ClusterId, tuple[BrokerId, ...]] = {
-            place.cluster: place.members for place in self.positions.values()
-        }
+        self.members = clusters_of(positions)
         self._carry_out: dict[type, Callable[[Host, Any], None]] = {
             Send: self._send,
             Multicast: self._multicast,

@@ -22,6 +22,7 @@ from ..faults.clients import SubscriberMachine
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.messages import Filter
 from ..protocol.recovery import ClusterView
+from ..routing.claims import claims_of
 from ..routing.language import covers
 from . import cube_survey
 
@@ -99,7 +100,7 @@ def _standing(network: HostileNetwork, broker: BrokerId) -> Report:
 
 def root_of(network: HostileNetwork) -> BrokerId | None:
     """Return the living broker that says it is the root, the one of the latest term when several do."""
-    if network.scheme == "hypercube":
+    if claims_of(network.scheme).views:
         return None
     reports = [survey(network, broker) for broker in network.living()]
     roots = [report for report in reports if report.root]
@@ -107,8 +108,8 @@ def root_of(network: HostileNetwork) -> BrokerId | None:
 
 
 def structure_problems(network: HostileNetwork, degree: int | None = None) -> list[str]:
-    """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree, or one hypercube."""
-    if network.scheme == "hypercube":
+    """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree, or has one view."""
+    if claims_of(network.scheme).views:
         return cube_survey.structure_problems(network)
     awake = [broker for broker in network.living() if not network.hosts[broker].paused]
     reports = {broker: survey(network, broker) for broker in awake}
@@ -182,7 +183,7 @@ def _path(heads: dict[ClusterId, Report], cluster: ClusterId) -> tuple[ClusterId
 
 def subscription_problems(network: HostileSimulation) -> list[str]:
     """Return what is wrong with the subscriptions, given that the structure is sound."""
-    if network.scheme == "hypercube":
+    if claims_of(network.scheme).views:
         return cube_survey.subscription_problems(network)
     problems = [
         f"{client} #{number} is not confirmed at broker {network.sessions[client].home.id}"

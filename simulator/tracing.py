@@ -67,7 +67,7 @@ from ..protocol.messages import (
     Withdraw,
 )
 from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
-from ..routing.hypercube import Hypercube
+from ..routing.viewed import ViewedRouter
 from .network import Step
 
 
@@ -137,7 +137,7 @@ class Tracer:
                 if link == GROUP:
                     row += f" (for {', '.join(self.label(member) for member in holders)})"
                 yield row
-        if isinstance(broker.router, Hypercube):
+        if isinstance(broker.router, ViewedRouter):
             for entry in broker.router.others:
                 for link in entry.links:
                     yield f"{self._filter(entry.filter)} broker {self.label(link)}"

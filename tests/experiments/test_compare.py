@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from rayvous.cli import compare as verb
-from rayvous.experiments import compare
+from rayvous.experiments import compare, recovery
 from rayvous.protocol.errors import InputError, ScenarioError
 from rayvous.protocol.scenario import Workload
 from rayvous.routing.schemes import SCHEMES
+from rayvous.routing.topologies import ClusterTree
 
 SMALL = Workload(12, 6, 60, matching=0.1)
 
@@ -30,6 +31,23 @@ def test_every_scheme_delivers_and_none_is_below_the_bound(result):
     assert rows["point-to-point"]["hops_max"] == 1
     assert rows["hybrid"]["control_messages"] < rows["match-first"]["control_messages"] / 5
     assert result["bound_multicast"] <= result["bound_links"]
+
+
+def test_only_schemes_that_heal_have_a_time_for_it_and_it_is_more_than_a_death_takes_to_be_noticed(result):
+    """A suspicion takes some heartbeats, and nothing goes on for ever. Reference: promise 6."""
+    for row in result["results"]:
+        if row["survives"] == "heals":
+            assert 1.0 < row["recovery_seconds"] < 20.0, row["scheme"]
+        else:
+            assert row["recovery_seconds"] is None
+
+
+def test_a_death_in_each_role():
+    assert recovery.victims(ClusterTree(2, 2).positions()) == [1, 3, 0]
+    assert recovery.victims(ClusterTree(1, 1).positions()) == [0]
+    assert (
+        recovery.recovery_seconds("lbdd", {"clusters": 1, "brokers_per_cluster": 1, "degree": 0}, 0) is None
+    )
 
 
 def test_lbdd_spreads_the_load_that_point_to_point_leaves_with_the_publisher():

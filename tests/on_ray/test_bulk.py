@@ -5,8 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 import rayvous as rv
+from rayvous.protocol.recovery import Recovery
 from rayvous.routing.lbdd_plan import plan
 
+BOUND_SECONDS = 60.0
 MEGABYTES = np.random.default_rng(5).integers(0, 256, 3 * 2**20 + 17, np.uint8).tobytes()
 
 
@@ -61,6 +63,28 @@ def test_what_is_wrong_is_said(mesh, net):
         publisher.distribute(b"abc", topic="")
     with pytest.raises(rv.InputError, match="launch the network with scheme='lbdd'"):
         net.publisher("on-a-tree").distribute(b"abc", topic="maps")
+
+
+def test_in_a_network_that_heals_a_payload_is_found_from_wherever_its_subscriber_has_moved_to(ray_started):
+    """The event goes the way of all events, so it comes once and in order. Reference: promises 1 to 3; paper 5, 3.4."""
+    settings = Recovery.for_tests()
+    with rv.Network.launch(rv.ClusterTree(5, 1), scheme="lbdd", recovery=settings) as net:
+        readers = [net.subscriber(f"s{broker}", broker=broker) for broker in (1, 2, 3)]
+        for reader in readers:
+            reader.subscribe("topic = 'maps'")
+        publisher = net.publisher("atlas", broker=0)
+        publisher.publish({"topic": "maps", "n": 0})
+        net.crash(2)  # not known yet: it is in the plan
+        done = publisher.distribute(MEGABYTES, topic="maps")
+        assert done.gone == (2,) and set(done.brokers) == {1, 3}
+        publisher.publish({"topic": "maps", "n": 1})
+        assert readers[0].move_to(4) == 4
+        net.settle(BOUND_SECONDS)
+        assert readers[1].broker != 2
+        for reader in readers:
+            notes = list(reader.notifications(timeout_seconds=0))
+            assert [note.sequence for note in notes] == [1, 2, 3]
+            assert reader.payload(notes[1]) == MEGABYTES
 
 
 def test_brokers_that_die_are_left_out_and_all_others_get_everything(ray_started):

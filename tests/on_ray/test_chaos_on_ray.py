@@ -36,6 +36,30 @@ def test_brokers_come_back_from_their_files_and_clients_are_killed(ray_started: 
     assert len(list((tmp_path / f"seed-{STABLE_SEED}").glob("broker-*.sqlite"))) == report.brokers
 
 
+@pytest.mark.parametrize("scheme", ["hypercube", "lbdd"])
+def test_brokers_of_a_network_without_a_tree_die_leave_and_come_back(ray_started: None, scheme: str) -> None:
+    """Several at once, and one that passes events on for others. Reference: promises 1 to 3 and 6; paper 5, 3.4."""
+    plan = FaultPlan(
+        "views",
+        (
+            plans.Crash(0.3, 0),
+            plans.Crash(0.3, 3),
+            plans.Leave(0.8, 1),
+            plans.Cut(1.0, 2, 4),
+            plans.Restart(2.5, 0),
+            plans.Mend(3.0, 2, 4),
+        ),
+        heal_seconds=3.5,
+        stay_dead=(3,),
+    )
+    report = run_ray_chaos(1, brokers_max=6, plan=plan, scheme=scheme)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    assert report.verdict.notifications_expected > 0 and report.moves > 0
+    said = [what for _, what in report.timeline]
+    assert len([what for what in said if what.startswith("fault: ")]) == len(plan.faults)
+    assert any(what.startswith("view") for what in said) and "converged" in said
+
+
 def test_stopped_slow_shaken_and_cut_off(ray_started: None) -> None:
     """What is not a death: nobody may be lost for it, and who comes back is one of the tree again."""
     plan = FaultPlan(

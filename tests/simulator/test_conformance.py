@@ -14,7 +14,13 @@ from rayvous.routing.schemes import SCHEMES, scheme
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator import Simulation, run_scenario
 
-WITH_OPTIONS = ["hybrid+quench", "hybrid+merge", "hybrid+quench+merge", "hierarchical+quench+merge"]
+WITH_OPTIONS = [
+    "hybrid+fanout",
+    "hybrid+quench",
+    "hybrid+merge",
+    "hybrid+quench+merge",
+    "hierarchical+quench+merge",
+]
 NAMES = [*SCHEMES, *WITH_OPTIONS]
 NETWORKS = {
     "alone": {"clusters": 1, "brokers_per_cluster": 1, "degree": 0},
@@ -202,7 +208,7 @@ def test_a_scheme_that_is_not_there_is_answered_with_those_that_are():
         scheme("gossip")
     for wrong in ("hybrid+turbo", "hybrid+quench+quench", "hybrid+"):
         with pytest.raises(
-            InputError, match=r"there is hybrid\+quench, hybrid\+merge, hybrid\+quench\+merge"
+            InputError, match=r"there is hybrid\+fanout, hybrid\+quench, hybrid\+merge, hybrid\+quench\+merge"
         ):
             scheme(wrong)
     with pytest.raises(InputError, match="there is lbdd only"):

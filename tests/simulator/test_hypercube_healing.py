@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from rayvous.actors import healing_cube
+from rayvous.actors import healing_cube, healing_views
 from rayvous.actors.broker import HEALING
 from rayvous.faults import plans, reliability
 from rayvous.faults.plans import FaultPlan
@@ -193,7 +193,7 @@ def test_a_join_costs_a_view_to_each_and_what_each_wants_to_one():
 
 def test_what_is_too_much_to_hold_is_asked_for_again(monkeypatch):
     """A broker that holds next to nothing of a later view loses nothing: it asks for a round. Reference: promise 9."""
-    monkeypatch.setattr(healing_cube, "HELD_MAX", 1)
+    monkeypatch.setattr(healing_views, "HELD_MAX", 1)
     net = with_subscribers(network())
     publish_for(net, 20, per_second=40)
     net.at(net.now + 5.0, net.crash, 1)

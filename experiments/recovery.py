@@ -1,0 +1,75 @@
+"""How long a routing scheme's healing takes after the death of one broker, in virtual time.
+
+Rules
+-----
+* Of the network's tree the root dies, or a designated broker, or a normal one, and stays dead; under a scheme without a
+  tree the same brokers die, whatever they are there. Nothing else happens meanwhile.
+* Clients, what they publish, and the links are those that chaos draws from the seed, the same for every scheme. They
+  come before the death, and stay where they are unless they have to move: a round for anything else would count too.
+* It takes until the structure is sound again, and all has arrived that was published from the death until then; of the
+  deaths the one counts that takes longest. Looks come every half heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..faults.plans import Crash, FaultPlan
+from ..protocol.configs import Position
+from ..protocol.ids import BrokerId
+from ..protocol.recovery import Recovery
+from ..routing.claims import claims_of
+from ..routing.topologies import topology_of
+from ..simulator.chaos import run_chaos
+
+DIES_AT_SECONDS: Final = 5.0
+FELT_SECONDS: Final = 25.0
+"""How long it is watched."""
+
+ROLES: Final = ("REB", "DEB", "NEB")
+
+
+def recovery_seconds(scheme: str, topology: Mapping[str, Any], seed: int) -> float | None:
+    """Return how long it takes, in virtual seconds with a heartbeat each; None for a scheme that does not heal.
+
+    None also when the network has one broker, or has not healed before it is looked at no more.
+    """
+    positions = topology_of(topology).positions()
+    if not claims_of(scheme).heals or len(positions) < 2:
+        return None
+    recovery = Recovery.for_simulator(
+        degree=max(len(place.children) for place in positions) + 1, retention_seconds=600.0
+    )
+    felt = [_felt(scheme, topology, seed, recovery, broker) for broker in victims(positions)]
+    return None if None in felt else max(each for each in felt if each is not None)
+
+
+def _felt(
+    scheme: str, topology: Mapping[str, Any], seed: int, recovery: Recovery, broker: BrokerId
+) -> float | None:
+    plan = FaultPlan("a death", (Crash(DIES_AT_SECONDS, broker),), DIES_AT_SECONDS + FELT_SECONDS, (broker,))
+    options: dict[str, Any] = {
+        "scheme": scheme,
+        "topology": dict(topology),
+        "plan": plan,
+        "recovery": recovery,
+    }
+    report = run_chaos(seed, restless=False, keep_trace=True, **options)
+    death = report.recoveries[0] if report.holds else None
+    if death is None or death.structure_seconds is None or report.trace is None:
+        return None
+    at, sound = death.at_seconds, death.at_seconds + death.structure_seconds
+    published = report.trace.publications()
+    arrived = (
+        note.at_seconds
+        for note in report.trace.notifications()
+        if at <= published[note.publisher, note.sequence].at_seconds <= sound
+    )
+    return max(sound, *arrived) - at
+
+
+def victims(positions: Sequence[Position]) -> list[BrokerId]:
+    """Return a broker of each role that there is in the tree."""
+    by_role = {place.role: place.broker for place in reversed(positions)}
+    return [by_role[role] for role in ROLES if role in by_role]

@@ -1,0 +1,130 @@
+"""LBDD in a network that heals: the plan of each event is made of who is in the present view (paper 5, section 3.4).
+
+Rules, beside those of views
+----------------------------
+* A broker tells each other what it wants, and is answered by each (2.1: all agents are connected).
+* The broker of a publisher settles who wants an event, and it goes to them by the plan of LBDD, one copy each. All of
+  them are in its view, and only brokers that have this view pass it on. So who has failed, left or come is out of all
+  paths, or in them, as soon as the next view is there (algorithm 3), and no two work by different sets.
+* Under each view the numbers that put events into their order begin anew: what was on its way through a broker that is
+  gone is sent again by its origin, under the next view, with all else that it keeps (`healing_views`).
+* A receiver that would have to hold back too many gives up no gap: it takes no more of them, and when the gap has
+  closed it wants all sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..protocol.batch import EventBatch
+from ..protocol.configs import Position
+from ..protocol.cube import CubeView
+from ..protocol.effects import Deliver, Effect
+from ..protocol.ids import BrokerId, Link
+from ..protocol.messages import Directed, Events
+from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, plan_of
+from .hold_back import HELD_MAX, HoldBack
+from .lbdd import Lbdd
+from .viewed import ViewedRouter
+
+
+class LbddInViews(ViewedRouter):
+    """A broker of a mesh that heals, and sends on what it gets.
+
+    Parameters
+    ----------
+    position
+        As `Lbdd.positions` gives it; without a view when the broker has to join first.
+    held_max
+        How many events of one origin may wait for their turn: more than an origin sends again at once.
+
+    Attributes
+    ----------
+    lacking
+        Whether something was not taken under this view that would be due by now.
+    """
+
+    def __init__(self, position: Position, held_max: int = HELD_MAX) -> None:
+        self.lacking = False
+        self._held_max = held_max
+        self._overfull: set[BrokerId] = set()
+        self._others: list[BrokerId] = []
+        self._numbers = Numbering()
+        self._incoming: dict[BrokerId, HoldBack[tuple[Directed, int]]] = {}
+        super().__init__(position)
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places on a mesh, with the first view."""
+        return Lbdd.positions(positions)
+
+    def enter(self, view: CubeView) -> None:
+        """Take another view for the present one: other plans, and numbers from 1."""
+        super().enter(view)
+        self._others = [broker for broker in sorted(view.born) if broker != self.me]
+        self._numbers = Numbering()
+        self._incoming.clear()
+        self._overfull.clear()
+        self.lacking = False
+
+    def onwards(self, source: BrokerId | None) -> list[BrokerId]:
+        """Return all others for a change of its own; what others tell, they tell everybody themselves."""
+        return self._others if source is None else []
+
+    def neighbours(self) -> list[BrokerId]:
+        """Return all others."""
+        return self._others
+
+    # Events.
+
+    def _on_events(self, source: Link, message: Events) -> list[Effect]:
+        if source != self.me and not isinstance(source, str):
+            return self._stray()
+        loads = self._numbers.loads(message.batch, self.others.route(message.batch).links)
+        return [*passed_on(self.me, self.me, loads, message), *self.deliver(message.batch)]
+
+    def pass_on(self, message: Directed) -> list[Effect]:
+        """Return what this broker sends to those behind it in the plan."""
+        return passed_on(self.me, message.origin, loads_of(message), message)
+
+    def in_order(self, message: Directed) -> list[Events]:
+        """Take events in, and return those whose turn has come, in order; each part is of one message."""
+        order = self._incoming.setdefault(message.origin, HoldBack(self._held_max))
+        due: list[tuple[Directed, int]] = []
+        for load in loads_of(message):
+            number = load.numbers[load.targets.index(self.me)]
+            if order.full and not order.is_due(number):
+                self._overfull.add(message.origin)
+                continue
+            due += order.take(number, (message, load.row))
+        self.lacking = self.lacking or (bool(due) and message.origin in self._overfull)
+        parts: list[tuple[Directed, list[int]]] = []
+        for source, row in due:
+            if not parts or parts[-1][0] is not source:
+                parts.append((source, []))
+            parts[-1][1].append(row)
+        return [_part(source, rows) for source, rows in parts]
+
+    def deliver(self, batch: EventBatch) -> list[Effect]:
+        """Return the effect that notifies this broker's own clients."""
+        routes = self.table.route(batch)
+        return [Deliver(batch, routes.clients, routes.starts, routes.rows)] if routes.clients else []
+
+    # Payloads that travel beside the events (see `actors.bulk`).
+
+    def wanting(self, batch: EventBatch) -> Targets:
+        """Return the other brokers whose clients want something of a batch."""
+        return tuple(sorted(link for link, _ in self.others.route(batch).links))
+
+    def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
+        """Return to whom each of these sends a copy, by the plan."""
+        return plan_of(origin, targets).children
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what this broker keeps."""
+        return {**super().describe(), "held_back": sum(map(len, self._incoming.values()))}
+
+
+def _part(message: Directed, rows: list[int]) -> Events:
+    batch = gathered([(message.batch, row) for row in rows])
+    return Events(batch, message.round, message.again, age_seconds=message.age_seconds, entry=message.origin)

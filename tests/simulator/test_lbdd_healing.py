@@ -1,0 +1,177 @@
+"""An LBDD network to which things happen: whoever passes events on may die; nothing lost, doubled or out of order.
+
+Reference: paper 5, section 3.4; promises 1 to 3 and 6.
+"""
+
+import pytest
+from rayvous.actors import healing_lbdd
+from rayvous.actors.broker import HEALING
+from rayvous.faults import reliability
+from rayvous.protocol.messages import Directed
+from rayvous.protocol.recovery import RENDEZVOUS, Recovery
+from rayvous.routing import lbdd_views
+from rayvous.routing.lbdd_plan import plan
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.survey import structure_problems, subscription_problems
+
+BROKERS = 12
+PUBLISHER = 7
+INNER = [
+    each for each, below in plan(PUBLISHER, range(BROKERS)).children.items() if below and each != PUBLISHER
+]
+"""Whoever passes events on to others, when all want them."""
+
+SEEDS_THAT_TELL = (0, 2, 6, 9)
+
+
+def network(wanted=lambda broker: f"n >= {broker % 3}", **recovery):
+    tree = ClusterTree(BROKERS, 1)
+    net = HostileSimulation(tree.positions(), "lbdd", recovery=Recovery(**recovery), seed=4)
+    for broker in range(BROKERS):
+        net.subscribe(f"s{broker}", broker, wanted(broker), 1)
+    net.advance(2.0)
+    assert not net.unconfirmed()
+    return net
+
+
+def publish_for(net, seconds, per_second=10, publisher="p", broker=PUBLISHER):
+    for turn in range(round(seconds * per_second)):
+        net.at(
+            net.now + turn / per_second, net.publish, publisher, broker, [{"n": turn, "odd": turn % 2 == 1}]
+        )
+
+
+def judge(net):
+    """Assert that all is well again and that promises 1 to 3 were kept."""
+    assert structure_problems(net) == []
+    assert subscription_problems(net) == []
+    net.account.settled(net.now)
+    verdict = reliability.judge(net.account)
+    assert verdict.holds, verdict
+    assert verdict.notifications_expected > 0
+    return verdict
+
+
+@pytest.mark.parametrize("dead", [INNER[:1], INNER, [PUBLISHER], [0, 1, 2, 3, 4, 5]])
+def test_brokers_that_pass_events_on_die_while_others_publish(dead):
+    net = network()
+    publish_for(net, 20)
+    for broker in dead:
+        net.at(net.now + 5.0, net.crash, broker)
+    net.advance(30.0)
+    assert judge(net).events_published == 200
+    living = set(range(BROKERS)) - set(dead)
+    assert set(net.broker(min(living)).healing.router.view.born) == living
+
+
+def test_what_was_on_its_way_through_a_dead_broker_is_sent_again():
+    """It dies between taking an event in and passing it on; who stood behind it gets it under the next view."""
+    net = network()
+    victim = INNER[0]
+    net.crash_after(victim, 0)
+    net.publish("p", PUBLISHER, [{"n": 5}])
+    net.advance(1.0)
+    assert not net.hosts[victim].alive
+    heard = {note.client for note in net.account.notifications()}
+    assert len(heard) < BROKERS - 1
+    net.advance(15.0)
+    judge(net)
+    assert {f"s{broker}" for broker in range(BROKERS)} == {
+        note.client for note in net.account.notifications()
+    }
+
+
+def test_each_event_takes_one_copy_for_each_broker_that_wants_it():
+    """Also under the views of a network that heals. Reference: promise 4; paper 5, section 4.3."""
+    net = network()
+    copies = []
+    net.watchers[Directed] = lambda now, source, to, message: copies.extend([to] * len(message.batch))
+    net.publish("p", PUBLISHER, [{"n": 5}])
+    net.advance(1.0)
+    assert sorted(copies) == [broker for broker in range(BROKERS) if broker != PUBLISHER]
+
+
+def test_who_joins_is_in_all_plans_and_who_leaves_in_none():
+    net = network()
+    publish_for(net, 30)
+    net.at(net.now + 3.0, net.crash, 2)
+    net.at(net.now + 3.2, net.restart, 2)  # quicker than anybody notices
+    net.at(net.now + 8.0, net.crash, INNER[0])
+    net.at(net.now + 14.0, net.restart, INNER[0])
+    net.at(net.now + 10.0, net.leave, INNER[1])
+    net.advance(45.0)
+    judge(net)
+    view = net.broker(PUBLISHER).healing.router.view
+    assert set(view.born) == set(range(BROKERS)) - {INNER[1]}
+    assert view.born[2] > 1 < view.born[INNER[0]]
+
+
+def test_a_link_that_is_cut_holds_up_only_until_it_is_mended():
+    """Both its ends are in the view: what goes over it waits, and whatever is numbered behind that waits with it."""
+    net = network()
+    publish_for(net, 10)
+    net.at(net.now + 2.0, net.cut, [(PUBLISHER, INNER[0])], "bad")
+    net.at(net.now + 8.0, net.mend)
+    net.advance(15.0)
+    assert net.broker(PUBLISHER).healing.version == 1
+    judge(net)
+
+
+def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_again():
+    net = network()
+    publish_for(net, 20)
+    inside, outside = range(5), [*range(5, BROKERS), RENDEZVOUS]
+    net.at(net.now + 3.0, net.cut, [(one, other) for one in inside for other in outside], "apart")
+    net.at(net.now + 14.0, net.mend)
+    net.advance(12.0)
+    assert set(net.broker(PUBLISHER).healing.router.view.born) == set(range(5, BROKERS))
+    net.advance(25.0)
+    judge(net)
+
+
+def test_too_much_to_hold_back_is_asked_for_again(monkeypatch):
+    """What a receiver could not hold it asks for, once, when the gap has closed. Reference: promise 9."""
+    monkeypatch.setattr(healing_lbdd, "HELD_MAX", 10)
+    net = network(lambda broker: "n >= 0" if broker % 2 else "odd = TRUE", retention_events_max=60)
+    publish_for(net, 20, per_second=20)
+    net.at(net.now + 2.0, net.cut, [(PUBLISHER, INNER[0])], "bad")  # one of the two ways of two sets
+    net.at(net.now + 10.0, net.mend)
+    net.advance(9.9)
+    assert 70 in [net.broker(broker).describe()["held_back"] for broker in range(BROKERS)]
+    assert net.broker(PUBLISHER).healing.version == 1
+    net.advance(30.0)
+    assert 1 < net.broker(PUBLISHER).healing.version < 5
+    judge(net)
+
+
+class Disordered(healing_lbdd.HealingLbdd):
+    """Notifies its clients of what comes as it comes."""
+
+    def make_router(self, position):
+        router = super().make_router(position)
+        router.in_order = lambda message: [lbdd_views._part(message, list(range(len(message.batch))))]
+        return router
+
+
+class Selfish(healing_lbdd.HealingLbdd):
+    """Sends nothing again when a view begins."""
+
+    def _kept(self):
+        return iter(())
+
+
+@pytest.mark.parametrize("kind", [Disordered, Selfish])
+def test_a_network_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
+    """So the seeds that hold say something."""
+    monkeypatch.setitem(HEALING, "lbdd", kind)
+    assert any(not run_chaos(seed, brokers_max=16, scheme="lbdd").holds for seed in SEEDS_THAT_TELL)
+
+
+@pytest.mark.parametrize("first", range(0, 12, 4))
+def test_networks_that_are_broken_heal_and_lose_nothing(first):
+    """More of them: ``rayvous chaos --scheme lbdd --seeds 500``."""
+    for seed in range(first, first + 4):
+        report = run_chaos(seed, brokers_max=12, scheme="lbdd")
+        assert report.holds, (report.replay, report.problems, report.verdict.examples)
