@@ -76,12 +76,12 @@ class RayPlan:
         Of the subscriptions.
     """
 
-    brokers: int = 5
-    subscribers: tuple[int, ...] = (3, 6, 10)
+    brokers: int = 6
+    subscribers: tuple[int, ...] = (4, 8, 12)
     cpu_seconds_per_event: float = 0.005
     spare: float = 0.2
-    rate: float = 0.3
-    width: tuple[float, float] = (0.5, 3.5)
+    rate: float = 0.45
+    width: tuple[float, float] = (0.2, 3.5)
     deadline_seconds: float = 1.0
     calibration_seconds: float = 5.0
     settle_seconds: float = 1.5
