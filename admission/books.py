@@ -81,7 +81,9 @@ class Books:
             self.dag.own_rate.shape, np.int64
         )  # [link, slot]: filters held that meet the node
         self._next_order = 0
-        self._reserved: dict[tuple[Resource, BrokerId | None], int] | None = None  # None: something has changed
+        self._reserved: dict[tuple[Resource, BrokerId | None], int] | None = (
+            None  # None: something has changed
+        )
 
     def join(self, link: BrokerId) -> None:
         """Keep books for the link to a neighbour from now on."""

@@ -5,10 +5,11 @@ Rules
 * Brokers in a row, an actor and a publisher each. An event that a broker takes in costs it CPU time, and one that is
   older than the deadline is dropped and counted instead.
 * First all brokers at once are given more than they can do, and the sampler of 4.1 finds what each can: so it is what
-  the machine has for each of them while all are busy. Of this a part is kept free, and the publishers' rate is a part of
-  what the weakest can.
-* Each criterion gets a network of its own with these capacities, and the same subscriptions in the same order, at the same
-  brokers. They stay. With each step some more ask, one after the other, and then it is measured.
+  the machine has for each of them while all are busy. A part of this is kept free. A publisher's rate is a part of
+  what the weakest broker can.
+* Each criterion gets a network of its own with these capacities, and the same subscriptions in the same order, at the
+  same brokers. They stay. With each step some more ask, one after the other, while nothing is published: so who is
+  admitted depends on the books alone. Then publishers publish, and it is measured.
 * What is measured depends on what else the machine does; what has to hold is the order of the criteria.
 
 Publisher ``i`` publishes ``x`` from i to i + 1; a subscription is a random interval of `x`.
@@ -43,6 +44,9 @@ CALL_EVENTS: Final = 16
 
 PUBLISH_SECONDS: Final = 0.2
 """Between two publications of one publisher."""
+
+ENDLESS_RATE: Final = 1e6
+"""Advertised while capacities are found."""
 
 SAMPLED_UTILISATION: Final = 0.02
 """While capacities are found every broker is busy all the time, so every sample in which it ran at all counts."""
@@ -121,12 +125,15 @@ def run(plan: RayPlan, progress: Callable[[str, int, int], None] | None = None) 
 def calibrate(plan: RayPlan) -> dict[BrokerId, float]:
     """Return what each broker can take in, events per second, as the sampler finds it while all are busy."""
     config = AdmissionConfig(None, measure=True, utilisation_max=SAMPLED_UTILISATION, sample_seconds=1.0)
-    with _network(plan, config) as net, _published(net, plan, rate=None):
-        time.sleep(plan.calibration_seconds)
+    with _network(plan, config) as net:
+        with _Load(net, plan, rate=None).flowing():
+            time.sleep(plan.calibration_seconds)
         measured = {broker: books["cpu"][1] for broker, books in net.admission().items()}
     for broker, most in measured.items():
         if most == float("inf"):
-            raise BrokerUnavailable(f"broker {broker} had too little CPU for any sample: what else runs here?")
+            raise BrokerUnavailable(
+                f"broker {broker} had too little CPU for any sample: what else runs here?"
+            )
     return {broker: most * (1 - plan.spare) for broker, most in measured.items()}
 
 
@@ -141,15 +148,17 @@ def run_criterion(
     )
     rows = []
     dice = random.Random(f"admission-on-ray/{plan.seed}")
-    with _network(plan, config) as net, _published(net, plan, rate):
+    with _network(plan, config) as net:
+        load = _Load(net, plan, rate)
         asked = refused = 0
         for subscribers in plan.subscribers:
             while asked < subscribers:
                 refused += not _subscribe(net, plan, asked, dice)
                 asked += 1
-            time.sleep(plan.settle_seconds)
-            row = {"criterion": criterion, "subscribers": subscribers, "rejected": refused / asked}
-            rows.append(row | _measure(net, plan, capacities))
+            with load.flowing():
+                time.sleep(plan.settle_seconds)
+                row = {"criterion": criterion, "subscribers": subscribers, "rejected": refused / asked}
+                rows.append(row | _measure(net, plan, capacities))
     return rows
 
 
@@ -161,41 +170,48 @@ def _network(plan: RayPlan, config: AdmissionConfig) -> Iterator[Network]:
         yield net
 
 
-@contextmanager
-def _published(net: Network, plan: RayPlan, rate: float | None) -> Iterator[None]:
-    """Let every publisher publish at a rate, or without a rate as fast as its broker takes it, for the while."""
-    stop = threading.Event()
-    publishers = [net.publisher(f"p{place}", broker=place) for place in range(plan.brokers)]
-    for place, publisher in enumerate(publishers):
-        publisher.advertise(f"x >= {place} AND x < {place + 1}", max_rate=1e6 if rate is None else rate)
-    threads = [
-        threading.Thread(target=_publish, args=(publisher, place, rate, stop), daemon=True)
-        for place, publisher in enumerate(publishers)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
+class _Load:
+    """A publisher at every broker, each publishing at a rate, or without a rate as fast as its broker takes it."""
+
+    def __init__(self, net: Network, plan: RayPlan, rate: float | None) -> None:
+        self._rate = rate
+        self._publishers = [net.publisher(f"p{place}", broker=place) for place in range(plan.brokers)]
+        for place, publisher in enumerate(self._publishers):
+            publisher.advertise(
+                f"x >= {place} AND x < {place + 1}", max_rate=ENDLESS_RATE if rate is None else rate
+            )
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Let them publish for the while."""
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=self._publish, args=(publisher, place, stop), daemon=True)
+            for place, publisher in enumerate(self._publishers)
+        ]
         for thread in threads:
-            thread.join()
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
 
-
-def _publish(publisher: Publisher, place: int, rate: float | None, stop: threading.Event) -> None:
-    dice = random.Random(place)
-    last, owed = time.monotonic(), 0.0
-    while not stop.is_set():
-        if rate is None:
-            count = CALL_EVENTS
-        else:
-            stop.wait(PUBLISH_SECONDS)
-            now = time.monotonic()
-            owed = min(rate, owed + rate * (now - last))  # who was kept waiting makes up for a second of it
-            last, count = now, int(owed)
-            owed -= count
-        if count:
-            publisher.publish_batch([{"x": place + dice.random() * 0.999} for _ in range(count)])
+    def _publish(self, publisher: Publisher, place: int, stop: threading.Event) -> None:
+        dice = random.Random(place)
+        last, owed = time.monotonic(), 0.0
+        while not stop.is_set():
+            if self._rate is None:
+                count = CALL_EVENTS
+            else:
+                stop.wait(PUBLISH_SECONDS)
+                now = time.monotonic()
+                owed = min(self._rate, owed + self._rate * (now - last))  # at most a second's is made up for
+                last, count = now, int(owed)
+                owed -= count
+            if count:
+                publisher.publish_batch([{"x": place + dice.random() * 0.999} for _ in range(count)])
 
 
 def _subscribe(net: Network, plan: RayPlan, number: int, dice: random.Random) -> bool:
@@ -239,7 +255,9 @@ def _counts(net: Network) -> dict[Any, float]:
 
 def compare(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return whether the criteria are ordered as the paper says, over the means of all steps."""
-    names = [name for name in ("full", "20 %", "40 %", "none") if any(row["criterion"] == name for row in rows)]
+    names = [
+        name for name in ("full", "20 %", "40 %", "none") if any(row["criterion"] == name for row in rows)
+    ]
     out = []
     for key, text, reverse in (
         ("discarded_in_all_per_second", "discards", False),
