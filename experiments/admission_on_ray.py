@@ -6,7 +6,7 @@ Rules
   older than the deadline is dropped and counted instead.
 * First all brokers at once are given more than they can do, and the sampler of 4.1 finds what each can: so it is what
   the machine has for each of them while all are busy. A part of this is kept free. A publisher's rate is a part of
-  what the weakest broker can.
+  what the mean broker can.
 * Each criterion gets a network of its own with these capacities, and the same subscriptions in the same order, at the
   same brokers. They stay. With each step some more ask, one after the other, while nothing is published: so who is
   admitted depends on the books alone. Then publishers publish, and it is measured.
@@ -63,11 +63,11 @@ class RayPlan:
     subscribers
         How many have asked by the end of each step.
     cpu_seconds_per_event
-        What an event costs a broker.
+        Range of what an event costs a broker; as in the paper, some can take in twice as many as others.
     spare
         Share of what was measured that is kept free.
     rate
-        A publisher's events per second, as a share of the least capacity.
+        A publisher's events per second, as a share of the mean capacity.
     width
         Range of a subscription's width.
     deadline_seconds
@@ -81,14 +81,14 @@ class RayPlan:
     """
 
     brokers: int = 6
-    subscribers: tuple[int, ...] = (4, 8, 12)
-    cpu_seconds_per_event: float = 0.005
+    subscribers: tuple[int, ...] = (6, 12)
+    cpu_seconds_per_event: tuple[float, float] = (0.004, 0.008)
     spare: float = 0.2
-    rate: float = 0.45
+    rate: float = 0.25
     width: tuple[float, float] = (0.2, 3.5)
-    deadline_seconds: float = 1.0
+    deadline_seconds: float = 3.0
     calibration_seconds: float = 5.0
-    settle_seconds: float = 1.5
+    settle_seconds: float = 5.0
     measured_seconds: float = 4.0
     criteria: tuple[str, ...] = tuple(CRITERIA)
     seed: int = 0
@@ -106,7 +106,7 @@ def run(plan: RayPlan, progress: Callable[[str, int, int], None] | None = None) 
     if progress is not None:
         progress("capacities", 0, total)
     capacities = calibrate(plan)
-    rate = plan.rate * min(capacities.values())
+    rate = plan.rate * sum(capacities.values()) / plan.brokers
     rows: list[dict[str, Any]] = []
     for done, criterion in enumerate(plan.criteria, start=1):
         if progress is not None:
@@ -166,7 +166,9 @@ def run_criterion(
 def _network(plan: RayPlan, config: AdmissionConfig) -> Iterator[Network]:
     limits = Limits(call_events_max=CALL_EVENTS)
     with Network.launch(ClusterTree(plan.brokers, 1, degree=1), limits=limits, admission=config) as net:
-        ray.get([host.burden.remote(plan.cpu_seconds_per_event) for host in net.hosts()])
+        dice = random.Random(f"brokers/{plan.seed}")
+        costs = {place.broker: dice.uniform(*plan.cpu_seconds_per_event) for place in net.positions}
+        ray.get([net.host_of(broker).burden.remote(seconds) for broker, seconds in costs.items()])
         yield net
 
 
