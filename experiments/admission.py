@@ -39,6 +39,7 @@ from ..protocol.ids import BrokerId
 from ..routing.filters import Filter
 from ..routing.language import to_filter
 from ..routing.topologies import ClusterTree, Topology, fixed
+from ..simulator.chaos import end_with_parent
 from ..simulator.overload import LoadedSimulation
 from .admission_statements import compare
 
@@ -330,7 +331,7 @@ def _mapping(processes: int) -> Iterator[Callable[[Callable[[Any], Any], Sequenc
     if processes <= 1:
         yield map
         return
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent) as pool:
         yield pool.map
 
 
