@@ -6,7 +6,7 @@ import pytest
 from rayvous.experiments.admission_on_ray import RayPlan, calibrate, compare, run_criterion
 
 SMALL = replace(
-    RayPlan(), brokers=3, subscribers=(6,), width=(1.5, 2.9), cpu_seconds_per_event=(0.02, 0.02), rate=0.8,
+    RayPlan(), brokers=3, subscribers=(6,), width=(1.5, 2.9), cpu_seconds_per_event=(0.001, 0.001), rate=0.8,
     calibration_seconds=2.5, settle_seconds=3.0, measured_seconds=3.0, deadline_seconds=0.5,
 )  # fmt: skip
 """Everybody wants most of what three publishers publish, each as much as four fifths of what a broker can take in."""
@@ -15,7 +15,9 @@ SMALL = replace(
 def test_full_admission_refuses_and_drops_less_than_none(ray_started):
     capacities = calibrate(SMALL)
     assert set(capacities) == {0, 1, 2}
-    most = 1 / SMALL.cpu_seconds_per_event[0]  # of a broker that has a CPU for itself
+    most = (
+        SMALL.cpu_share / SMALL.cpu_seconds_per_event[0]
+    )  # of a broker that gets its share of a CPU and has nothing else to do
     assert all(0 < capacity < most for capacity in capacities.values())
     rate = SMALL.rate * min(capacities.values())
     none, full = (run_criterion(SMALL, name, capacities, rate)[0] for name in ("none", "full"))
