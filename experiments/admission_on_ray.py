@@ -41,6 +41,9 @@ from .admission import CRITERIA
 CALL_EVENTS: Final = 16
 """Events in one call: a broker does nothing else until it has worked on them."""
 
+CROWD: Final = 3
+"""Publishers at a broker that is to be kept busy."""
+
 PUBLISH_SECONDS: Final = 0.2
 """Between two publications of one publisher."""
 
@@ -87,7 +90,7 @@ class RayPlan:
     cpu_seconds_per_event: tuple[float, float] = (0.0005, 0.001)
     cpu_share: float = 0.1
     spare: float = 0.2
-    rate: float = 0.25
+    rate: float = 0.35
     width: tuple[float, float] = (0.2, 3.5)
     deadline_seconds: float = 3.0
     calibration_seconds: float = 5.0
@@ -182,15 +185,19 @@ def _costs(plan: RayPlan) -> dict[BrokerId, float]:
 
 
 class _Load:
-    """A publisher at every broker, each publishing at a rate, or without a rate as fast as its broker takes it."""
+    """A publisher at every broker, at a rate; without a rate several, as fast as the broker takes it."""
 
     def __init__(self, net: Network, plan: RayPlan, rate: float | None) -> None:
         self._rate = rate
-        self._publishers = [net.publisher(f"p{place}", broker=place) for place in range(plan.brokers)]
-        for place, publisher in enumerate(self._publishers):
-            publisher.advertise(
-                f"x >= {place} AND x < {place + 1}", max_rate=ENDLESS_RATE if rate is None else rate
-            )
+        copies = CROWD if rate is None else 1  # one call is under way while another is worked on
+        self._publishers = [
+            (place, net.publisher(f"p{place}-{copy}", broker=place))
+            for place in range(plan.brokers)
+            for copy in range(copies)
+        ]
+        most = ENDLESS_RATE if rate is None else rate
+        for place, publisher in self._publishers:
+            publisher.advertise(f"x >= {place} AND x < {place + 1}", max_rate=most)
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
@@ -198,7 +205,7 @@ class _Load:
         stop = threading.Event()
         threads = [
             threading.Thread(target=self._publish, args=(publisher, place, stop), daemon=True)
-            for place, publisher in enumerate(self._publishers)
+            for place, publisher in self._publishers
         ]
         for thread in threads:
             thread.start()
