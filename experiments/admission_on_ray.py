@@ -82,7 +82,8 @@ class RayPlan:
     criteria
         Which of ``none``, ``full``, ``20 %``, ``40 %``.
     seed
-        Of the subscriptions.
+        Of the brokers' order and of the subscriptions. With the default, by the books alone, each criterion refuses
+        another number; with so few brokers 20 % is often the full guarantee.
     """
 
     brokers: int = 6
@@ -90,14 +91,14 @@ class RayPlan:
     cpu_seconds_per_event: tuple[float, float] = (0.0005, 0.001)
     cpu_share: float = 0.1
     spare: float = 0.2
-    rate: float = 0.35
+    rate: float = 0.25
     width: tuple[float, float] = (0.2, 3.5)
     deadline_seconds: float = 3.0
     calibration_seconds: float = 5.0
     settle_seconds: float = 5.0
     measured_seconds: float = 4.0
     criteria: tuple[str, ...] = tuple(CRITERIA)
-    seed: int = 0
+    seed: int = 7
 
 
 def run(plan: RayPlan, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Any]:
