@@ -84,8 +84,9 @@ def _print_rows(title: str, rows: Sequence[Row], columns: Mapping[str, Callable[
 
 def _print_statements(statements: Sequence[Row]) -> None:
     for statement in statements:
-        word = "holds" if statement["holds"] else "does not hold"
-        console.print_table(statement["published"], {"ours": str(statement["ours"]), "it": word})
+        word = "[green]holds[/]" if statement["holds"] else "[bold red]does not hold[/]"
+        console.out.print(f"{word}: {statement['published']}", soft_wrap=True)
+        console.out.print(f"    ours: {statement['ours']}", soft_wrap=True, markup=False, highlight=False)
 
 
 def run_hypercube(preset: str, brokers: int, seed: int, out: Path, *, as_json: bool) -> dict[str, Any]:
