@@ -360,10 +360,10 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
     ) -> None:
         self._handled += not is_beat(message)
         if isinstance(message, Events):
-            in_time = self._in_time(seat, message)
-            if in_time is None:
+            taken = self._take_in(seat, message)
+            if taken is None:
                 return
-            message = in_time
+            message = taken
         if isinstance(message, Events | Directed):
             seat.events_in += len(message.batch)
             if seat.metrics is not None:

@@ -6,6 +6,8 @@ Rules
 * How a subscription stands is kept until its owner asks.
 * CPU capacity is the highest rate of events seen while the process used its CPU to the limit, sampled (4.1). Brokers
   that share a process share its CPU: what is measured is each one's own part.
+* For experiments and tests a broker can be burdened: each event that it takes in costs CPU time, and of its CPU it gets
+  a share, as a container does: then it stands still. A host that was never told of a burden has none.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class AdmissionSide:
         self._standing: dict[tuple[BrokerId, ClientId], dict[int, tuple[Refusal, ...]]] = {}
         self._measuring: asyncio.Task[None] | None = None
         self._expired: dict[BrokerId, int] = {}
+        self._burden_seconds, self._share = 0.0, 1.0
 
     def _seat_of(self, broker: BrokerId) -> Any:
         raise NotImplementedError
@@ -135,6 +138,25 @@ class AdmissionSide:
             self._standing.get((at, client), {}).pop(number, None)
 
     # Overload.
+
+    async def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
+        """Let each event that a broker here takes in cost so much CPU time, at that share of a CPU, from now on."""
+        self._burden_seconds, self._share = cpu_seconds, share
+
+    async def cpu_seconds(self) -> float:
+        """Return the CPU time that this process has used so far."""
+        return time.process_time()
+
+    def _take_in(self, seat: Any, message: Events) -> Events | None:
+        """Return the events that are not older than the deadline, once they were worked on."""
+        in_time = self._in_time(seat, message)
+        if self._burden_seconds and in_time is not None:
+            work = self._burden_seconds * len(in_time.batch)
+            until, over = time.thread_time() + work, time.monotonic() + work / self._share
+            while time.thread_time() < until:
+                pass
+            time.sleep(max(0.0, over - time.monotonic()))  # on the event loop: nothing else goes on meanwhile
+        return in_time
 
     def _in_time(self, seat: Any, message: Events) -> Events | None:
         """Return the events that are not older than the deadline; the others are dropped and counted."""

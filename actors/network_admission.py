@@ -1,10 +1,11 @@
 """What a network with admission control is asked from outside: its books, and whether a subscription would enter.
 
-Rule: neither changes anything.
+Rule: neither changes anything. For experiments, brokers can be burdened, and their CPU time can be read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from typing import Any, Final
 
@@ -36,6 +37,28 @@ class NetworkAdmission:
 
     def _ask(self, method: str, *args: Any, timeout_seconds: float | None = None) -> list[Any]:
         raise NotImplementedError
+
+    def host_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker."""
+        raise NotImplementedError
+
+    def burden(self, cpu_seconds: Mapping[BrokerId, float], share: float = 1.0) -> None:
+        """Let each event that a broker takes in cost CPU time from now on; for experiments.
+
+        Parameters
+        ----------
+        cpu_seconds
+            For each broker what an event costs it.
+        share
+            How much of a CPU the actor gets for that: it stands still for the rest of the time.
+        """
+        with broker_errors(f"burdening brokers of network {self._directory.name!r}"):
+            calls = [self.host_of(broker).burden.remote(cost, share) for broker, cost in cpu_seconds.items()]
+            ray.get(calls, timeout=self._directory.limits.call_seconds)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that all actors with brokers have used so far."""
+        return float(sum(self._ask("cpu_seconds", timeout_seconds=60)))
 
     def admission(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the books of every broker: each resource as (reserved, there is), and what is degraded."""

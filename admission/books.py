@@ -81,9 +81,13 @@ class Books:
             self.dag.own_rate.shape, np.int64
         )  # [link, slot]: filters held that meet the node
         self._next_order = 0
+        self._reserved: dict[tuple[Resource, BrokerId | None], int] | None = (
+            None  # None: something has changed
+        )
 
     def join(self, link: BrokerId) -> None:
         """Keep books for the link to a neighbour from now on."""
+        self._reserved = None
         self.held.setdefault(link, {})
         self.dag.row(link)
         self._fit()
@@ -98,6 +102,7 @@ class Books:
         """Enter an advertisement, in place of the one with the same key if there is one."""
         if key in self.adverts:
             self.unadvertise(key)
+        self._reserved = None
         self.adverts[key] = Advert(item, rate, link)
         slot, new = self.dag.add(item, link, rate)
         self._fit()
@@ -108,6 +113,7 @@ class Books:
 
     def unadvertise(self, key: tuple[ClientId, int]) -> Advert:
         """Strike an advertisement out, and return it."""
+        self._reserved = None
         advert = self.adverts.pop(key)
         slot, gone = self.dag.remove(advert.filter, advert.link, advert.rate)
         if gone:
@@ -128,6 +134,7 @@ class Books:
         if known is not None:
             known.priority = priority
             return
+        self._reserved = None
         items[item] = Held(priority, self._next_order)
         self._next_order += 1
         self.changes.append(Change(item, link, True))
@@ -142,6 +149,7 @@ class Books:
         """Note that a filter is no longer wanted over a link; return whether it was."""
         if self.held.get(link, {}).pop(item, None) is None:
             return False
+        self._reserved = None
         self.changes.append(Change(item, link, False))
         self._met[self.dag.row(link), self.dag.relations(item).meets] -= 1
         self._held_by[item] -= 1
@@ -168,6 +176,7 @@ class Books:
 
     def leave(self, link: Link) -> None:
         """Give back what was kept for a link that is gone, once nothing is advertised or wanted over it."""
+        self._reserved = None
         assert not self.held.pop(link, None)
         self.dag.forget(link)
 
@@ -175,9 +184,13 @@ class Books:
 
     def reserved(self) -> dict[tuple[Resource, BrokerId | None], int]:
         """Return what is reserved: micro-events a second for "cpu" and, by neighbour, "bandwidth"; "memory" entries."""
-        out = self._loads(self._met)
-        out["memory", None] = len(self.adverts) + sum(map(len, self.held.values()))
-        return out
+        return self._rates() | {("memory", None): len(self.adverts) + sum(map(len, self.held.values()))}
+
+    def _rates(self) -> dict[tuple[Resource, BrokerId | None], int]:
+        """Return what is reserved of "cpu" and "bandwidth", worked out anew only after a change."""
+        if self._reserved is None:
+            self._reserved = self._loads(self._met)
+        return self._reserved
 
     def _loads(self, met: Micros) -> dict[tuple[Resource, BrokerId | None], int]:
         own, rows = self.dag.own_rate, self.dag.rows
@@ -247,7 +260,7 @@ class Books:
 
     def degraded(self) -> dict[tuple[Filter, Link], tuple[Refusal, ...]]:
         """Return the filters, by link, that have to give way so that the rest fits, and what each lacks."""
-        over = self._over(self._loads(self._met))
+        over = self._over(self._rates())
         if not over:
             return {}
         met = self._met.copy()

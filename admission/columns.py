@@ -23,7 +23,13 @@ from ..routing.filters import Clause, Filter
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+Codes: TypeAlias = npt.NDArray[np.uint8]
+_Stretch: TypeAlias = tuple[float, float, bool, bool]
+
 FIRST_SIZE: Final = 16
+
+MEETS, AROUND, INSIDE = np.uint8(1), np.uint8(2), np.uint8(4)
+ALL: Final = np.uint8(7)
 
 
 class Relations(NamedTuple):
@@ -82,34 +88,40 @@ class _Domains:
             self._low[number] = self._high[number] = np.nan
             self._free.append(number)
 
-    def compare(self, other: Domain) -> tuple[Mask, Mask, Mask]:
-        """Return, by number, which domains meet `other`, which hold all of it, and which lie in it."""
+    def compare(self, other: Domain) -> Codes:
+        """Return, by number, how the domains stand to `other`: `MEETS` it, lies `AROUND` it, lies `INSIDE` it."""
         end = len(self._numbers) + len(self._free) + 1
-        low, high = self._low[:end], self._high[:end]
-        low_open, high_open = self._low_open[:end], self._high_open[:end]
         meets, inside = np.zeros(end, np.bool_), np.zeros(end, np.bool_)
         stretches = [_stretch(interval) for interval in other.numbers]
         exact = None not in stretches
         around = np.full(end, exact and _is_numbers_only(other))
-        for from_, to, from_open, to_open in filter(None, stretches) if exact else ():
-            starts = (low < to) | ((low == to) & ~low_open & (not to_open))
-            ends = (high > from_) | ((high == from_) & ~high_open & (not from_open))
-            meets |= starts & ends
-            after = (low > from_) | ((low == from_) & (low_open | (not from_open)))
-            before = (high < to) | ((high == to) & (high_open | (not to_open)))
-            inside |= after & before
-            holds_low = (low < from_) | ((low == from_) & (~low_open | from_open))
-            around &= holds_low & ((high > to) | ((high == to) & (~high_open | to_open)))
+        for stretch in filter(None, stretches) if exact else ():
+            one_meets, one_around, one_inside = self._against(stretch, end)
+            meets |= one_meets
+            around &= one_around
+            inside |= one_inside
         by_itself = self._odd if exact else {number: domain for domain, number in self._numbers.items()}
         for number, domain in by_itself.items():
             meets[number] = not domain.intersect(other).is_empty
             around[number] = domain.covers(other)
             inside[number] = other.covers(domain)
         meets[0], around[0], inside[0] = True, True, False
-        return meets, around, inside
+        return meets * MEETS | around * AROUND | inside * INSIDE
 
-
-_Stretch: TypeAlias = tuple[float, float, bool, bool]
+    def _against(self, stretch: _Stretch, end: int) -> tuple[Mask, Mask, Mask]:
+        """Return which intervals meet one of `other`'s, which hold it, and which lie in it."""
+        from_, to, from_open, to_open = stretch
+        low, high = self._low[:end], self._high[:end]
+        low_open, high_open = self._low_open[:end], self._high_open[:end]
+        if not (from_open or to_open or low_open.any() or high_open.any()):
+            return (low <= to) & (high >= from_), (low <= from_) & (high >= to), (low >= from_) & (high <= to)
+        starts = (low < to) | ((low == to) & ~low_open & (not to_open))
+        ends = (high > from_) | ((high == from_) & ~high_open & (not from_open))
+        holds_low = (low < from_) | ((low == from_) & (~low_open | from_open))
+        holds_high = (high > to) | ((high == to) & (~high_open | to_open))
+        after = (low > from_) | ((low == from_) & (low_open | (not from_open)))
+        before = (high < to) | ((high == to) & (high_open | (not to_open)))
+        return starts & ends, holds_low & holds_high, after & before
 
 
 def _is_numbers_only(domain: Domain) -> bool:
@@ -212,17 +224,15 @@ class FilterColumns:
         return Relations(meets, above, below, same)
 
     def _compare(self, clause: Clause) -> tuple[Mask, Mask, Mask]:
-        meets, above, below = self._simple.copy(), self._simple.copy(), self._simple.copy()
+        codes = self._simple * ALL
         named = clause.domains
         for name, (domains, numbers) in self._columns.items():
             domain = named.get(name)
             if domain is None:
-                above &= numbers == 0
-                continue
-            one_meets, around, inside = domains.compare(domain)
-            meets &= one_meets[numbers]
-            above &= around[numbers]
-            below &= inside[numbers]
+                codes &= (numbers == 0) * AROUND | (MEETS | INSIDE)
+            else:
+                codes &= domains.compare(domain)[numbers]
+        below = (codes & INSIDE) != 0
         if not named.keys() <= self._columns.keys():
             below[:] = False
-        return meets, above, below
+        return (codes & MEETS) != 0, (codes & AROUND) != 0, below

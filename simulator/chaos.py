@@ -343,7 +343,7 @@ def run_seeds(
                 progress(reports[seed])
         return [reports[seed] for seed in seeds]
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(processes, context, _end_with_parent) as pool:
+    with concurrent.futures.ProcessPoolExecutor(processes, context, end_with_parent) as pool:
         for done in concurrent.futures.as_completed(
             [pool.submit(run_chaos, seed, **options) for seed in seeds]
         ):
@@ -354,7 +354,7 @@ def run_seeds(
     return [reports[seed] for seed in seeds]
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Let this process end when the one that started it is killed; else it works on through all the seeds, unseen."""
     parent = multiprocessing.parent_process()
 
@@ -366,4 +366,4 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-__all__ = ["ChaosReport", "FaultPlan", "Recovery", "run_case", "run_chaos", "run_seeds"]
+__all__ = ["ChaosReport", "FaultPlan", "Recovery", "end_with_parent", "run_case", "run_chaos", "run_seeds"]

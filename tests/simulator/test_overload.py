@@ -3,6 +3,7 @@
 import pytest
 from rayvous.experiments.admission import AdmissionPlan, preset, run, run_one
 from rayvous.experiments.admission_plots import figure_9, figure_10
+from rayvous.experiments.admission_statements import compare
 from rayvous.protocol.admission import AdmissionConfig, Capacity
 from rayvous.protocol.errors import InputError
 from rayvous.routing.topologies import ClusterTree
@@ -10,7 +11,7 @@ from rayvous.simulator.overload import LoadedSimulation
 
 SMALL = AdmissionPlan(
     brokers=5, publishers=10, subscribers=(12,), cpu=(100.0, 110.0), bandwidth=(100.0, 110.0), side=(0.3, 1.0),
-    repeats=1_000_000, warm_seconds=14.0, measured_seconds=4.0, degree=2,
+    repeats=1_000_000, warm_seconds=14.0, measured_seconds=4.0, degree=2, stay_seconds=(2.0, 8.0),
 )  # fmt: skip
 """Publishers that stay with one event: what was admitted fits until it leaves."""
 
@@ -60,10 +61,61 @@ def test_under_the_full_guarantee_nothing_is_dropped_where_everything_else_is_ov
 
 
 def test_the_experiment_returns_rows_statements_and_pictures():
-    result = run(
-        AdmissionPlan(brokers=3, publishers=2, subscribers=(1, 2), warm_seconds=2.0, measured_seconds=1.0)
+    tiny = AdmissionPlan(
+        brokers=3, publishers=2, subscribers=(1, 2), warm_seconds=2.0, measured_seconds=1.0, draws=2
     )
+    seen = []
+    result = run(tiny, progress=lambda name, done, total: seen.append((done, total)))
     assert len(result["rows"]) == 8 and all(statement["published"] for statement in result["statements"])
+    assert seen == [
+        (done, 18) for done in range(1, 19)
+    ]  # two networks a point, and two in which all is wanted
     assert len(figure_9(result["rows"]).axes) == len(figure_10(result["rows"]).axes) == 2
     with pytest.raises(InputError, match="no preset 'large'"):
         preset("large")
+
+
+def test_figures_are_means_over_networks_that_differ_and_come_again():
+    tiny = AdmissionPlan(
+        brokers=4, publishers=3, subscribers=(2,), warm_seconds=3.0, measured_seconds=2.0, draws=2
+    )
+    row = run(tiny)["rows"][0]
+    drawn = [run_one(tiny, row["criterion"], 2, draw) for draw in (0, 1)]
+    assert drawn[0] != drawn[1] and row["cpu"] == pytest.approx((drawn[0]["cpu"] + drawn[1]["cpu"]) / 2)
+
+
+def test_every_criterion_is_asked_for_the_same_subscriptions():
+    judged = {name: run_one(SMALL, name, 12)["judged"] for name in ("none", "full")}
+    assert judged["none"] == judged["full"] > 0
+
+
+def rows_of(discards, rejected):
+    return [
+        {
+            "criterion": name,
+            "subscribers": subscribers,
+            "discarded_in_all_per_second": value,
+            "discarded_per_second": value / 50,
+            "rejected": rejected[name],
+            "cpu": 0.2 + value / 1000,
+            "bandwidth": 0.1 + value / 1000,
+        }
+        for name, values in discards.items()
+        for subscribers, value in zip((40, 60, 80, 100), values, strict=True)
+    ]
+
+
+def test_statements_hold_or_do_not_by_the_figures_alone():
+    rejected = {"none": 0.0, "full": 0.5, "20 %": 0.3, "40 %": 0.2}
+    discards = {
+        "none": (90, 150, 200, 300), "full": (0, 0, 1, 2), "20 %": (30, 40, 50, 55), "40 %": (40, 50, 60, 150)
+    }  # fmt: skip
+    by_text = {each["published"]: each["holds"] for each in compare(rows_of(discards, rejected), 14.0)}
+    wrong = [text for text, holds in by_text.items() if not holds]
+    assert len(wrong) == 1 and "at a mean broker" in wrong[0]
+    discards |= {"full": (0, 20, 40, 60), "20 %": (0, 0, 0, 0), "40 %": (40, 80, 110, 120)}
+    rejected |= {"full": 0.3, "20 %": 0.3}
+    by_text = {each["published"]: each["holds"] for each in compare(rows_of(discards, rejected), 14.0)}
+    wrong = " ".join(text for text, holds in by_text.items() if not holds)
+    for word in ("near 0", "in the system", "steeply", "<= none", "above 40 %", "full > 20 %"):
+        assert word in wrong, word

@@ -1,0 +1,302 @@
+"""Paper 3, section 5, made small, on real actors whose CPU is really used: none, full, 20 % and 40 %.
+
+Rules
+-----
+* Brokers in a row, an actor and a publisher each. An event that a broker takes in costs it CPU time, of which it gets a
+  share, as a container does: so several fit on few cores. One that is older than the deadline is dropped and counted
+  instead.
+* First all brokers at once are given more than they can do, and the sampler of 4.1 finds what each can: so it is what
+  the machine has for each of them while all are busy. A part of this is kept free. A publisher's rate is a part of
+  what the mean broker can.
+* Each criterion gets a network of its own with these capacities, and the same subscriptions in the same order, at the
+  same brokers. They stay. With each step some more ask, one after the other, while nothing is published: so who is
+  admitted depends on the books alone. Then publishers publish, and it is measured.
+* What is measured depends on what else the machine does; what has to hold is the order of the criteria.
+
+Publisher ``i`` publishes ``x`` from i to i + 1; a subscription is a random interval of `x`.
+
+Source: paper 3, sections 4.1, 5.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from ..actors.clients import Publisher, Subscriber
+from ..actors.network import Network
+from ..protocol.admission import AdmissionConfig, Capacity
+from ..protocol.configs import Limits
+from ..protocol.errors import BrokerUnavailable, SubscriptionRejected
+from ..protocol.ids import BrokerId
+from ..routing.topologies import ClusterTree
+from .admission import CRITERIA
+
+CALL_EVENTS: Final = 16
+"""Events in one call: a broker does nothing else until it has worked on them."""
+
+CROWD: Final = 3
+"""Publishers at a broker that is to be kept busy."""
+
+PUBLISH_SECONDS: Final = 0.2
+"""Between two publications of one publisher."""
+
+ENDLESS_RATE: Final = 1e6
+"""Advertised while capacities are found."""
+
+SAMPLED_UTILISATION: Final = 0.01
+"""While capacities are found every broker is busy all the time, so every sample in which it ran at all counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RayPlan:
+    """The parameters.
+
+    Attributes
+    ----------
+    brokers
+        How many, and as many publishers.
+    subscribers
+        How many have asked by the end of each step.
+    cpu_seconds_per_event
+        What an event costs, from the strongest broker to the weakest. With the share below they take in 100 to 200
+        events a second at most, as the paper's do.
+    cpu_share
+        How much of a CPU a broker gets.
+    spare
+        Share of what was measured that is kept free.
+    rate
+        A publisher's events per second, as a share of the mean capacity.
+    width
+        Range of a subscription's width.
+    deadline_seconds
+        Age at which an event is dropped.
+    calibration_seconds, settle_seconds, measured_seconds
+        How long capacities are sampled, how long the load of a step lasts before it is measured, and how long after.
+    criteria
+        Which of ``none``, ``full``, ``20 %``, ``40 %``.
+    seed
+        Of the brokers' order and of the subscriptions. With the default, by the books alone, each criterion refuses
+        another number; with so few brokers 20 % is often the full guarantee.
+    """
+
+    brokers: int = 6
+    subscribers: tuple[int, ...] = (6, 12)
+    cpu_seconds_per_event: tuple[float, float] = (0.0005, 0.001)
+    cpu_share: float = 0.1
+    spare: float = 0.2
+    rate: float = 0.25
+    width: tuple[float, float] = (0.2, 3.5)
+    deadline_seconds: float = 3.0
+    calibration_seconds: float = 5.0
+    settle_seconds: float = 5.0
+    measured_seconds: float = 4.0
+    criteria: tuple[str, ...] = tuple(CRITERIA)
+    seed: int = 7
+
+
+def run(plan: RayPlan, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Any]:
+    """Find the capacities, run every criterion, and return the figures and whether they are ordered as published.
+
+    Raises
+    ------
+    BrokerUnavailable
+        If a broker got so little CPU that nothing could be measured.
+    """
+    total = 1 + len(plan.criteria)
+    if progress is not None:
+        progress("capacities", 0, total)
+    capacities = calibrate(plan)
+    rate = plan.rate * sum(capacities.values()) / plan.brokers
+    rows: list[dict[str, Any]] = []
+    for done, criterion in enumerate(plan.criteria, start=1):
+        if progress is not None:
+            progress(criterion, done, total)
+        rows += run_criterion(plan, criterion, capacities, rate)
+    return {
+        "experiment": "admission on Ray",
+        "plan": asdict(plan),
+        "capacities": {broker: round(most, 1) for broker, most in capacities.items()},
+        "rate": round(rate, 1),
+        "rows": rows,
+        "statements": compare(rows),
+    }
+
+
+def calibrate(plan: RayPlan) -> dict[BrokerId, float]:
+    """Return what each broker can take in, events per second, as the sampler finds it while all are busy."""
+    config = AdmissionConfig(None, measure=True, utilisation_max=SAMPLED_UTILISATION, sample_seconds=1.0)
+    with _network(plan, config) as net:
+        with _Load(net, plan, rate=None).flowing():
+            time.sleep(plan.calibration_seconds)
+        measured = {broker: books["cpu"][1] for broker, books in net.admission().items()}
+    for broker, most in measured.items():
+        if most == float("inf"):
+            raise BrokerUnavailable(
+                f"broker {broker} had too little CPU for any sample: what else runs here?"
+            )
+    return {broker: most * (1 - plan.spare) for broker, most in measured.items()}
+
+
+def run_criterion(
+    plan: RayPlan, criterion: str, capacities: Mapping[BrokerId, float], rate: float
+) -> list[dict[str, Any]]:
+    """Run one criterion, and return a row for each step."""
+    config = AdmissionConfig(
+        CRITERIA[criterion],
+        capacities={broker: Capacity(most) for broker, most in capacities.items()},
+        deadline_seconds=plan.deadline_seconds,
+    )
+    rows = []
+    dice = random.Random(f"admission-on-ray/{plan.seed}")
+    with _network(plan, config) as net:
+        load = _Load(net, plan, rate)
+        asked = refused = 0
+        for subscribers in plan.subscribers:
+            while asked < subscribers:
+                refused += not _subscribe(net, plan, asked, dice)
+                asked += 1
+            with load.flowing():
+                time.sleep(plan.settle_seconds)
+                row = {"criterion": criterion, "subscribers": subscribers, "rejected": refused / asked}
+                rows.append(row | _measure(net, plan, capacities))
+    return rows
+
+
+@contextmanager
+def _network(plan: RayPlan, config: AdmissionConfig) -> Iterator[Network]:
+    limits = Limits(call_events_max=CALL_EVENTS)
+    with Network.launch(ClusterTree(plan.brokers, 1, degree=1), limits=limits, admission=config) as net:
+        net.burden(_costs(plan), plan.cpu_share)
+        yield net
+
+
+def _costs(plan: RayPlan) -> dict[BrokerId, float]:
+    """Return what an event costs each broker: evenly spread over the range, in random order."""
+    low, high = plan.cpu_seconds_per_event
+    costs = [low + (high - low) * place / max(1, plan.brokers - 1) for place in range(plan.brokers)]
+    random.Random(f"brokers/{plan.seed}").shuffle(costs)
+    return dict(enumerate(costs))
+
+
+class _Load:
+    """A publisher at every broker, at a rate; without a rate several, as fast as the broker takes it."""
+
+    def __init__(self, net: Network, plan: RayPlan, rate: float | None) -> None:
+        self._rate = rate
+        copies = CROWD if rate is None else 1  # one call is under way while another is worked on
+        self._publishers = [
+            (place, net.publisher(f"p{place}-{copy}", broker=place))
+            for place in range(plan.brokers)
+            for copy in range(copies)
+        ]
+        most = ENDLESS_RATE if rate is None else rate
+        for place, publisher in self._publishers:
+            publisher.advertise(f"x >= {place} AND x < {place + 1}", max_rate=most)
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Let them publish for the while."""
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=self._publish, args=(publisher, place, stop), daemon=True)
+            for place, publisher in self._publishers
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+    def _publish(self, publisher: Publisher, place: int, stop: threading.Event) -> None:
+        dice = random.Random(place)
+        last, owed = time.monotonic(), 0.0
+        while not stop.is_set():
+            if self._rate is None:
+                count = CALL_EVENTS
+            else:
+                stop.wait(PUBLISH_SECONDS)
+                now = time.monotonic()
+                owed = min(self._rate, owed + self._rate * (now - last))  # at most a second's is made up for
+                last, count = now, int(owed)
+                owed -= count
+            if count:
+                publisher.publish_batch([{"x": place + dice.random() * 0.999} for _ in range(count)])
+
+
+def _subscribe(net: Network, plan: RayPlan, number: int, dice: random.Random) -> bool:
+    """Let one more subscriber ask; return whether it was admitted."""
+    width = dice.uniform(*plan.width)
+    low = dice.uniform(0.0, plan.brokers - width)
+    subscriber: Subscriber = net.subscriber(f"s{number}", broker=dice.randrange(plan.brokers))
+    try:
+        subscriber.subscribe(f"x BETWEEN {low!r} AND {low + width!r}")
+    except SubscriptionRejected:
+        return False
+    return True
+
+
+def _measure(net: Network, plan: RayPlan, capacities: Mapping[BrokerId, float]) -> dict[str, Any]:
+    """Return what happens in a while: events dropped, CPU time used, events taken in over what can be."""
+    before = _counts(net)
+    time.sleep(plan.measured_seconds)
+    after = _counts(net)
+    seconds = after["now"] - before["now"]
+    dropped = (after["expired"] - before["expired"]) / seconds
+    loads = [(after[broker] - before[broker]) / seconds / most for broker, most in capacities.items()]
+    return {
+        "discarded_per_second": dropped / plan.brokers,
+        "discarded_in_all_per_second": dropped,
+        "of_capacity": sum(loads) / len(loads),
+        "of_capacity_max": max(loads),
+        "cpu": (after["cpu_seconds"] - before["cpu_seconds"]) / seconds / plan.brokers,
+    }
+
+
+def _counts(net: Network) -> dict[Any, float]:
+    nodes = net.describe().nodes
+    return {
+        **{broker: nodes[broker]["events_in"] for broker in nodes},
+        "expired": sum(node["expired_events"] for node in nodes.values()),
+        "cpu_seconds": net.cpu_seconds(),
+        "now": time.monotonic(),
+    }
+
+
+def compare(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return whether the criteria are ordered as the paper says, over the means of all steps."""
+    names = [
+        name for name in ("full", "20 %", "40 %", "none") if any(row["criterion"] == name for row in rows)
+    ]
+    out = []
+    for key, text, reverse in (
+        ("discarded_in_all_per_second", "discards", False),
+        ("rejected", "rejections", True),
+        ("cpu", "CPU utilisation", False),
+    ):
+        means = {name: _mean(rows, name, key) for name in names}
+        ordered = list(means.values())[::-1] if reverse else list(means.values())
+        slack = 0.05 * max(ordered)
+        sign = ">=" if reverse else "<="
+        out.append(
+            {
+                "published": f"{text}: {f' {sign} '.join(names)}",
+                "ours": {name: round(mean, 3) for name, mean in means.items()},
+                "holds": all(later >= earlier - slack for earlier, later in pairwise(ordered)),
+            }
+        )
+    return out
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], criterion: str, key: str) -> float:
+    values = [row[key] for row in rows if row["criterion"] == criterion]
+    return float(sum(values) / len(values))
