@@ -100,6 +100,8 @@ def run_chaos_seeds(
 
         def show(report: ChaosReport) -> None:
             done.append(report)
+            if not report.holds and seeds > 1:
+                console.err.print(f"seed {report.seed} does not hold", markup=False)
             steps.show("seeds", len(done), seeds)
 
         steps.show("seeds", 0, seeds)
