@@ -7,7 +7,8 @@ Rules
 * A member that is dead does not stop the others. In a network that heals neither does one that does not answer: the
   group waits for it `patience_seconds` a call, and the calls stay out in their order.
 * A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
-  the broker, and gets nothing more until a load that has `Renewed` for it: from there on.
+  the broker, and gets nothing more but heartbeats until a load that has `Renewed` for it: from there on. Without
+  heartbeats two that have both missed something would each drop the other, and never find together again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, Final
 import ray
 from ray.exceptions import ActorDiedError
 
+from ..protocol.beats import is_beat
 from ..protocol.ids import BrokerId
 from ..protocol.messages import Adv, Events
 from .outbox import Queued, Renewed, first_line
@@ -96,7 +98,7 @@ class MulticastGroup:
         return left_out + sum(not call.result() for call in done)
 
     def _part(self, member: BrokerId, load: list[Queued]) -> list[Queued]:
-        """Return what of a load is for a member: of one that has missed something, what comes after `Renewed`."""
+        """Return what of a load is for a member: of one that has missed something, heartbeats and what is renewed."""
         first = 0
         if member in self._broken:
             first = max(
@@ -104,7 +106,11 @@ class MulticastGroup:
             )
             if first < len(load):
                 self._broken.discard(member)
-        return [message for message in load[first:] if not isinstance(message, Renewed)]
+        return [
+            message
+            for place, message in enumerate(load)
+            if not isinstance(message, Renewed) and (place >= first or is_beat(message))
+        ]
 
     def meet(self, fellows: Sequence[Peer]) -> None:
         """Take loads to these from now on."""

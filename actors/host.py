@@ -29,6 +29,7 @@ import ray
 from ..faults.stores import Store
 from ..protocol.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
 from ..protocol.batch import EventBatch
+from ..protocol.beats import is_beat
 from ..protocol.configs import Limits, Position
 from ..protocol.cube import CubeView, CubeWants
 from ..protocol.effects import (
@@ -65,7 +66,7 @@ from .host_lasting import LastingClients, store_of
 from .host_quiet import Quieting
 from .host_survey import Surveyed
 from .metrics import BrokerMetrics
-from .outbox import LinkMessage, Outbox, is_beat, wait_for_room
+from .outbox import LinkMessage, Outbox, wait_for_room
 from .seat import Seat
 from .sessions import Session, split
 from .turnover import Turnover

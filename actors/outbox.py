@@ -26,10 +26,10 @@ from typing import Any, Final, TypeAlias
 
 from ..protocol.admission import AdmissionMessage
 from ..protocol.batch import EventBatch, concat
-from ..protocol.cube import CubeBeat
+from ..protocol.beats import is_beat
 from ..protocol.ids import BrokerId
 from ..protocol.messages import Adv, BrokerMessage, Directed, Events
-from ..protocol.recovery import ClusterBeat, MemberBeat, RecoveryMessage, RootBeat, TreeBeat
+from ..protocol.recovery import RecoveryMessage
 
 _LOG = logging.getLogger("rayvous.host")
 
@@ -38,18 +38,10 @@ Queued: TypeAlias = "LinkMessage | Renewed"
 Flight: TypeAlias = Callable[[list[Any]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 
-BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
-"""Signs of life: they come for ever, so they keep no network from being at rest."""
-
 CARRIERS: Final = (Events, Directed)
 """What carries events; neighbouring `Events` are joined into one batch."""
 
 BEATS_ASIDE_MAX: Final = 8
-
-
-def is_beat(message: Any) -> bool:
-    """Return whether a message is only a sign of life."""
-    return isinstance(message, BEATS)
 
 
 @dataclass(frozen=True, slots=True)

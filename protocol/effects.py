@@ -6,7 +6,8 @@ The contract of a host (the simulator, the Ray actor) is short:
 * Two effects to the same link leave in the order in which they were returned, also over several events.
 * It never changes a message: batches are shared.
 * In a tree that heals it tells the broker of what did not reach another one that may live (`Missed`). From there on
-  it hands that one nothing more over that way, until the broker says `Renew`: what was returned before that is gone.
+  it hands that one nothing more over that way but heartbeats, until the broker says `Renew`: what was returned before
+  that is gone.
 * What comes after a `Persist`, also in later steps of the same broker, leaves only when its changes are stable. When
   they cannot be made so, nothing after it leaves, ever: the broker stands still until it is started again.
 """

@@ -28,6 +28,7 @@ from ..actors.broker import Broker, rendezvous_of, start_of
 from ..chaos.harm import clusters_of
 from ..chaos.weather import Cuts, Weather
 from ..faults.stores import MemoryStore
+from ..protocol.beats import is_beat
 from ..protocol.configs import Position
 from ..protocol.effects import (
     Confirm,
@@ -334,7 +335,7 @@ class HostileNetwork(Harmed):
 
     def _transmit(self, connection: Connection, message: Any) -> None:
         target = connection.target
-        if not target.alive or connection.broken:
+        if not target.alive or (connection.broken and not is_beat(message)):
             self.lost += 1
             return
         entry = Underway(connection, message, connection.source.life, target.life, connection.breaks)

@@ -27,8 +27,8 @@ WAYS = {
 PUBLISHERS = {7: "p", 0: "q"}
 
 
-def network(**options):
-    net = HostileSimulation(CHAIN.positions(), recovery=Recovery.for_simulator(), seed=1, **options)
+def network(tree=CHAIN, **options):
+    net = HostileSimulation(tree.positions(), recovery=Recovery.for_simulator(), seed=1, **options)
     for broker in net.positions:
         net.subscribe(f"s{broker}", broker, "n >= 0", 1)
     net.advance(3.0)
@@ -64,6 +64,28 @@ def test_what_was_lost_on_one_way_comes_again_and_nothing_twice(way, stable):
     assert verdict.holds, verdict.examples
     assert verdict.notifications_delivered == 5 * 2 * 9
     assert net.lost > 0 and not structure_problems(net) and not subscription_problems(net)
+
+
+@pytest.mark.parametrize("cluster", [0, 1, 2])
+@pytest.mark.parametrize("after", [0.0, 0.7, 5.0, 9.0])
+def test_two_members_that_have_both_missed_something_find_together_again(cluster, after):
+    """Neither hands the other a multicast; but for heartbeats both would speak for the cluster for ever."""
+    net = network(ClusterTree(3, 2, degree=1))
+    one, other = 2 * cluster, 2 * cluster + 1
+    for publisher, broker in (("p", one), ("q", other)):
+        net.publish(publisher, broker, [{"n": 1}])
+    net.advance(0.5)
+    net.break_link(one, other, over_group=True, after=after)
+    net.break_link(other, one, over_group=True, after=after)
+    for number in (2, 3):
+        for publisher, broker in (("p", one), ("q", other)):
+            net.publish(publisher, broker, [{"n": number}])
+        net.advance(40.0)
+    net.account.settled(net.now)
+    assert not structure_problems(net) and not subscription_problems(net)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
+    assert verdict.notifications_delivered == 3 * 2 * 6
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
