@@ -106,9 +106,9 @@ class EventSide(Place):
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         if isinstance(source, str):
-            self._keep(source, message)
+            told = self._keep(source, message)
             message = replace(message, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
-            return self._gated(self.router.handle(Received(source, message)), message)
+            return told + self._gated(self.router.handle(Received(source, message)), message)
         if self._is_fellow(source):
             if message.ballot != self.view.ballot:
                 return []
@@ -117,8 +117,8 @@ class EventSide(Place):
         effects = self._begin(message.round, message.doubt_seconds)
         return effects + self._gated(self.router.handle(Received(source, message)), message)
 
-    def _keep(self, publisher: ClientId, message: Events) -> None:
-        """Keep what was published here, to send it again."""
+    def _keep(self, publisher: ClientId, message: Events) -> list[Effect]:
+        """Keep what was published here, to send it again; say what is known to be lost before it."""
         raise NotImplementedError
 
     def _tell_forgotten(self) -> list[Effect]:

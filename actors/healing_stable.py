@@ -149,7 +149,7 @@ class StableSide(FlushSide):
 
     # Publishers.
 
-    def _keep(self, publisher: ClientId, message: Events) -> None:
+    def _keep(self, publisher: ClientId, message: Events) -> list[Effect]:
         batch = message.batch
         at = self.now - message.age_seconds
         last = self._accepted.get(publisher, 0)
@@ -157,17 +157,22 @@ class StableSide(FlushSide):
             fresh = np.flatnonzero(batch.sequence > last)
             batch = batch.take(fresh)
         if not len(batch):
-            return
-        self._note_gap(publisher, batch, at if message.again else at - self.recovery.retention_seconds)
+            return []
+        before = at if message.again else at - self.recovery.retention_seconds
+        gap = self._note_gap(publisher, batch, before)
         self._accepted[publisher] = max(last, int(batch.sequence[-1]))
         kept = self.rounds.keep(at, publisher, batch)
         self._writes.append(Write(KEPT, (kept.number,), (at, publisher, batch)))
+        # Who is reached at once gets these events ahead of any round, and would take what was before them for old.
+        return self._say_gone([publisher]) if gap and self.rounds.doubtful(before) else []
 
-    def _note_gap(self, publisher: ClientId, batch: EventBatch, at: float) -> None:
-        """Note that a publisher's stream begins in the middle here: what was before it, it does not keep any more."""
+    def _note_gap(self, publisher: ClientId, batch: EventBatch, at: float) -> bool:
+        """Note when a publisher's stream begins in the middle here: what was before it, it does not keep any more."""
         before = int(batch.sequence[0]) - 1
-        if before > self._accepted.get(publisher, 0):
-            self.rounds.gone[publisher] = before, at
+        if before <= self._accepted.get(publisher, 0):
+            return False
+        self.rounds.gone[publisher] = before, at
+        return True
 
     # Durable subscribers.
 
@@ -308,15 +313,17 @@ class StableSide(FlushSide):
 
     def _tell_forgotten(self) -> list[Effect]:
         """Tell every broker what this round should mend and is not kept any more."""
-        doubt = self.rounds.doubt_seconds
-        entries = tuple(
-            (publisher, sequence, self.now - at)
-            for publisher, (sequence, at) in self.rounds.gone.items()
-            if self.now - at <= doubt
-        )
-        return (
-            self._flood(self.home.broker, Forgotten(entries, self.rounds.current, doubt)) if entries else []
-        )
+        since = self.now - self.rounds.doubt_seconds
+        return self._say_gone([publisher for publisher, (_, at) in self.rounds.gone.items() if at >= since])
+
+    def _say_gone(self, publishers: list[ClientId]) -> list[Effect]:
+        """Tell every broker up to where these publishers' events are not kept any more."""
+        if not publishers:
+            return []
+        gone = ((publisher, *self.rounds.gone[publisher]) for publisher in publishers)
+        entries = tuple((publisher, sequence, self.now - at) for publisher, sequence, at in gone)
+        message = Forgotten(entries, self.rounds.current, self.rounds.doubt_seconds)
+        return self._flood(self.home.broker, message)
 
     def _on_forgotten(self, source: Link, message: Forgotten) -> list[Effect]:
         if self._is_fellow(source):

@@ -20,9 +20,13 @@ import itertools
 import math
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
 
 from ..protocol.batch import EventBatch
 from ..protocol.ids import FIRST_ROUND, ClientId, Link, RoundNumber
+
+REMEMBERED_RETENTIONS: Final = 10
+"""For how many times what is kept a failure is remembered: who was cut off by it may come back so late."""
 
 
 @dataclass(slots=True)
@@ -76,6 +80,9 @@ class Rounds:
         self.dropped: list[tuple[int, ClientId]] = []
         self._now = 0.0
         self._doubted: float | None = None
+        self._failures: deque[tuple[float, float]] = (
+            deque()
+        )  # when each was known here, and since when it was
         self._numbers = itertools.count(1)
         self._bytes_max = retention_bytes_max
         self._kept_bytes = 0
@@ -101,6 +108,17 @@ class Rounds:
     def doubted_seconds(self) -> float:
         """Return how far back the next round has to mend, what went unnoticed not counted."""
         return 0.0 if self._doubted is None else max(0.0, self._now - self._doubted)
+
+    def doubtful(self, moment: float) -> bool:
+        """Return whether somebody may lack what was published then: it was before the end of a failure known here."""
+        while self._failures and self._failures[0][0] < self._now - REMEMBERED_RETENTIONS * self._seconds:
+            self._failures.popleft()
+        unmended = self._doubted is not None and self._doubted <= moment
+        return unmended or any(since <= moment for _, since in self._failures)
+
+    def remember(self, since: float) -> None:
+        """Note a failure: whoever was cut off by it may come back when all else has been mended."""
+        self._failures.append((self._now, since))
 
     def make_ready(self, link: Link, after: RoundNumber) -> None:
         """Note that all that is wanted over the link is installed up to the root, where `after` may have begun."""
@@ -147,6 +165,7 @@ class Rounds:
             return False
         self.current, self.doubt_seconds = number, doubt_seconds
         since = self._now - doubt_seconds
+        self.remember(since)
         for entry in self._links.values():
             ready = entry.ready_after is not None and number > entry.ready_after
             if entry.open_from is None and ready and entry.since >= since:
