@@ -82,3 +82,17 @@ def test_what_is_kept_is_bounded_by_age():
     machine.expire(15.5)
     assert [kept.at for kept in machine.kept()] == [9.0]
     assert machine.forgotten == 0, "what is old enough was not lost"
+
+
+def test_what_was_published_before_the_end_of_a_failure_is_doubtful_while_that_is_remembered():
+    machine = rounds(seconds=10.0)
+    machine.expire(100.0)
+    assert not machine.doubtful(100.0), "no failure is known"
+    machine.begin(ONE, doubt_seconds=30.0)
+    assert machine.doubtful(70.0) and machine.doubtful(100.0) and not machine.doubtful(69.0)
+    machine.expire(100.0 + 10 * 10.0)
+    assert machine.doubtful(70.0)
+    machine.expire(100.0 + 10 * 10.0 + 1)
+    assert not machine.doubtful(70.0)
+    machine.doubt_from(150.0)
+    assert machine.doubtful(150.0) and not machine.doubtful(149.0), "what no round has mended yet"

@@ -236,7 +236,8 @@ def test_chaos_with_stores_and_clients_that_die(first):
 
 
 @pytest.mark.parametrize(
-    ("seed", "brokers_max"), [(13, 30), *((seed, 20) for seed in (15, 45, 47, 51, 114, 129, 233))]
+    ("seed", "brokers_max"),
+    [(13, 30), (60, 60), (270, 60), (451, 60), *((seed, 20) for seed in (15, 45, 47, 51, 114, 129, 233))],
 )
 def test_what_once_failed_with_stores_holds(seed, brokers_max):
     report = run_chaos(seed, brokers_max=brokers_max, stable=True)
