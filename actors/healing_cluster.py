@@ -240,4 +240,6 @@ class ClusterSide(TreeSide):
                 cluster: dict.fromkeys(filters)  # type: ignore[arg-type]
                 for cluster, filters in message.entries
             }
+            if source == self.view.designated:
+                return self._left_out()  # until now, as it seems: the heartbeat that said so may have been lost
         return []

@@ -9,7 +9,7 @@ import pytest
 from rayvous.actors.healing import HealingBroker
 from rayvous.faults.reliability import judge
 from rayvous.protocol.effects import Missed, Renew
-from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.recovery import ClusterBeat, MemberBeat, Recovery
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.clients import HostileSimulation
 from rayvous.simulator.survey import structure_problems, subscription_problems
@@ -163,3 +163,32 @@ def test_ways_break_all_the_time(seed):
     verdict = judge(net.account)
     assert verdict.holds, verdict.examples
     assert net.lost > 20 and not structure_problems(net) and not subscription_problems(net)
+
+
+def test_a_member_that_was_left_out_and_never_heard_of_it_tells_again_what_it_wants():
+    """It is silent for too long, is dropped and taken in again, and the heartbeat between the two is lost."""
+    net = network()
+    designated = net.hosts[5].machine.healing
+    transmit, dropped = net._transmit, []
+
+    def lossy(connection, message):
+        way = connection.source.id, connection.target.id
+        if way == (4, 5) and isinstance(message, MemberBeat) and not dropped:
+            dropped.extend({4} - set(designated.view.members))
+            return
+        if way == (5, 4) and isinstance(message, ClusterBeat) and 4 not in message.view.members:
+            return
+        transmit(connection, message)
+
+    net._transmit = lossy
+    publish(net, 1)
+    net.advance(20.0)
+    assert dropped and 4 in designated.view.members
+    publish(net, 2)
+    net.subscribe("late", 4, "n < 0", 1)
+    net.advance(20.0)
+    assert not subscription_problems(net) and net.unconfirmed() == []
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
+    assert verdict.notifications_delivered == 2 * 2 * 9
