@@ -241,5 +241,6 @@ class ClusterSide(TreeSide):
                 for cluster, filters in message.entries
             }
             if source == self.view.designated:
-                return self._left_out()  # until now, as it seems: the heartbeat that said so may have been lost
+                # Until now, as it seems: the heartbeat that said so may have been lost.
+                return self._left_out()
         return []
