@@ -97,7 +97,7 @@ def test_schemes_are_compared():
         (["audit", "nowhere"], "no such folder"),
         (["audit", "."], "is not a trace"),
         (["compare", "--schemes", "hybrid,pigeon"], "no routing scheme 'pigeon': there are hybrid"),
-        (["compare", "--schemes", "hybrid+turbo"], "there is hybrid+quench"),
+        (["compare", "--schemes", "hybrid+turbo"], "hybrid+quench"),
         (["compare", "--matching", "2"], "from 0 to 1"),
         (["compare", "--schemes", "hybrid", "--out", "wrong.txt"], "is a file"),
         (["experiment", "lbdd", "--draws", "0"], "at least 1"),
