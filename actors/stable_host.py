@@ -249,6 +249,10 @@ class StableHost(BrokerHost):
             for seat in seats:
                 await seat.stable()
             if not any(_machine(seat).unacknowledged for seat in seats) and handled == self._handled:
+                for seat in seats:
+                    # What was acknowledged leaves the file: else it comes again in the next life.
+                    self._tell_time(seat)
+                    await seat.stable()
                 return handled
             await asyncio.sleep(self._stable.stability.retransmit_seconds / 4)
 
