@@ -28,12 +28,7 @@ from ray.exceptions import GetTimeoutError, RayTaskError
 from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol.admission import Refusal
 from ..protocol.batch import EventBatch, batch_of
-from ..protocol.errors import (
-    BrokerUnavailable,
-    InputError,
-    RayvousError,
-    SubscriptionTimeout,
-)
+from ..protocol.errors import BrokerUnavailable, InputError, RayvousError, SubscriptionTimeout
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Lost
 from ..routing.filters import Filter
@@ -82,10 +77,8 @@ class Publisher(Flusher):
         self._machine_turn = threading.Lock()
         self._unaccepted: list[EventBatch] = []  # a stable broker takes no later events before these
         self._counted = directory.stable is None  # whether it is known which numbers were used before
-        self._taken: tuple[BrokerId, int] = (
-            broker,
-            0,
-        )  # after a move: where, and the last number published again
+        # After a move: where, and the last number published again.
+        self._taken: tuple[BrokerId, int] = (broker, 0)
         if self._recovery is not None:
             keep = self._recovery.retention_events_max, self._recovery.retention_seconds
             self._machine = PublisherMachine(name, *keep)
@@ -199,13 +192,23 @@ class Publisher(Flusher):
             with self._machine_turn:
                 self._machine.keep(time.time(), batch)
         self._unaccepted.append(batch)
-        for waiting in list(self._unaccepted):
+        while self._unaccepted:
             try:
-                self._hand_over(waiting)
-            finally:
+                self._hand_over(self._unaccepted[0])
+            except BaseException:
                 if self._directory.stable is None:
-                    self._unaccepted.clear()
-            del self._unaccepted[:1]
+                    self._accepted(
+                        len(self._unaccepted)
+                    )  # whoever is told of the error knows best what to do
+                raise
+            self._accepted(1)
+
+    def _accepted(self, batches: int) -> None:
+        last = int(self._unaccepted[batches - 1].sequence[-1])
+        del self._unaccepted[:batches]
+        if self._machine is not None:
+            with self._machine_turn:
+                self._machine.accept(last, time.time())
 
     def _hand_over(self, batch: EventBatch) -> None:
         last = int(batch.sequence[-1])
@@ -226,8 +229,9 @@ class Publisher(Flusher):
         with self._machine_turn:
             again = self._machine.moved(time.time())
         for events in again:
+            ages = events.age_seconds, events.forgot_seconds
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await host.publish.remote(broker, self.name, events.batch, True, events.age_seconds)
+                await host.publish.remote(broker, self.name, events.batch, True, *ages)
             self._taken = (broker, int(events.batch.sequence[-1]))
 
     def close(self) -> None:

@@ -38,20 +38,16 @@ from ..protocol.messages import (
 from ..protocol.recovery import (
     RENDEZVOUS,
     AskChildren,
-    AskRound,
     BecomeRoot,
     Children,
     ClusterBeat,
     ClusterView,
-    Forgotten,
     Goodbye,
     JoinAnswer,
     JoinRequest,
     Leave,
     Leaving,
     LetGo,
-    Marker,
-    MarkerDone,
     MemberBeat,
     MemberGone,
     MemberInstalled,
@@ -64,12 +60,12 @@ from ..protocol.recovery import (
     Resign,
     Root,
     RootBeat,
-    Round,
     TableCopy,
     TableEntry,
     TreeBeat,
     Wants,
 )
+from ..protocol.rounds import AskRound, Doubt, Forgotten, Marker, MarkerDone, Round
 from .healing_stable import StableSide
 
 
@@ -135,6 +131,7 @@ class HealingBroker(StableSide):
             Pong: self._on_pong,
             AskRound: self._on_ask_round,
             Round: self._on_round,
+            Doubt: self._on_doubt,
             Forgotten: self._on_forgotten,
             Acknowledge: self._on_acknowledge,
             Again: self._on_again,
@@ -219,7 +216,10 @@ class HealingBroker(StableSide):
             return effects + self._ask_round()
         if founds:
             effects += self._seek_parent(root_died=False)
+        probed = set(self.probing.probed)
         effects += self._absorb(self.probing.handle(event))
+        if set(self.probing.probed) - probed:
+            effects += self._suspected()
         effects += self._joining(event) + self._remind_children()
         if self._answer_by is not None and self.now >= self._answer_by:
             effects += self._orphaned()

@@ -197,6 +197,8 @@ class ClusterSide(TreeSide):
     def _change_members(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Effect]:
         # The beat that leaves a member out goes ahead of the first event that is not sent for it.
         effects = self._absorb(self.succession.beat_now())
+        if set(left) - self.succession.departed:
+            effects += self._suspected()
         for member in left:
             effects += self.router.drop(GROUP, member)
             self._heard_from(member)

@@ -17,7 +17,8 @@ from typing import Any
 from ..protocol.effects import Deliver, Effect, Multicast, Received, Send
 from ..protocol.ids import GROUP, ClientId, Link, RoundNumber
 from ..protocol.messages import Announce, Detach, Events, Installed, Register, Resume, Withdraw
-from ..protocol.recovery import AskRound, MemberInstalled, Round, TableEntry
+from ..protocol.recovery import MemberInstalled, TableEntry
+from ..protocol.rounds import AskRound, Doubt, Round
 from .gate import admitted
 from .healing_place import Place
 
@@ -109,10 +110,7 @@ class EventSide(Place):
             told = self._keep(source, message)
             message = replace(message, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
             return told + self._gated(self.router.handle(Received(source, message)), message)
-        if self._is_fellow(source):
-            if message.ballot != self.view.ballot:
-                return []
-        elif not (self.designated and self._is_neighbour(source)):
+        if not self._is_on_tree(source, message.ballot):
             return []
         effects = self._begin(message.round, message.doubt_seconds)
         return effects + self._gated(self.router.handle(Received(source, message)), message)
@@ -180,6 +178,29 @@ class EventSide(Place):
         self.rounds.doubt_from(self.now - max(0.0, message.doubt_seconds - self.recovery.doubt_seconds))
         self._wants_round = True
         return self._ask_round() if self.designated and not self.root else []
+
+    def _on_doubt(self, source: Link, message: Doubt) -> list[Effect]:
+        return self._doubt_since(source, self.now - message.seconds)
+
+    def _suspected(self) -> list[Effect]:
+        """Tell every broker that something has failed, which may have gone unnoticed for a while."""
+        return self._doubt_since(self.home.broker, self.now - self.recovery.doubt_seconds)
+
+    def _doubt_since(self, source: Link, since: float) -> list[Effect]:
+        """Remember a failure, and tell it on; whoever knows of it already tells nobody, so it comes to an end."""
+        if not self.rounds.learn(since):
+            return []
+        return self._spread(source, Doubt(self.now - since))
+
+    def _spread(self, source: Link, message: Any) -> list[Effect]:
+        """Pass a message that is for every broker on to every link but that of arrival."""
+        effects: list[Effect] = []
+        if not self._is_fellow(source):
+            effects.append(Multicast(message))
+        if self.designated:
+            beyond = [view.designated for view in self._neighbours() if view.designated != source]
+            effects += [Send(broker, message) for broker in beyond]
+        return effects
 
     def _on_round(self, source: Link, message: Round) -> list[Effect]:
         above = (

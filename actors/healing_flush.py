@@ -23,7 +23,8 @@ from ..protocol.configs import Position
 from ..protocol.effects import Drain, Drained, Effect, Flushed, Multicast, Send
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Flush
-from ..protocol.recovery import Marker, MarkerDone, Recovery
+from ..protocol.recovery import Recovery
+from ..protocol.rounds import Marker, MarkerDone
 from .healing_operations import OperationsSide
 
 LONGEST_SECONDS = 60.0
@@ -80,10 +81,7 @@ class FlushSide(OperationsSide):
         return self._mark()
 
     def _on_marker(self, source: Link, marker: Marker) -> list[Effect]:
-        if self._is_fellow(source):
-            if marker.ballot != self.view.ballot:
-                return []
-        elif not (self.designated and self._is_neighbour(source)):
+        if not self._is_on_tree(source, marker.ballot):
             return []
         return self._begin(marker.round, marker.doubt_seconds) + self._pass_on(source, marker)
 

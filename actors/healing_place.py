@@ -20,7 +20,7 @@ from ..faults.rounds import Rounds
 from ..faults.succession import Succession
 from ..protocol.configs import Position
 from ..protocol.effects import Effect
-from ..protocol.ids import FIRST_ROUND, BrokerId, ClusterId, Link
+from ..protocol.ids import FIRST_ROUND, Ballot, BrokerId, ClusterId, Link
 from ..protocol.recovery import ClusterView, Recovery
 from ..routing.filters import Filter
 from ..routing.moving import MovingHybrid
@@ -109,6 +109,12 @@ class Place:
 
     def _is_fellow(self, source: Link) -> bool:
         return source in self.fellows
+
+    def _is_on_tree(self, source: Link, ballot: Ballot | None) -> bool:
+        """Return whether a message comes over the tree as it is: a neighbour's, or a fellow's under this ballot."""
+        if self._is_fellow(source):
+            return ballot == self.view.ballot
+        return self.designated and self._is_neighbour(source)
 
     @property
     def leaving(self) -> bool:

@@ -31,7 +31,8 @@ from ..protocol.configs import Position
 from ..protocol.effects import Deliver, Effect, Multicast, Persist, Received, Report, Send, Write
 from ..protocol.ids import GROUP, ClientId, Link, RoundNumber
 from ..protocol.messages import Acknowledge, Again, Cancel, Detach, Events, Register, Resume
-from ..protocol.recovery import RENDEZVOUS, Forgotten, Holds, LetGo, Recovery, TableCopy, Wants
+from ..protocol.recovery import RENDEZVOUS, Holds, LetGo, Recovery, TableCopy, Wants
+from ..protocol.rounds import Forgotten
 from .healing_flush import FlushSide
 
 KEPT: Final = "kept"
@@ -65,6 +66,7 @@ class StableSide(FlushSide):
         self._holds_at = self._remind_at = 0.0
         self._restored = False  # whether it holds durable subscribers of an earlier life
         self._unsent = False  # whether something kept in an earlier life has not been sent in this one
+        self._has_reached_root = False  # whether there was a way to the root since this life began
         if store is not None:
             self._restore(store)
 
@@ -158,13 +160,16 @@ class StableSide(FlushSide):
             batch = batch.take(fresh)
         if not len(batch):
             return []
-        before = at if message.again else at - self.recovery.retention_seconds
-        gap = self._note_gap(publisher, batch, before)
+        # When what its publisher does not keep any more was published, at the latest.
+        forgot = message.forgot_seconds if message.again else self.recovery.retention_seconds
+        lost_at = self.now - forgot
+        gap = self._note_gap(publisher, batch, lost_at)
         self._accepted[publisher] = max(last, int(batch.sequence[-1]))
         kept = self.rounds.keep(at, publisher, batch)
         self._writes.append(Write(KEPT, (kept.number,), (at, publisher, batch)))
         # Who is reached at once gets these events ahead of any round, and would take what was before them for old.
-        return self._say_gone([publisher]) if gap and self.rounds.doubtful(before) else []
+        doubtful = gap and self.rounds.doubtful(lost_at, self.recovery.doubt_seconds)
+        return self._say_gone([publisher]) if doubtful else []
 
     def _note_gap(self, publisher: ClientId, batch: EventBatch, at: float) -> bool:
         """Note when a publisher's stream begins in the middle here: what was before it, it does not keep any more."""
@@ -287,7 +292,9 @@ class StableSide(FlushSide):
             self._shed(entry)
         if self.durable and self.now >= self._holds_at:
             effects.append(self._holds())
-        if self.designated and not self.root and not self.path:
+        if self.path if self.designated else self.succession.path:
+            self._has_reached_root = True
+        elif self._has_reached_root:
             self.rounds.doubt_from(self.now)
         if self._unsent and self.now >= self._remind_at:
             first = not self._remind_at
@@ -323,24 +330,16 @@ class StableSide(FlushSide):
         gone = ((publisher, *self.rounds.gone[publisher]) for publisher in publishers)
         entries = tuple((publisher, sequence, self.now - at) for publisher, sequence, at in gone)
         message = Forgotten(entries, self.rounds.current, self.rounds.doubt_seconds)
-        return self._flood(self.home.broker, message)
+        return self._tell_losses(self.home.broker, message)
 
     def _on_forgotten(self, source: Link, message: Forgotten) -> list[Effect]:
-        if self._is_fellow(source):
-            if message.ballot != self.view.ballot:
-                return []
-        elif not (self.designated and self._is_neighbour(source)):
+        if not self._is_on_tree(source, message.ballot):
             return []
-        return self._begin(message.round, message.doubt_seconds) + self._flood(source, message)
+        return self._begin(message.round, message.doubt_seconds) + self._tell_losses(source, message)
 
-    def _flood(self, source: Link, message: Forgotten) -> list[Effect]:
-        """Pass losses on to every link but that of arrival, and tell the subscribers here."""
-        effects: list[Effect] = []
-        if not self._is_fellow(source):
-            effects.append(Multicast(replace(message, ballot=self.view.ballot)))
-        if self.designated:
-            beyond = [view.designated for view in self._neighbours() if view.designated != source]
-            effects += [Send(broker, message) for broker in beyond]
+    def _tell_losses(self, source: Link, message: Forgotten) -> list[Effect]:
+        """Pass losses on, and tell the subscribers here."""
+        effects = self._spread(source, replace(message, ballot=self.view.ballot))
         for client in self.router.subscribers():
             if not self.rounds.passes(client, message.round):
                 continue

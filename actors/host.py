@@ -272,10 +272,11 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
         batch: EventBatch,
         again: bool = False,
         age_seconds: float = 0.0,
+        forgot_seconds: float = 0.0,
     ) -> None:
         """Take events from a publisher; return when they are accepted and there is room for more.
 
-        `again` says that a broker that died may have had them, so many seconds ago.
+        `again` says that a broker that died may have had them, so many seconds ago; for the rest see `Events`.
         """
         await self._service(at)
         seat = self._open_seat(at)
@@ -283,7 +284,8 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
             seat.telemetry.published(time.time(), batch)
         filled: dict[Outbox, None] = {}
         full: dict[Session, None] = {}
-        self._handle(seat, publisher, Events(batch, again=again, age_seconds=age_seconds), filled, full)
+        events = Events(batch, again=again, age_seconds=age_seconds, forgot_seconds=forgot_seconds)
+        self._handle(seat, publisher, events, filled, full)
         await seat.stable()
         await self._room(filled, full)
 

@@ -120,6 +120,7 @@ class StableHost(BrokerHost):
         batch: EventBatch,
         again: bool = False,
         age_seconds: float = 0.0,
+        forgot_seconds: float = 0.0,
     ) -> None:
         """Take events from a publisher; return when they are stable.
 

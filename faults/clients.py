@@ -8,8 +8,9 @@ Rules
   its life outlive its process (`record`). When it comes back, and when it moves, it says its position, as what it was
   given and has not acknowledged may be needed again.
 * A publisher keeps what it published, within retention, and publishes it again at a new broker, in order and under the
-  same numbers, before anything newer; and says how long ago it was. Brokers drop what they have passed on before. One
-  whose process died asks its broker for what that keeps of it, and for the last number that it accepted.
+  same numbers, before anything newer; and says how long ago it was. Brokers drop what they have passed on before. What
+  no broker is known to have accepted is kept whatever the retention: nobody else has it. One whose process died asks
+  its broker for what that keeps of it, and for the last number that it accepted.
 
 Pure: a host tells these machines what happens and sends what they return, over one connection, in order.
 Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
@@ -194,15 +195,26 @@ class PublisherMachine:
     name
         The publisher.
     retention_events_max, retention_seconds
-        How much it keeps to publish again; the last batch always is.
+        How much it keeps to publish again; the last batch always is, and what is not known to be accepted.
 
     Attributes
     ----------
     published
         The last sequence that it has used.
+    accepted
+        The last one that a broker is known to have accepted.
     """
 
-    __slots__ = ("_events_max", "_kept", "_kept_events", "_name", "_seconds", "published")
+    __slots__ = (
+        "_events_max",
+        "_forgot_at",
+        "_kept",
+        "_kept_events",
+        "_name",
+        "_seconds",
+        "accepted",
+        "published",
+    )
 
     def __init__(self, name: ClientId, retention_events_max: int, retention_seconds: float) -> None:
         self._name = name
@@ -210,7 +222,8 @@ class PublisherMachine:
         self._seconds = retention_seconds
         self._kept: deque[tuple[float, EventBatch]] = deque()
         self._kept_events = 0
-        self.published = 0
+        self._forgot_at = float("-inf")  # when what it does not keep any more was published, at the latest
+        self.published = self.accepted = 0
 
     def publish(
         self, events: Iterable[Mapping[str, Any]], now: float, published_at: float | None = None
@@ -238,17 +251,35 @@ class PublisherMachine:
         self.published += len(batch)
         self._kept.append((now, batch))
         self._kept_events += len(batch)
+        self._trim(now)
+
+    def accept(self, last: int, now: float) -> None:
+        """Take in that a broker has accepted all up to a sequence."""
+        self.accepted = max(self.accepted, last)
+        self._trim(now)
+
+    def _trim(self, now: float) -> None:
         kept = self._kept
-        while len(kept) > 1 and (self._kept_events > self._events_max or kept[0][0] < now - self._seconds):
-            self._kept_events -= len(kept.popleft()[1])
+        while len(kept) > 1 and self._is_accepted(kept[0][1]):
+            if self._kept_events <= self._events_max and kept[0][0] >= now - self._seconds:
+                return
+            self._forgot_at, batch = kept.popleft()
+            self._kept_events -= len(batch)
+
+    def _is_accepted(self, batch: EventBatch) -> bool:
+        return int(batch.sequence[-1]) <= self.accepted
 
     def moved(self, now: float) -> list[Events]:
-        """Return what to tell a new broker: all that is kept, again."""
-        return [
-            Events(batch, again=True, age_seconds=max(0.0, now - at))
-            for at, batch in self._kept
-            if at >= now - self._seconds
-        ]
+        """Return what to tell a new broker: all that is kept, again; it is the first to accept what none has yet."""
+        again: list[Events] = []
+        for at, batch in self._kept:
+            accepted = self._is_accepted(batch)
+            if accepted and at < now - self._seconds:
+                self._forgot_at = at
+                continue
+            age = max(0.0, now - at) if accepted else 0.0
+            again.append(Events(batch, again=True, age_seconds=age, forgot_seconds=now - self._forgot_at))
+        return again
 
     def come_back(self, now: float, accepted: int, kept: Iterable[tuple[float, EventBatch]]) -> None:
         """Forget what only the process knew, and go on from what its broker knows.
@@ -266,6 +297,9 @@ class PublisherMachine:
         """
         self._kept.clear()
         self._kept_events = 0
+        self.accepted = accepted
+        kept = list(kept)
+        self._forgot_at = now - kept[0][0] if kept else now
         for age, batch in kept:
             self.keep(now - age, batch)
         self.published = accepted

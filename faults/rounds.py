@@ -10,6 +10,8 @@ Rules
 * What is kept is bounded by count, bytes and age; a batch that goes beyond is forgotten, the oldest first.
 * A loss is known where something was forgotten that a round had to mend. Each round says how far back it mends, its
   *doubt*: the age of the oldest failure that it is begun for. A link whose failure is older waits for another round.
+* Failures are remembered, also those that no round has mended yet: what a publisher that comes from elsewhere does not
+  keep any more was lost if it is *doubtful*.
 
 Source: docs/decisions/0011-recovery.md; the paper leaves open how nothing is lost while a tree is mended.
 """
@@ -27,6 +29,8 @@ from ..protocol.ids import FIRST_ROUND, ClientId, Link, RoundNumber
 
 REMEMBERED_RETENTIONS: Final = 10
 """For how many times what is kept a failure is remembered: who was cut off by it may come back so late."""
+
+FAILURES_MAX: Final = 1024
 
 
 @dataclass(slots=True)
@@ -80,9 +84,8 @@ class Rounds:
         self.dropped: list[tuple[int, ClientId]] = []
         self._now = 0.0
         self._doubted: float | None = None
-        self._failures: deque[tuple[float, float]] = (
-            deque()
-        )  # when each was known here, and since when it was
+        # When each was known here, and since when it was.
+        self._failures: deque[tuple[float, float]] = deque(maxlen=FAILURES_MAX)
         self._numbers = itertools.count(1)
         self._bytes_max = retention_bytes_max
         self._kept_bytes = 0
@@ -109,16 +112,32 @@ class Rounds:
         """Return how far back the next round has to mend, what went unnoticed not counted."""
         return 0.0 if self._doubted is None else max(0.0, self._now - self._doubted)
 
-    def doubtful(self, moment: float) -> bool:
-        """Return whether somebody may lack what was published then: it was before the end of a failure known here."""
+    def doubtful(self, moment: float, unnoticed_seconds: float) -> bool:
+        """Return whether somebody may lack what was published then: since a failure, or not long ago.
+
+        Parameters
+        ----------
+        moment
+            When it was published.
+        unnoticed_seconds
+            How long a failure may go unnoticed.
+        """
         while self._failures and self._failures[0][0] < self._now - REMEMBERED_RETENTIONS * self._seconds:
             self._failures.popleft()
-        unmended = self._doubted is not None and self._doubted <= moment
-        return unmended or any(since <= moment for _, since in self._failures)
+        noticed = self._now if self._doubted is None else self._doubted
+        return moment >= noticed - unnoticed_seconds or any(since <= moment for _, since in self._failures)
 
-    def remember(self, since: float) -> None:
-        """Note a failure: whoever was cut off by it may come back when all else has been mended."""
+    def learn(self, since: float) -> bool:
+        """Remember a failure; return whether it was news.
+
+        It is not when an older one was learned of not long ago. Whoever was cut off by it may come back when all else
+        has been mended.
+        """
+        recently = self._now - self._seconds
+        if any(known > recently and before <= since for known, before in self._failures):
+            return False
         self._failures.append((self._now, since))
+        return True
 
     def make_ready(self, link: Link, after: RoundNumber) -> None:
         """Note that all that is wanted over the link is installed up to the root, where `after` may have begun."""
@@ -165,7 +184,7 @@ class Rounds:
             return False
         self.current, self.doubt_seconds = number, doubt_seconds
         since = self._now - doubt_seconds
-        self.remember(since)
+        self._failures.append((self._now, since))
         for entry in self._links.values():
             ready = entry.ready_after is not None and number > entry.ready_after
             if entry.open_from is None and ready and entry.since >= since:

@@ -44,6 +44,8 @@ class Events:
         Over a group that heals: under which designated broker they were sent.
     age_seconds
         How long ago, at least, the publisher's broker had accepted them when it sent them again.
+    forgot_seconds
+        Of what a publisher publishes again at another broker: how long ago it published what it does not keep any more.
     doubt_seconds
         How far back the round mends: see `Round`.
     entry
@@ -55,6 +57,7 @@ class Events:
     again: bool = False
     ballot: Ballot | None = None
     age_seconds: float = 0.0
+    forgot_seconds: float = 0.0
     doubt_seconds: float = 0.0
     entry: BrokerId | None = None
 

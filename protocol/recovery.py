@@ -13,6 +13,7 @@ from .errors import InputError
 from .ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
 from .messages import Filter
 from .quench import QuenchMessage
+from .rounds import RoundMessage
 
 RENDEZVOUS: Final[BrokerId] = -2
 """The address of the rendezvous point: every broker can send to it, and it to every broker."""
@@ -269,50 +270,6 @@ class JoinAnswer:
     term: int
 
 
-# Rounds.
-
-
-@dataclass(frozen=True, slots=True)
-class AskRound:
-    """Somebody below has joined and wants what may have been lost; climbs to the root.
-
-    `after` is the last round known below: the next one has to be higher, also when the root is new to its office.
-    `doubt_seconds` is how long ago the link that was mended was surely good.
-    """
-
-    after: RoundNumber
-    doubt_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A new round begins; floods down the tree and through the groups.
-
-    What was accepted in the last `doubt_seconds` may be missing somewhere. Who keeps all of it loses nothing.
-    """
-
-    number: RoundNumber
-    doubt_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """What a round should mend and its publishers' broker does not keep any more; floods ahead of what it does keep.
-
-    Attributes
-    ----------
-    entries
-        (publisher, the last sequence that is gone, how many seconds ago that was accepted).
-    round, doubt_seconds, ballot
-        As with events, which it goes ahead of.
-    """
-
-    entries: tuple[tuple[ClientId, int, float], ...]
-    round: RoundNumber
-    doubt_seconds: float
-    ballot: Ballot | None = None
-
-
 # Durable subscribers, and the rendezvous point: at which broker each is.
 
 
@@ -328,28 +285,6 @@ class LetGo:
     """The answer for those that have come back elsewhere, in a later life: forget what you hold for them."""
 
     clients: tuple[tuple[ClientId, int], ...]
-
-
-# Flushing.
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """Goes behind all events that `origin` has sent, wherever they may have gone; names its question by `number`."""
-
-    origin: BrokerId
-    number: int
-    round: RoundNumber
-    doubt_seconds: float  # of the round, which begins with the marker where it has not begun
-    ballot: Ballot | None = None  # over the group: as with events
-
-
-@dataclass(frozen=True, slots=True)
-class MarkerDone:
-    """The answer to a `Marker`: all ahead of it has been delivered, here and beyond."""
-
-    origin: BrokerId
-    number: int
 
 
 # From whoever operates the network; the rendezvous point passes it on, so it comes from RENDEZVOUS.
@@ -382,7 +317,6 @@ JoinMessage: TypeAlias = (
     | JoinRequest
     | JoinAnswer
 )
-RoundMessage: TypeAlias = AskRound | Round | Forgotten | Marker | MarkerDone
 DurableMessage: TypeAlias = Holds | LetGo
 Order: TypeAlias = Leave | Reconsider
 SchemeMessage: TypeAlias = CubeMessage | QuenchMessage

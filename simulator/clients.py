@@ -282,7 +282,10 @@ class HostileSimulation(HostileNetwork):
         def tell() -> None:
             session = self.sessions[name]
             machine = session.machine
-            if session.connection == event.connection and machine.published == last:  # type: ignore[union-attr]
+            if session.connection != event.connection or not isinstance(machine, PublisherMachine):
+                return
+            machine.accept(last, self.now)
+            if machine.published == last:
                 session.homes = [host]  # it has everything
 
         self.at(self.now + self.links.client_seconds, tell)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from ..chaos.story import Story
 from ..protocol.cube import CubeView
 from ..protocol.ids import BrokerId, ClusterId, RoundNumber
-from ..protocol.recovery import RENDEZVOUS, BecomeRoot, ClusterBeat, JoinAnswer, Probe, Round
+from ..protocol.recovery import RENDEZVOUS, BecomeRoot, ClusterBeat, JoinAnswer, Probe
+from ..protocol.rounds import Round
 from .hostile import HostileNetwork
 
 

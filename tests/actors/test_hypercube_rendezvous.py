@@ -8,7 +8,8 @@ from rayvous.protocol.cube import CubeBeat, CubeLeave, CubeView
 from rayvous.protocol.effects import Received, Ticked
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.ids import FIRST_ROUND
-from rayvous.protocol.recovery import AskRound, Recovery
+from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.rounds import AskRound
 from rayvous.routing.hypercube import Hypercube
 from rayvous.routing.topologies import ClusterTree
 

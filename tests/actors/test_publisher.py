@@ -35,7 +35,7 @@ class Host:
         self.pid = Method(lambda: asyncio.sleep(0))
         self.end_session = Method(lambda *_: None)
 
-    def _publish(self, broker: int, name: str, batch: Any, again: bool, age_seconds: float = 0.0) -> Any:
+    def _publish(self, broker: int, name: str, batch: Any, again: bool, *ages: float) -> Any:
         async def take() -> None:
             self.asked.set()
             await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)

@@ -86,17 +86,33 @@ def test_what_is_kept_is_bounded_by_count_and_age():
     machine.keep(0.0, batch("p", 1, 3))
     machine.keep(1.0, batch("p", 4, 2))
     assert kept(machine, 1.0) == [(1, 3), (4, 2)]
+    machine.accept(5, 1.5)
     machine.keep(2.0, batch("p", 6, 1))
+    machine.accept(6, 2.0)
     assert kept(machine, 2.0) == [(4, 2), (6, 1)]
     assert kept(machine, 11.5) == [(6, 1)]
     machine.keep(12.0, batch("p", 7, 9))
+    machine.accept(15, 12.0)
     assert kept(machine, 12.0) == [(7, 9)], "the last batch is kept, however large"
     assert machine.published == 15
+
+
+def test_what_no_broker_has_accepted_is_kept_and_is_as_new_wherever_it_comes():
+    machine = PublisherMachine("p", 1, 10.0)
+    machine.keep(0.0, batch("p", 1, 3))
+    machine.accept(3, 0.5)
+    machine.keep(1.0, batch("p", 4, 2))
+    machine.keep(2.0, batch("p", 6, 1))
+    assert kept(machine, 60.0) == [(4, 2), (6, 1)]
+    assert [events.age_seconds for events in machine.moved(60.0)] == [0.0, 0.0]
+    machine.accept(5, 61.0)
+    assert kept(machine, 61.0) == [(6, 1)]
 
 
 def test_what_is_published_again_says_how_old_it_is():
     machine = PublisherMachine("p", 100, 60.0)
     machine.publish([{"x": 1}], 10.0)
+    machine.accept(1, 10.1)
     (again,) = machine.moved(25.0)
     assert again.again and again.age_seconds == 15.0
 

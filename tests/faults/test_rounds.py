@@ -87,12 +87,22 @@ def test_what_is_kept_is_bounded_by_age():
 def test_what_was_published_before_the_end_of_a_failure_is_doubtful_while_that_is_remembered():
     machine = rounds(seconds=10.0)
     machine.expire(100.0)
-    assert not machine.doubtful(100.0), "no failure is known"
+    assert machine.doubtful(95.0, 5.0) and not machine.doubtful(94.0, 5.0), "what is not noticed yet"
     machine.begin(ONE, doubt_seconds=30.0)
-    assert machine.doubtful(70.0) and machine.doubtful(100.0) and not machine.doubtful(69.0)
+    assert machine.doubtful(70.0, 5.0) and machine.doubtful(100.0, 5.0) and not machine.doubtful(69.0, 5.0)
     machine.expire(100.0 + 10 * 10.0)
-    assert machine.doubtful(70.0)
+    assert machine.doubtful(70.0, 5.0)
     machine.expire(100.0 + 10 * 10.0 + 1)
-    assert not machine.doubtful(70.0)
+    assert not machine.doubtful(70.0, 5.0)
     machine.doubt_from(150.0)
-    assert machine.doubtful(150.0) and not machine.doubtful(149.0), "what no round has mended yet"
+    assert machine.doubtful(145.0, 5.0) and not machine.doubtful(144.0, 5.0), "what no round has mended yet"
+
+
+def test_a_failure_is_news_unless_an_older_one_was_learned_of_not_long_ago():
+    machine = rounds(seconds=10.0)
+    machine.expire(100.0)
+    assert machine.learn(90.0) and not machine.learn(90.0) and not machine.learn(95.0)
+    assert machine.learn(89.0), "it may have begun earlier"
+    machine.expire(120.0)
+    assert machine.learn(95.0), "it is remembered for longer"
+    assert machine.doubtful(89.0, 5.0) and not machine.doubtful(88.0, 5.0)

@@ -170,6 +170,41 @@ def test_a_loss_is_told_also_when_only_the_dead_have_had_the_events(keeps_some):
     assert heard(net, "alice") == ([1, 2, 6, 7] if keeps_some else [1, 2, 6])
 
 
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 20.0])
+def test_a_loss_is_told_when_the_publisher_comes_from_a_side_that_was_cut_off(seconds):
+    """Also before that is noticed: its next events reach at once whoever lacks those before."""
+    net = network(retention_events_max=2)
+    publish(net, 2)
+    net.cut([(one, other) for one in (4, 5) for other in (0, 1, 2, 3)], "apart")
+    publish(net, 5)
+    net.advance(seconds)
+    assert net.move("p", 1)
+    publish(net, 1)
+    (loss,) = net.account.losses["alice"]
+    assert (loss.publisher, loss.first, loss.last) == ("p", 3, 5)
+    assert heard(net, "alice") == [1, 2, 6, 7, 8]
+
+
+def test_what_no_broker_has_accepted_is_not_forgotten():
+    net = network(retention_events_max=2)
+    publish(net, 2)
+    net.crash(4)
+    for _ in range(5):
+        net.publish("p", 5, [{"n": 1}])
+    net.crash(5)  # before anything has arrived
+    net.move("p", 1)
+    publish(net, 1)
+    assert heard(net, "alice") == [1, 2, 3, 4, 5, 6, 7, 8] and not any(net.account.losses.values())
+
+
+def test_a_publisher_that_moves_without_a_failure_tells_no_losses():
+    net = network(retention_events_max=2)
+    publish(net, 9)
+    assert net.move("p", 1)
+    publish(net, 1)
+    assert heard(net, "alice") == list(range(1, 11)) and not any(net.account.losses.values())
+
+
 def test_a_restart_within_retention_tells_no_losses():
     net = network(retention_seconds=120.0)
     for _ in range(20):
