@@ -42,7 +42,7 @@ class Inbox:
     Attributes
     ----------
     heard_at
-        When something last came, in seconds since 1970.
+        When all was here that its broker had for it, in seconds since 1970.
     """
 
     def __init__(
@@ -72,7 +72,6 @@ class Inbox:
     async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         """Take events in, but for those that came before; wait while the inbox is full and open."""
         async with self._turn:
-            self.heard_at = received_at
             if self._machine is not None:
                 rows = self._machine.admit(batch, rows)
             if len(rows):

@@ -182,6 +182,7 @@ class ClientProcess:
                 self._give_up(host, error)
                 return
             now = time.time()
+            up_to_date = not parcels
             for parcel in parcels:
                 if isinstance(parcel, Farewell):
                     self._move_from(parcel.broker)
@@ -201,8 +202,17 @@ class ClientProcess:
                         rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
                         await target.put(parcel.batch, rows, now)
                 acknowledged = parcel.number
+                up_to_date = parcel.last
+            if up_to_date:
+                self._heard(host, now)
         del self._polls[host]
         host.end_session.remote(self.session)
+
+    def _heard(self, host: Any, now: float) -> None:
+        """Note that a host had nothing more for its subscribers: if it dies, that is what they may lack since."""
+        for inbox in self._inboxes.values():
+            if inbox.host == host:
+                inbox.heard_at = now
 
     def _anybody_at(self, host: Any) -> bool:
         return any(mover.host == host for mover in self._movers) or any(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,8 @@ from ..protocol.messages import Lost
 class Parcel:
     """Notifications for one client process: ``clients[i]`` gets ``rows[starts[i]:starts[i + 1]]`` of `batch`.
 
-    From a broker with a store, `broker` and `note` are the broker and its number of the delivery.
+    From a broker with a store, `broker` and `note` are the broker and its number of the delivery. `last` says that
+    nothing waited behind it when it was handed out.
     """
 
     number: int
@@ -39,6 +40,7 @@ class Parcel:
     broker: int = -1
     note: int = 0
     losses: tuple[Lost, ...] = ()
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,8 +206,12 @@ class Session:
                 break
             size += len(parcel.rows)
             answer.append(parcel)
-        if answer:
-            self._handed = max(self._handed, answer[-1].number)
+        if not answer:
+            return []  # it was ended meanwhile
+        newest = answer[-1]
+        self._handed = max(self._handed, newest.number)
+        if isinstance(newest, Parcel) and len(answer) == len(self._parcels):
+            answer[-1] = replace(newest, last=True)
         return answer
 
     async def room(self, wait_seconds: float) -> None:

@@ -53,7 +53,7 @@ class Session:
     alive
         Whether its process runs.
     heard_at
-        When it last heard of its broker.
+        When it surely had all that its broker had for it.
     homes
         Of a publisher: the brokers that may have accepted its last events.
     """
@@ -227,8 +227,15 @@ class HostileSimulation(HostileNetwork):
             return False
         if session.home.alive and session.life == session.home.life:
             self._tell(session, [Detach()])
+            if not session.home.paused:
+                self._has_heard(session)
         self._settle_at(session, target)
         return True
+
+    def _has_heard(self, session: Session) -> None:
+        """Note that its broker was there up to now: clients ask for news all the time."""
+        if session.alive and session.life == session.home.life:
+            session.heard_at = max(session.heard_at, self.now - self.links.client_seconds)
 
     def _attach(
         self, client: ClientId, broker: BrokerId, machine: SubscriberMachine | PublisherMachine
@@ -361,10 +368,13 @@ class HostileSimulation(HostileNetwork):
 
     def crash(self, broker: BrokerId) -> bool:
         """Kill a broker's process; its clients learn of it a while later."""
+        paused = broker in self.hosts and self.hosts[broker].paused
         if not super().crash(broker):
             return False
         for session in self.sessions.values():
             if session.home.id == broker:
+                if not paused:
+                    self._has_heard(session)
                 self.at(self.now + self.client_detect_seconds, self._learn, session, session.connection)
         return True
 

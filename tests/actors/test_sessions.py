@@ -64,7 +64,7 @@ def test_what_is_not_acknowledged_is_sent_again() -> None:
             put(session, size, tally)
         assert [parcel.number for parcel in await session.poll(0, 1.0, 100)] == [1, 2, 3]
         assert [parcel.number for parcel in await session.poll(0, 1.0, 100)] == [1, 2, 3]
-        assert [parcel.number for parcel in await session.poll(2, 1.0, 100)] == [3]
+        assert [(parcel.number, parcel.last) for parcel in await session.poll(2, 1.0, 100)] == [(3, True)]
         assert session.waiting == 3
         assert await session.poll(3, 0.0, 100) == [] and session.waiting == 0
 
@@ -77,8 +77,11 @@ def test_one_answer_is_bounded_but_one_parcel_always_goes() -> None:
         for size in (6, 2, 2, 6):
             put(session, size, tally)
         assert [parcel.number for parcel in await session.poll(0, 1.0, 5)] == [1]
-        assert [parcel.number for parcel in await session.poll(1, 1.0, 5)] == [2, 3]
-        assert [parcel.number for parcel in await session.poll(3, 1.0, 5)] == [4]
+        answer = await session.poll(1, 1.0, 5)
+        assert [(parcel.number, parcel.last) for parcel in answer] == [(2, False), (3, False)], (
+            "another waits"
+        )
+        assert [(parcel.number, parcel.last) for parcel in await session.poll(3, 1.0, 5)] == [(4, True)]
 
     asyncio.run(run())
 

@@ -185,6 +185,19 @@ def test_a_loss_is_told_when_the_publisher_comes_from_a_side_that_was_cut_off(se
     assert heard(net, "alice") == [1, 2, 6, 7, 8]
 
 
+@pytest.mark.parametrize("stable", [True, False])
+def test_who_has_had_nothing_for_long_is_told_of_no_losses_when_a_broker_dies(stable):
+    """Carol has to go elsewhere, and dave stays where he is: what is past retention was not for them."""
+    net = network(stable=stable, retention_seconds=40.0)
+    net.subscribe("carol", 3, "n < 0", 1)
+    net.subscribe("dave", 0, "n < 0", 1)
+    for _ in range(60):
+        publish(net)
+    net.crash(3)
+    net.advance(20.0)
+    assert net.sessions["carol"].home.id != 3 and not any(net.account.losses.values())
+
+
 def test_what_no_broker_has_accepted_is_not_forgotten():
     net = network(retention_events_max=2)
     publish(net, 2)
