@@ -17,9 +17,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .actors.clients import Publisher, Subscriber
     from .actors.network import Network, networks
     from .actors.notification import Notification
+    from .actors.publisher import Publisher
+    from .actors.subscriber import Subscriber
     from .protocol.admission import AdmissionConfig, Capacity
     from .protocol.configs import Limits
     from .protocol.errors import (
@@ -66,7 +67,7 @@ _HOMES = {
     "NetworkNotFound": "protocol.errors",
     "NotAdvertised": "protocol.errors",
     "Notification": "actors.notification",
-    "Publisher": "actors.clients",
+    "Publisher": "actors.publisher",
     "RateExceeded": "protocol.errors",
     "RayvousError": "protocol.errors",
     "Recovery": "protocol.recovery",
@@ -75,7 +76,7 @@ _HOMES = {
     "Scenario": "protocol.scenario",
     "SelectorError": "protocol.errors",
     "Simulation": "simulator.simulation",
-    "Subscriber": "actors.clients",
+    "Subscriber": "actors.subscriber",
     "SubscriptionRejected": "protocol.errors",
     "SubscriptionTimeout": "protocol.errors",
     "TopologyError": "protocol.errors",

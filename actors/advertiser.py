@@ -20,7 +20,7 @@ from .edge import Edge, Excess
 
 
 class Advertiser(Client):
-    """What :class:`~.clients.Publisher` does about advertisements."""
+    """What :class:`~.publisher.Publisher` does about advertisements."""
 
     _edge: Edge | None
     _turn: threading.Lock

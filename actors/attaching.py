@@ -11,13 +11,14 @@ import ray
 from ..faults.durable import DeadLetter
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClientId
-from .clients import Publisher, Subscriber
 from .coming_back import publisher_back, subscriber_back
 from .durable import DurableSubscriber
 from .errors import broker_errors
 from .lives import Lives
 from .process import ClientProcess
+from .publisher import Publisher
 from .rendezvous import Directory
+from .subscriber import Subscriber
 
 
 class Attaching(Lives):

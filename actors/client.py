@@ -67,9 +67,8 @@ class Client:
         self._recovery = directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
-        self._given_up = process.given_up[
-            self.host
-        ]  # how often this process had left the host when it came there
+        # How often this process had left the host when it came there.
+        self._given_up = process.given_up[self.host]
         self.moves = 0
 
     @property

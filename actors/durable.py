@@ -24,10 +24,11 @@ from ray.exceptions import ActorDiedError, RayActorError
 from ..faults.clients import SubscriberMachine
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Acknowledge, ClientMessage
-from .clients import Publisher, Subscriber
 from .errors import broker_errors
 from .notification import Notification
 from .process import ClientProcess
+from .publisher import Publisher
+from .subscriber import Subscriber
 
 if TYPE_CHECKING:
     from .rendezvous import Directory

@@ -20,7 +20,7 @@ from .advertiser import Advertiser
 
 
 class Flusher(Advertiser):
-    """What :class:`~.clients.Publisher` does about delivery."""
+    """What :class:`~.publisher.Publisher` does about delivery."""
 
     _turn: threading.Lock
     _questions: Iterator[int] = itertools.count(1)

@@ -21,10 +21,11 @@ from ray.exceptions import RayActorError
 
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Lost
-from .clients import Publisher, Subscriber
 from .durable import DurableSubscriber
 from .errors import broker_errors
 from .network import Network
+from .publisher import Publisher
+from .subscriber import Subscriber
 
 CALLS_AT_ONCE: Final = 4
 ANSWER_SECONDS: Final = 90.0

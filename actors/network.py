@@ -33,7 +33,6 @@ from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
 from .attaching import Attaching
 from .broker import HEALING_SCHEMES
-from .clients import Publisher, Subscriber
 from .collector import Collector
 from .convergence import problems, standing, state_of
 from .errors import broker_errors
@@ -51,8 +50,10 @@ from .launching import (
 from .network_admission import NetworkAdmission
 from .operations import Operations
 from .process import ClientProcess
+from .publisher import Publisher
 from .rendezvous import Directory
 from .store import RayStore
+from .subscriber import Subscriber
 
 __all__ = ["Network", "ensure_ray", "networks"]
 

@@ -24,9 +24,10 @@ from ..chaos.account import Account
 from ..chaos.cases import Action
 from ..protocol.errors import RayvousError
 from ..protocol.ids import BrokerId
-from .clients import Publisher, Subscriber
 from .mortal import Mortal, ProcessIsDead, Spares, arrived
 from .network import Network
+from .publisher import Publisher
+from .subscriber import Subscriber
 
 LISTEN_SECONDS: Final = 0.05
 ACKNOWLEDGE_SECONDS: Final = 0.3

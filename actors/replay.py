@@ -15,8 +15,9 @@ from ..faults.trace import Trace
 from ..protocol.scenario import Scenario
 from ..protocol.steps import Publish, Settle, Subscribe, Unsubscribe
 from ..protocol.telemetry import SCHEMAS
-from .clients import Publisher, Subscriber
 from .network import Network
+from .publisher import Publisher
+from .subscriber import Subscriber
 
 
 @dataclass(slots=True)

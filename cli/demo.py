@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..actors.clients import Publisher, Subscriber
 from ..actors.columns import batch_from
 from ..actors.network import Network
+from ..actors.publisher import Publisher
+from ..actors.subscriber import Subscriber
 from ..faults.reliability import judge
 from ..faults.trace import Trace
 from ..faults.verdict import Verdict

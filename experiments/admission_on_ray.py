@@ -29,8 +29,9 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from ..actors.clients import Publisher, Subscriber
 from ..actors.network import Network
+from ..actors.publisher import Publisher
+from ..actors.subscriber import Subscriber
 from ..protocol.admission import AdmissionConfig, Capacity
 from ..protocol.configs import Limits
 from ..protocol.errors import BrokerUnavailable, SubscriptionRejected

@@ -8,9 +8,11 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from rayvous.actors.clients import Publisher
+import pytest
 from rayvous.actors.process import ClientProcess
+from rayvous.actors.publisher import Publisher
 from rayvous.protocol.configs import Limits
+from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.recovery import Recovery
 
 BOUND_SECONDS = 20.0
@@ -80,3 +82,31 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
         assert new.taken == [1, 2, 3], "else #3 could overtake #2, which would be taken for old"
     finally:
         process.close()
+
+
+@pytest.mark.parametrize(("stable", "taken"), [(True, [1, 2]), (None, [3])])
+def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_is_taken_until_then(
+    stable: Any, taken: list[int]
+) -> None:
+    class Carol(Publisher):
+        """A publisher whose broker is away at first."""
+
+        away = True
+
+        def _hand_over(self, batch: Any) -> None:
+            if self.away:
+                raise BrokerUnavailable("away")
+            host.taken += batch.sequence.tolist()
+
+    host = Host()
+    directory = SimpleNamespace(
+        hosts={0: host}, limits=Limits(), recovery=None, stable=stable, admission=None
+    )
+    carol = Carol("carol", 0, directory, SimpleNamespace(given_up={host: 0}))  # type: ignore[arg-type]
+    carol._counted = True
+    for _ in range(2):
+        with pytest.raises(BrokerUnavailable):
+            carol.publish({"n": 1})
+    carol.away = False
+    carol.publish({"n": 2})
+    assert host.taken == taken and carol.published == taken[-1]
