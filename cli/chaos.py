@@ -183,6 +183,8 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
         name.replace("_", " "): result[name]
         for name in ("seeds", "held", "events_published", "notifications_expected", "notifications_delivered")
     }
+    if result["lost_by_retention"]:
+        rows["lost past retention, told by name"] = result["lost_by_retention"]
     rows |= console.conditions(total(report.verdict for report in reports))
     seconds = "virtual s" if result["on"] == "sim" else "s"
     for kind, times in result["recovery"].items():

@@ -84,6 +84,12 @@ def test_one_seed_says_what_was_drawn_first(tmp_path: Path, monkeypatch, capsys)
     assert result["report"]["replay"] == f"rayvous chaos --on ray --seed 2 --plan {plan}"
 
 
+def test_what_retention_could_not_save_is_counted_where_everybody_looks(capsys):
+    result = run_chaos_seeds(313, 1, "sim", None, None, stable=True, as_json=False)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "told by name" in line]
+    assert result["lost_by_retention"] == int(line.split()[-1]) > 0 and not result["failed"]
+
+
 def test_every_kind_of_killing_is_in_thirty_seeds():
     aims = [AIMS[seed % len(AIMS)] for seed in range(30)]
     assert {aim: aims.count(aim) for aim in AIMS} == dict.fromkeys(AIMS, 5)
