@@ -64,6 +64,7 @@ def run(
     workload: Workload = WORKLOAD,
     seed: int = 0,
     on: str = "sim",
+    deaths: bool = True,
 ) -> dict[str, Any]:
     """Run the workload on each scheme and return the figures as plain data.
 
@@ -75,6 +76,8 @@ def run(
         As in a scenario.
     on
         ``"sim"`` or ``"ray"``, where a network is launched for each scheme.
+    deaths
+        Whether a scheme that heals is given the deaths too; they take most of the time.
 
     Raises
     ------
@@ -102,7 +105,7 @@ def run(
     rows = []
     for name in schemes:
         seen = hosts[on](replace(scenario, scheme=name))
-        healing = recovery_seconds(name, topology, seed) if on == "sim" else None
+        healing = recovery_seconds(name, topology, seed) if deaths and on == "sim" else None
         rows.append(
             {
                 "scheme": name,

@@ -19,6 +19,7 @@ def results():
             topology=compare.TOPOLOGY | {"seed": seed},
             workload=LOAD,
             seed=seed,
+            deaths=False,
         )
         for seed in range(TOPOLOGIES)
     ]
