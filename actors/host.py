@@ -115,18 +115,27 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
         stores: Stable | None = None,
     ) -> None:
         super().__init__()
-        self._admission, self._stores = admission, stores
+        claims = claims_of(scheme_name)
         self._scheme_name = scheme_name
-        self._rings = claims_of(scheme_name).rings
+        self._rings = claims.rings
         self._limits = limits
         self._trace_events = trace_events
-        self._network, self._collector = network, collector
+        self._collector = collector
+        self._network = network
+        self._recovery = recovery
+        self._admission = admission
+        self._stores = stores
         self._seats: dict[BrokerId, Seat] = {}
         self._sessions: dict[str, Session] = {}
-        self._recovery = recovery
-        mends = self._missed if recovery is not None and scheme_name == "hybrid" else None
-        told = self._died, self._drop_links, mends
-        self._ways = Ways(limits, recovery, self._seats, self.receive, *told)
+        self._ways = Ways(
+            limits,
+            recovery,
+            self._seats,
+            self.receive,
+            died=self._died,
+            reborn=self._drop_links,
+            missed=self._missed if recovery is not None and claims.lasting else None,
+        )
         self._leaving: dict[BrokerId, None] = {}
         self._clock_zero = time.time() - time.monotonic()
         self._ticking: asyncio.Task[None] | None = None

@@ -40,6 +40,15 @@ class Claims:
     views: bool = False
     rings: bool = False
 
+    @property
+    def lasting(self) -> bool:
+        """Whether with `recovery` it mends its tree broker by broker.
+
+        Only there what a living broker has missed is sent again, clients can be durable, publishers flush, brokers keep
+        stores, and the network is operated (decisions 0012, 0015).
+        """
+        return self.heals and not self.views
+
 
 CLAIMS: Final[dict[str, Claims]] = {
     "hybrid": Claims(multicast=True, heals=True),

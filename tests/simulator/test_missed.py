@@ -26,9 +26,11 @@ WAYS = {
 }
 PUBLISHERS = {7: "p", 0: "q"}
 
+every_scheme = pytest.mark.parametrize("scheme", ["hybrid", "hybrid+quench+merge"])
 
-def network(tree=CHAIN, **options):
-    net = HostileSimulation(tree.positions(), recovery=Recovery.for_simulator(), seed=1, **options)
+
+def network(tree=CHAIN, scheme="hybrid", **options):
+    net = HostileSimulation(tree.positions(), scheme, recovery=Recovery.for_simulator(), seed=1, **options)
     for broker in net.positions:
         net.subscribe(f"s{broker}", broker, "n >= 0", 1)
     net.advance(3.0)
@@ -56,10 +58,11 @@ def play(way, **options):
     return net
 
 
+@every_scheme
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_what_was_lost_on_one_way_comes_again_and_nothing_twice(way, stable):
-    net = play(way, stable=stable)
+def test_what_was_lost_on_one_way_comes_again_and_nothing_twice(way, stable, scheme):
+    net = play(way, stable=stable, scheme=scheme)
     verdict = judge(net.account)
     assert verdict.holds, verdict.examples
     assert verdict.notifications_delivered == 5 * 2 * 9
@@ -98,9 +101,10 @@ def test_a_broker_that_takes_no_note_of_it_loses_events(way, monkeypatch):
     assert not judge(net.account).holds
 
 
+@every_scheme
 @pytest.mark.parametrize("way", [WAYS["up the tree"], WAYS["to the designated broker"]])
-def test_a_subscription_that_was_lost_on_its_way_is_installed(way):
-    net = network()
+def test_a_subscription_that_was_lost_on_its_way_is_installed(way, scheme):
+    net = network(scheme=scheme)
     net.break_link(way[0], way[1], over_group=way[2], after=0.5)
     net.subscribe("late", 7, "n < 0", 1)
     net.advance(0.2)
@@ -136,11 +140,12 @@ def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
     assert broker.survey() == before
 
 
+@every_scheme
 @pytest.mark.parametrize("seed", range(4))
-def test_ways_break_all_the_time(seed):
+def test_ways_break_all_the_time(seed, scheme):
     tree = ClusterTree(5, 3, degree=2)
     net = HostileSimulation(
-        tree.positions(), recovery=Recovery.for_simulator(), seed=seed, stable=seed % 2 == 0
+        tree.positions(), scheme, recovery=Recovery.for_simulator(), seed=seed, stable=seed % 2 == 0
     )
     dice = random.Random(f"missed/{seed}")
     brokers = list(net.positions)

@@ -1,0 +1,42 @@
+"""A call fails while the other side may live: the host tells its broker, in every network that mends its tree."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from rayvous.actors.broker import HEALING_SCHEMES
+from rayvous.actors.host import BrokerHost
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.recovery import Recovery
+from rayvous.routing.claims import claims_of
+from rayvous.routing.topologies import ClusterTree
+
+
+class Deaf:
+    """Stands for an actor to which every call fails."""
+
+    def __init__(self) -> None:
+        self.receive = self
+        self.calls = 0
+
+    async def remote(self, *call: Any) -> None:
+        self.calls += 1
+        raise ConnectionError("nobody hears")
+
+
+@pytest.mark.parametrize("scheme_name", [name for name in HEALING_SCHEMES if claims_of(name).lasting])
+def test_a_call_that_failed_is_told_to_a_broker_with_any_options(scheme_name: str) -> None:
+    async def run() -> None:
+        above, below = ClusterTree(2, 1).positions()
+        host = BrokerHost(scheme_name, Limits.for_tests(), recovery=Recovery.for_tests())
+        await host.seat([below])
+        parent = Deaf()
+        await host.connect({above.broker: parent}, rendezvous=Deaf())
+        await host.publish(below.broker, "p", batch_of([{"x": 1}], publisher="p", first_sequence=1))
+        await host.quiet()
+        survey = (await host.survey())[below.broker]
+        assert parent.calls > 0
+        assert survey["parent"] is None and survey["searching"], "it joins anew, and what was lost comes again"
+
+    asyncio.run(run())
