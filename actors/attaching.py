@@ -11,6 +11,7 @@ import ray
 from ..faults.durable import DeadLetter
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClientId
+from ..routing.claims import claims_of
 from .coming_back import publisher_back, subscriber_back
 from .durable import DurableSubscriber
 from .errors import broker_errors
@@ -55,7 +56,7 @@ class Attaching(Lives):
         ClientError
             If there is a publisher of that name, and this one is not durable.
         InputError
-            If it is durable and the network does not heal.
+            If it is durable and the network does not heal, or its scheme heals by views.
         """
         if durable:
             publisher: Publisher = self._lasting(publisher_back, name, broker)
@@ -90,7 +91,7 @@ class Attaching(Lives):
         ClientError
             If there is a subscriber of that name, and this one is not durable.
         InputError
-            If it is durable and the network does not heal.
+            If it is durable and the network does not heal, or its scheme heals by views.
         """
         if durable:
             subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker)
@@ -108,8 +109,10 @@ class Attaching(Lives):
     def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None) -> Any:
         if self._recovery is None:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
-        if self._directory.scheme != "hybrid":
-            raise InputError(f"scheme {self._directory.scheme!r} has no durable clients: hybrid has")
+        if not claims_of(self._directory.scheme).lasting:
+            raise InputError(
+                f"scheme {self._directory.scheme!r} has no durable clients: hybrid has, with any options"
+            )
         if self._closed:
             raise InputError(f"this process has left network {self.name!r}")
         self._find_reborn()

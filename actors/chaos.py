@@ -76,7 +76,7 @@ def draw_ray_case(
     scheme
         One that heals.
     stable
-        Whether brokers have stores, and clients die too; only with the scheme hybrid.
+        Whether brokers have stores, and clients die too; only with a scheme that is `lasting`.
     """
     aims = aims_of(scheme)
     topology = small_topology(seed, brokers_max)

@@ -16,6 +16,7 @@ import ray
 
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
+from ..routing.claims import claims_of
 from .advertiser import Advertiser
 
 
@@ -39,7 +40,7 @@ class Flusher(Advertiser):
         Raises
         ------
         InputError
-            If the network does not heal, or has another scheme than hybrid.
+            If the network does not heal, or its scheme heals by views.
         BrokerUnavailable
             If it is not delivered in time, which says nothing of what comes later.
         """
@@ -47,7 +48,7 @@ class Flusher(Advertiser):
             raise InputError(
                 "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
             )
-        if self._directory.scheme != "hybrid":
+        if not claims_of(self._directory.scheme).lasting:
             raise InputError(f"flush: scheme {self._directory.scheme!r} has none: use settle()")
         seconds = self._directory.limits.call_seconds if timeout_seconds is None else timeout_seconds
 

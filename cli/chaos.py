@@ -15,6 +15,7 @@ from ..chaos.story import by_kind
 from ..faults.plans import FaultPlan
 from ..faults.verdict import total
 from ..protocol.errors import InputError
+from ..routing.claims import claims_of
 from ..routing.topologies import topology_of
 from . import console
 from .audit import check_trace_dir, keep_trace
@@ -138,9 +139,10 @@ def _check_words(on: str, scheme: str, *, stable: bool, operations: bool, store_
         raise InputError("give --stable or --operations, not both")
     if scheme not in HEALING_SCHEMES:
         raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
-    if scheme != "hybrid" and (operations or stable):
+    if (operations or stable) and not claims_of(scheme).lasting:
         word = "--operations" if operations else "--stable"
-        raise InputError(f"{word} is for the scheme hybrid, not for {scheme}")
+        there = ", ".join(name for name in HEALING_SCHEMES if claims_of(name).lasting)
+        raise InputError(f"{word} is for {there}, not for {scheme}")
 
 
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:

@@ -37,6 +37,8 @@ def test_a_call_that_failed_is_told_to_a_broker_with_any_options(scheme_name: st
         await host.quiet()
         survey = (await host.survey())[below.broker]
         assert parent.calls > 0
-        assert survey["parent"] is None and survey["searching"], "it joins anew, and what was lost comes again"
+        assert survey["parent"] is None and survey["searching"], (
+            "it joins anew, and what was lost comes again"
+        )
 
     asyncio.run(run())

@@ -117,6 +117,21 @@ def test_deaths_of_clients_are_drawn_in_thirty_seeds_on_ray():
     assert all(case.durable for case in cases)
 
 
+@pytest.mark.parametrize("options", [{"stable": True}, {"operations": True}])
+@pytest.mark.parametrize("scheme", ["lbdd", "hypercube"])
+def test_stores_and_operations_are_for_schemes_that_mend_a_tree(scheme, options):
+    word = f"--{next(iter(options))}"
+    with pytest.raises(InputError, match=rf"{word} is for hybrid, .*hybrid\+quench\+merge, not for {scheme}"):
+        run_chaos_seeds(0, 1, "sim", None, None, scheme=scheme, **options, as_json=True)
+
+
+def test_stores_go_with_the_options_of_hybrid(monkeypatch):
+    asked = pretend(monkeypatch, fails=[4])
+    result = run_chaos_seeds(4, 1, "ray", None, None, stable=True, scheme="hybrid+quench", as_json=True)
+    assert asked == [(4, {"brokers_max": 9, "scheme": "hybrid+quench", "stable": True})]
+    assert result["replay"] == ["rayvous chaos --on ray --seed 4 --scheme hybrid+quench --stable"]
+
+
 @pytest.mark.parametrize(("on", "stable"), [("sim", True), ("ray", False)])
 def test_a_folder_for_files_is_for_stores_on_ray(on, stable, tmp_path: Path):
     with pytest.raises(InputError, match="--store-dir"):

@@ -11,12 +11,19 @@ from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.clients import HostileSimulation
 
+every_scheme = pytest.mark.parametrize("scheme", ["hybrid", "hybrid+quench+merge"])
 
-def network(*, stable=True, record=None, **recovery):
+
+def network(scheme="hybrid", *, stable=True, record=None, **recovery):
     """Three clusters of two in a chain: 0 1, 2 3, 4 5; the publisher is at 5, alice at 2."""
     settings = Recovery.for_simulator(**recovery)
     net = HostileSimulation(
-        ClusterTree(3, 2, degree=1).positions(), recovery=settings, seed=1, stable=stable, record=record
+        ClusterTree(3, 2, degree=1).positions(),
+        scheme,
+        recovery=settings,
+        seed=1,
+        stable=stable,
+        record=record,
     )
     net.subscribe("alice", 2, "n >= 0", 1, durable=True)
     net.subscribe("bob", 4, "n >= 0", 1)
@@ -38,8 +45,9 @@ def durable_at(net, broker):
     return net.hosts[broker].machine.healing.durable
 
 
-def test_what_comes_while_it_is_away_is_kept_also_while_its_broker_is_dead():
-    net = network()
+@every_scheme
+def test_what_comes_while_it_is_away_is_kept_also_while_its_broker_is_dead(scheme):
+    net = network(scheme)
     publish(net)
     net.stop("alice")
     publish(net)
@@ -85,8 +93,9 @@ def test_at_another_broker_retention_fills_the_gap_and_the_old_one_lets_go(stabl
     assert "alice" not in durable_at(net, 2) and "alice" in durable_at(net, 3)
 
 
-def test_accepted_is_delivered_though_publisher_and_broker_die_before_it_was_sent():
-    net = network()
+@every_scheme
+def test_accepted_is_delivered_though_publisher_and_broker_die_before_it_was_sent(scheme):
+    net = network(scheme)
     net.cut([(5, 4), (4, 3), (5, 3), (5, 2), (5, 1), (5, 0)], "alone")
     net.publish("p", 5, [{"n": 1}])
     net.advance(0.01)
@@ -102,8 +111,9 @@ def test_accepted_is_delivered_though_publisher_and_broker_die_before_it_was_sen
     assert heard(net, "alice") == heard(net, "bob") == [1, 2]
 
 
-def test_flush_is_answered_when_all_is_delivered_and_waits_for_the_round():
-    net = network()
+@every_scheme
+def test_flush_is_answered_when_all_is_delivered_and_waits_for_the_round(scheme):
+    net = network(scheme)
     net.publish("p", 5, [{"n": 1}])
     net.flush("p", 1)
     net.advance(0.5)

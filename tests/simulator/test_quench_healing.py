@@ -137,3 +137,10 @@ def test_trees_that_are_broken_heal_and_lose_nothing(scheme):
     for seed in range(4):
         report = run_chaos(seed, brokers_max=16, scheme=scheme)
         assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+@pytest.mark.parametrize("kind", ["stable", "operations"])
+def test_with_stores_or_operated_they_lose_nothing_either(kind):
+    for seed in range(3):
+        report = run_chaos(seed, brokers_max=10, scheme="hybrid+quench+merge", **{kind: True})
+        assert report.holds, (report.replay, report.problems, report.verdict.examples)
