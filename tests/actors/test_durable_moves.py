@@ -18,13 +18,6 @@ from rayvous.protocol.recovery import Recovery
 BOUND_SECONDS = 20.0
 
 
-class Method:
-    """A method of an actor: called at once, answered when the answer is awaited."""
-
-    def __init__(self, call: Any) -> None:
-        self.remote = call
-
-
 class Host:
     """The actor of a broker; a subscriber that comes may have to wait."""
 
@@ -32,9 +25,10 @@ class Host:
         self.told: list[Acknowledge] = []
         self.asked, self.heard, self.gate = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
-        self.resume, self.acknowledge = Method(self._resume), Method(self._acknowledge)
-        self.poll = Method(lambda *_: asyncio.sleep(BOUND_SECONDS))
-        self.end_session = self.release = Method(lambda *_: None)
+        self.resume = SimpleNamespace(remote=self._resume)
+        self.acknowledge = SimpleNamespace(remote=self._acknowledge)
+        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS))
+        self.end_session = self.release = SimpleNamespace(remote=lambda *_: None)
 
     def _resume(self, *_: Any) -> Any:
         async def take() -> None:
@@ -66,8 +60,8 @@ def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_t
         hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, stable=None
     )
     rendezvous = SimpleNamespace(
-        relocate=Method(lambda *_: answer((2, second))),
-        renew=Method(lambda name, life, broker: answer(life + 1)),
+        relocate=SimpleNamespace(remote=lambda *_: answer((2, second))),
+        renew=SimpleNamespace(remote=lambda name, life, broker: answer(life + 1)),
     )
     record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
     process = ClientProcess("net", BOUND_SECONDS)

@@ -18,13 +18,6 @@ from rayvous.protocol.recovery import Recovery
 BOUND_SECONDS = 20.0
 
 
-class Method:
-    """A method of an actor: called at once, answered when the answer is awaited."""
-
-    def __init__(self, call: Any) -> None:
-        self.remote = call
-
-
 class Host:
     """The actor of a broker, which takes in what is published; the first that comes again may have to wait."""
 
@@ -32,10 +25,10 @@ class Host:
         self.taken: list[int] = []
         self.asked, self.took, self.gate = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
-        self.publish, self.pid = Method(self._publish), Method(asyncio.sleep)
-        self.poll = Method(lambda *_: asyncio.sleep(BOUND_SECONDS))
-        self.pid = Method(lambda: asyncio.sleep(0))
-        self.end_session = Method(lambda *_: None)
+        self.publish = SimpleNamespace(remote=self._publish)
+        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS))
+        self.pid = SimpleNamespace(remote=lambda: asyncio.sleep(0))
+        self.end_session = SimpleNamespace(remote=lambda *_: None)
 
     def _publish(self, broker: int, name: str, batch: Any, again: bool, *ages: float) -> Any:
         async def take() -> None:
@@ -64,7 +57,8 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
         hosts={0: old, 1: new}, limits=Limits(), recovery=Recovery.for_tests(), stable=None, admission=None
     )
     process = ClientProcess("test", 60.0)
-    bob = Bob("bob", 0, directory, process, SimpleNamespace(relocate=Method(relocate)))  # type: ignore[arg-type]
+    rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=relocate))
+    bob = Bob("bob", 0, directory, process, rendezvous)  # type: ignore[arg-type]
     try:
         bob.publish({"n": 1})
         new.gate.clear()

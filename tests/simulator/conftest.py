@@ -1,13 +1,18 @@
-"""A dumb reference: what each subscriber has to get and may get, from the scenario and nothing else."""
+"""What the tests of this folder assert with: a dumb reference, and whether a network that was broken has healed.
+
+The reference is what each subscriber has to get and may get, from the scenario and nothing else.
+"""
 
 import random
 from collections import defaultdict
 
 import pytest
+from rayvous.faults.reliability import judge
 from rayvous.protocol.scenario import Publish, Settle, Subscribe, Unsubscribe
 from rayvous.protocol.workload import random_event, random_selector
 from rayvous.routing.language import to_predicate
 from rayvous.routing.predicates import evaluate
+from rayvous.simulator.survey import structure_problems, subscription_problems
 
 
 def expected(steps):
@@ -69,6 +74,23 @@ def _assert_promises(outcome):
         for publisher in {publisher for publisher, _ in got}:
             mine = [sequence for other, sequence in got if other == publisher]
             assert mine == sorted(mine), f"{client} got the events of {publisher} out of order"
+
+
+@pytest.fixture
+def assert_healed():
+    """Return the function that holds a network to which things happened against promises 1 to 3 and 6."""
+    return _assert_healed
+
+
+def _assert_healed(net):
+    """Assert that all is well again and that nothing was lost, doubled or out of order; return the verdict."""
+    assert structure_problems(net) == []
+    assert subscription_problems(net) == []
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict
+    assert verdict.notifications_expected > 0
+    return verdict
 
 
 @pytest.fixture
