@@ -32,11 +32,12 @@ from ..chaos.cases import Case, draw_case, small_topology
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
 from ..chaos.stable_cases import with_stores
-from ..faults.draws import AIMS, FLAT, FLAT_AIMS
+from ..faults.draws import AIMS, FLAT_AIMS
 from ..faults.plans import Fault, FaultPlan
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
 from ..protocol.stability import Stable
+from ..routing.claims import claims_of
 from ..routing.topologies import topology_of
 from .breaking import Breaker
 from .network import Network, ensure_ray
@@ -95,7 +96,7 @@ def draw_ray_case(
 
 def aims_of(scheme: str) -> tuple[str, ...]:
     """Return whom the first faults of seeds in a row are aimed at."""
-    return FLAT_AIMS if scheme in FLAT else AIMS
+    return FLAT_AIMS if claims_of(scheme).views else AIMS
 
 
 def run_ray_chaos(
@@ -158,7 +159,7 @@ class _Run:
         self.keep_trace = keep_trace
         self.recovery = case.recovery
         self.report = ChaosReport("ray", case.describe())
-        self.watch = ViewWatch() if case.scheme in FLAT else Watch(case.recovery.degree)
+        self.watch = ViewWatch() if claims_of(case.scheme).views else Watch(case.recovery.degree)
         self.zero = time.time() - time.monotonic()
         self.started = time.monotonic()
         self.healed_at = 0.0

@@ -23,6 +23,7 @@ from ..protocol.configs import Position
 from ..protocol.recovery import Recovery
 from ..protocol.scenario import LinkModel
 from ..protocol.workload import random_event, random_selector
+from ..routing.claims import claims_of
 from ..routing.topologies import topology_of
 
 RETENTION_SECONDS: Final = 600.0
@@ -206,7 +207,7 @@ def draw_case(
                 kinds=kinds,
                 faults_max=faults_max,
                 name=f"seed {seed}",
-                scheme=scheme,
+                flat=claims_of(scheme).views,
             )
             if heals
             else FaultPlan("nothing", heal_seconds=seconds)

@@ -62,9 +62,6 @@ KINDS: Final = {
 AIMS: Final = ("designated", "normal", "root", "cluster", "rendezvous", "home")
 """Whom a plan can be made to kill first: `home` is a broker that has clients, `cluster` one below the root."""
 
-FLAT: Final = ("hypercube", "lbdd")
-"""The schemes that have no root and no tree, and whose brokers may leave."""
-
 FLAT_KINDS: Final = {
     "crash": 8,
     "crash_cluster": 3,
@@ -76,7 +73,7 @@ FLAT_KINDS: Final = {
     "partition": 2,
     "shake": 3,
 }
-"""The same for those."""
+"""The same for a network without root and tree, whose brokers may leave."""
 
 FLAT_AIMS: Final = ("broker", "cluster", "rendezvous", "leave", "home")
 """Whom a plan can be made to harm first there: any broker, several at once, one that leaves."""
@@ -92,7 +89,7 @@ def draw(
     kinds: Sequence[str] | None = None,
     faults_max: int = 6,
     name: str = "drawn",
-    scheme: str = "hybrid",
+    flat: bool = False,
 ) -> FaultPlan:
     """Return a plan for a network that stands as `positions` say.
 
@@ -105,16 +102,16 @@ def draw(
     seconds
         When all is healed; faults come in the first nine tenths.
     kinds
-        Which kinds of faults to draw from; None for all that the scheme has.
+        Which kinds of faults to draw from; None for all that there are.
     faults_max
         The most faults, not counting what undoes them.
     name
         For reports.
-    scheme
-        One of `FLAT` draws from `FLAT_KINDS`, everything else from `KINDS`.
+    flat
+        Whether the network has no tree: then the kinds are those of `FLAT_KINDS`, else those of `KINDS`.
     """
     drawer = _Drawer(dice, positions, seconds)
-    known = FLAT_KINDS if scheme in FLAT else KINDS
+    known = FLAT_KINDS if flat else KINDS
     words = list(known if kinds is None else kinds)
     weights = [known[word] for word in words]
     count = 1 if dice.random() < 0.35 else dice.randint(2, max(2, faults_max))

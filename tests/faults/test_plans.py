@@ -213,6 +213,6 @@ def test_kinds_can_be_chosen():
 
 def test_a_hypercube_has_no_root_and_no_tree_and_its_brokers_may_leave():
     positions = NETWORKS[-1].positions()
-    drawn = [draw(random.Random(seed), positions, 30.0, scheme="hypercube") for seed in range(300)]
+    drawn = [draw(random.Random(seed), positions, 30.0, flat=True) for seed in range(300)]
     kinds = {type(fault) for plan in drawn for fault in plan.faults}
     assert kinds == set(FAULTS.values()) - {plans.CrashRoot, plans.CutClusters, plans.MendClusters}
