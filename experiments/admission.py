@@ -39,8 +39,8 @@ from ..protocol.ids import BrokerId
 from ..routing.filters import Filter
 from ..routing.language import to_filter
 from ..routing.topologies import ClusterTree, Topology, fixed
-from ..simulator.chaos import end_with_parent
 from ..simulator.overload import LoadedSimulation
+from ..simulator.processes import end_with_parent
 from .admission_statements import compare
 
 CRITERIA: Final[dict[str, float | None]] = {"none": None, "full": 0.0, "20 %": 0.2, "40 %": 0.4}

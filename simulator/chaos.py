@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import multiprocessing
-import os
-import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -34,6 +32,7 @@ from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
 from .clients import HostileSimulation
 from .operations import Operations
+from .processes import end_with_parent
 from .survey import durable_problems, root_of, structure_problems, subscription_problems
 from .timeline import Timeline
 
@@ -354,16 +353,4 @@ def run_seeds(
     return [reports[seed] for seed in seeds]
 
 
-def end_with_parent() -> None:
-    """Let this process end when the one that started it is killed; else it works on through all the seeds, unseen."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-__all__ = ["ChaosReport", "FaultPlan", "Recovery", "end_with_parent", "run_case", "run_chaos", "run_seeds"]
+__all__ = ["ChaosReport", "FaultPlan", "Recovery", "run_case", "run_chaos", "run_seeds"]
