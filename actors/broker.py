@@ -31,7 +31,7 @@ from .healing_lbdd import HealingLbdd
 from .healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerged
 from .healing_views import HealingViews
 
-HEALING: dict[str, type[HealingBroker] | type[HealingCube] | type[HealingLbdd]] = {
+HEALING: dict[str, type[HealingBroker] | type[HealingViews[Any]]] = {
     "hybrid": HealingBroker,
     "hybrid+merge": HealingMerged,
     "hybrid+quench": HealingQuenched,
