@@ -79,17 +79,16 @@ class MulticastGroup:
     async def fly(self, load: list[Queued]) -> int:
         """Take a load to every member; return how many did not get it. Who died before this load is not counted."""
         living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
-        parts = {fellow.broker: self._part(fellow.broker, load) for fellow in living if self._broken}
-        load = [message for message in load if not isinstance(message, Renewed)]
-        contents = [message.message if isinstance(message, Adv) else message for message in load]
+        plain = [message for message in load if not isinstance(message, Renewed)]
+        contents = [message.message if isinstance(message, Adv) else message for message in plain]
         size = sum(message.batch.nbytes for message in contents if isinstance(message, Events))
         remote = sum(not fellow.local for fellow in living)
-        shared: Any = ray.put(load) if size > INLINE_BYTES_MAX and remote > 1 else load
+        shared: Any = ray.put(plain) if size > INLINE_BYTES_MAX and remote > 1 else plain
         calls, left_out = [], 0
         for fellow in living:
-            part = parts.get(fellow.broker, load)
+            part = self._part(fellow.broker, load) if fellow.broker in self._broken else plain
             if part:
-                whole = not fellow.local and len(part) == len(load)
+                whole = part is plain and not fellow.local
                 calls.append(self._start(fellow, shared if whole else part))
             left_out += not part
         if not calls:
@@ -98,14 +97,12 @@ class MulticastGroup:
         return left_out + sum(not call.result() for call in done)
 
     def _part(self, member: BrokerId, load: list[Queued]) -> list[Queued]:
-        """Return what of a load is for a member: of one that has missed something, heartbeats and what is renewed."""
-        first = 0
-        if member in self._broken:
-            first = max(
-                (place for place, each in enumerate(load) if each == Renewed(member)), default=len(load)
-            )
-            if first < len(load):
-                self._broken.discard(member)
+        """Return what of a load is for a member that has missed something: heartbeats, and all from its renewal on."""
+        renewals = [place for place, message in enumerate(load) if message == Renewed(member)]
+        first = len(load)
+        if renewals:
+            first = renewals[-1]
+            self._broken.discard(member)
         return [
             message
             for place, message in enumerate(load)
