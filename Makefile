@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
+FAST   := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
 
 .PHONY: demo test check bench docs clean setup
 
@@ -21,9 +22,10 @@ check: setup           ## under two minutes: lint, types, machine-level and simu
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	MYPYPATH=$(VENV)/types $(BIN)/mypy -p rayvous
-	$(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
+	$(FAST) -m "not slow"
 
-test: check            ## everything: check, then the tests on Ray, on Spark and of the command line
+test: check            ## everything: check, then what is slow, the tests on Ray, on Spark and of the command line
+	$(FAST) -m slow
 	$(BIN)/pytest -q tests/on_ray tests/on_spark
 
 bench: setup           ## our speed beside its limits; JSON on standard output

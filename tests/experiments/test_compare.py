@@ -10,18 +10,19 @@ from rayvous.routing.schemes import SCHEMES
 from rayvous.routing.topologies import ClusterTree
 
 SMALL = Workload(12, 6, 60, matching=0.1)
-FEW_BROKERS = compare.TOPOLOGY | {"clusters": 6, "brokers_per_cluster": 2}
+FEW_BROKERS = compare.TOPOLOGY | {"clusters": 4, "brokers_per_cluster": 2}
 
 
 @pytest.fixture(scope="module")
 def result():
-    return compare.run(list(SCHEMES), topology=FEW_BROKERS, workload=SMALL)
+    return compare.run(list(SCHEMES), workload=SMALL, deaths=False)
 
 
 def test_every_scheme_delivers_and_none_is_below_the_bound(result):
     assert result["verdict"] == "holds"
     rows = {row["scheme"]: row for row in result["results"]}
     for row in rows.values():
+        assert row["recovery_seconds"] is None, "nobody died"
         assert row["over_bound"] >= 1 - 1e-9, row["scheme"]
         assert row["hops_mean"] <= row["hops_max"] and row["latency_mean_seconds"] > 0
     assert rows["flooding"]["messages"] == result["brokers"] - 1
@@ -34,9 +35,9 @@ def test_every_scheme_delivers_and_none_is_below_the_bound(result):
     assert result["bound_multicast"] <= result["bound_links"]
 
 
-def test_only_schemes_that_heal_have_a_time_for_it_and_it_is_more_than_a_death_takes_to_be_noticed(result):
+def test_only_schemes_that_heal_have_a_time_for_it_and_it_is_more_than_a_death_takes_to_be_noticed():
     """A suspicion takes some heartbeats, and nothing goes on for ever. Reference: promise 6."""
-    for row in result["results"]:
+    for row in compare.run(list(SCHEMES), topology=FEW_BROKERS, workload=SMALL)["results"]:
         if row["survives"] == "heals":
             assert 1.0 < row["recovery_seconds"] < 20.0, row["scheme"]
         else:
@@ -54,7 +55,6 @@ def test_a_death_in_each_role():
 def test_lbdd_spreads_the_load_that_point_to_point_leaves_with_the_publisher():
     everyone = Workload(60, 1, 40, matching=1.0, missing=0.0)
     rows = compare.run(["point-to-point", "lbdd"], workload=everyone, deaths=False)["results"]
-    assert rows[1]["survives"] == "heals" and rows[1]["recovery_seconds"] is None, "it was not tried"
     assert rows[1]["messages"] == rows[0]["messages"]
     assert rows[1]["load_max_over_mean"] < rows[0]["load_max_over_mean"] / 3
     assert rows[1]["load_gini"] < rows[0]["load_gini"]

@@ -137,7 +137,7 @@ def blank(size):
 sized = st.integers(1, 6).flatmap(lambda size: st.tuples(st.just(size), formulas(size)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(sized)
 def test_every_formula_says_what_its_definition_says(drawn):
     size, formula = drawn
@@ -146,7 +146,7 @@ def test_every_formula_says_what_its_definition_says(drawn):
         assert holds(built, trace, position) is reference(formula, position, size)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(1, 6).flatmap(lambda size: st.tuples(st.just(size), formulas(size), formulas(size))))
 def test_the_laws_of_temporal_logic(drawn):
     size, one, other = drawn
@@ -172,7 +172,7 @@ def test_the_laws_of_temporal_logic(drawn):
         assert left.truths(trace).tolist() == right.truths(trace).tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(sized)
 def test_an_explanation_points_into_the_trace(drawn):
     size, formula = drawn

@@ -178,7 +178,7 @@ class WithPatterns(Machine):
 
 
 TestDirectCovers = DirectCovers.TestCase
-TestDirectCovers.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestDirectCovers.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestWithPatterns = WithPatterns.TestCase
 TestWithPatterns.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 

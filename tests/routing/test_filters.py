@@ -22,7 +22,7 @@ from rayvous.routing.filters import (
     to_filter,
 )
 
-PROPERTY = settings(max_examples=250, deadline=None, derandomize=True)
+PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 
 # Small pools, so that conditions and events meet at the same values.
 NUMBERS = [

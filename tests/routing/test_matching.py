@@ -145,7 +145,7 @@ def as_events(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # properties
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(filters, max_size=12), st.lists(event, min_size=1, max_size=20), st.integers(1, 10))
 def test_equals_brute_force(some: list[Filter], drawn: list[dict[str, Any]], times: int) -> None:
     index = MatchIndex()
@@ -220,7 +220,7 @@ class Churn(RuleBasedStateMachine):
 
 
 TestChurn = Churn.TestCase
-TestChurn.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestChurn.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
 
 # single facts
 

@@ -10,13 +10,20 @@ from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.clients import HostileSimulation
 
 
-@pytest.mark.parametrize("first", range(0, 40, 8))
-def test_networks_that_are_broken_heal_and_lose_nothing(first):
-    for seed in range(first, first + 8):
-        report = run_chaos(seed, brokers_max=24)
-        assert report.holds, (report.replay, report.problems, report.verdict.examples)
+@pytest.mark.parametrize("seed", range(12))
+def test_small_networks_that_are_broken_heal_and_lose_nothing(seed):
+    report = run_chaos(seed, brokers_max=12)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_networks_that_are_broken_heal_and_lose_nothing(seed):
+    report = run_chaos(seed, brokers_max=24)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 31, 36, 38, 152, 394, 418, 530, 877, 1099, 1152, 1214, 1953])
 def test_what_once_failed_holds(seed):
     report = run_chaos(seed)
@@ -24,16 +31,16 @@ def test_what_once_failed_holds(seed):
 
 
 def messages_sent(recovery):
-    """Return how many messages 12 brokers send each other for 1,000 events a second, over 5 seconds."""
+    """Return how many messages 12 brokers send each other for 1,000 events a second, over 2 seconds."""
     network = HostileSimulation(ClusterTree(4, 3, degree=3).positions(), recovery=recovery, seed=1)
     for broker in (0, 4, 8, 10):
         network.subscribe(f"s{broker}", broker, "n >= 0", 1)
     network.advance(3.0)
     before = sum(network.sent.values())
     start = network.now
-    for number in range(5_000):
+    for number in range(2_000):
         network.at(start + number / 1_000, network.publish, "p", 7, [{"n": number}])
-    network.advance(6.0)
+    network.advance(2.5)
     return sum(network.sent.values()) - before, len(network.account.notifications())
 
 
@@ -41,6 +48,6 @@ def test_without_faults_healing_costs_at_most_a_twentieth():
     """At 1,000 events a second, heartbeats and all are at most 5 % more messages."""
     without, delivered = messages_sent(None)
     with_recovery, delivered_too = messages_sent(Recovery())
-    assert delivered == delivered_too == 20_000
-    assert without >= 15_000
+    assert delivered == delivered_too == 8_000
+    assert without >= 6_000
     assert with_recovery <= 1.05 * without, (without, with_recovery)

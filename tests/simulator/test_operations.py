@@ -43,7 +43,7 @@ class World:
         if self.flowing:
             for broker in self.brokers:
                 self.net.publish(f"p{broker}", broker, [{"n": number}])
-            self.net.at(self.net.now + 0.05, self.flow, number + 1)
+            self.net.at(self.net.now + 0.1, self.flow, number + 1)
 
     def count(self, *kinds):
         return [self.net.sent[kind] for kind in kinds]
@@ -71,7 +71,7 @@ class World:
         self.net.account.settled(self.net.now)
         verdict = judge(self.net.account)
         assert verdict.holds, verdict
-        assert verdict.notifications_expected > 1_000
+        assert verdict.notifications_expected > 500
         for broker in self.net.living():
             self.net.broker(broker).check()
 
@@ -273,8 +273,14 @@ def test_what_cannot_be_operated_says_why():
     assert RENDEZVOUS < 0
 
 
-@pytest.mark.parametrize("first", range(0, 12, 4))
-def test_operated_networks_that_are_broken_heal_and_lose_nothing(first):
-    for seed in range(first, first + 4):
-        report = run_chaos(seed, brokers_max=16, operations=True)
-        assert report.holds, (report.replay, report.problems, report.verdict.examples)
+@pytest.mark.parametrize("seed", range(4))
+def test_small_operated_networks_that_are_broken_heal_and_lose_nothing(seed):
+    report = run_chaos(seed, brokers_max=8, operations=True)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_operated_networks_that_are_broken_heal_and_lose_nothing(seed):
+    report = run_chaos(seed, brokers_max=16, operations=True)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)

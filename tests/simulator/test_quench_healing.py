@@ -131,16 +131,24 @@ def test_one_that_is_confirmed_too_early_is_found_out(monkeypatch):
     assert early and not verdict.holds
 
 
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_trees_that_are_broken_heal_and_lose_nothing(scheme):
+def test_small_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
+    report = run_chaos(seed, brokers_max=8, scheme=scheme)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
     """More of them: ``rayvous chaos --scheme hybrid+quench+merge --seeds 500``."""
-    for seed in range(4):
-        report = run_chaos(seed, brokers_max=16, scheme=scheme)
-        assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    report = run_chaos(seed, brokers_max=16, scheme=scheme)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["stable", "operations"])
-def test_with_stores_or_operated_they_lose_nothing_either(kind):
-    for seed in range(3):
-        report = run_chaos(seed, brokers_max=10, scheme="hybrid+quench+merge", **{kind: True})
-        assert report.holds, (report.replay, report.problems, report.verdict.examples)
+def test_with_stores_or_operated_they_lose_nothing_either(kind, seed):
+    report = run_chaos(seed, brokers_max=8, scheme="hybrid+quench+merge", **{kind: True})
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
