@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from rayvous.protocol.batch import Column, EventBatch, batch_from_columns, batch_of
 from rayvous.protocol.values import INTEGER_MAX, INTEGER_MIN, Kind, Timestamp
-from rayvous.routing import number_rows, word_rows
+from rayvous.routing import matching, number_rows, word_rows
 from rayvous.routing.domains import BOTH, Domain, Interval, Like, Strings
 from rayvous.routing.filters import Clause, Filter
 from rayvous.routing.matching import MatchIndex
@@ -348,15 +348,16 @@ def test_a_disjunction_matches_once_under_its_slot() -> None:
 
 
 def test_more_words_than_rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_rows, "WORDS_MIN", 600)
-    monkeypatch.setattr(word_rows, "ROW_BYTES_MAX", 200_000)
+    monkeypatch.setattr(matching, "_CHUNK_EVENTS", 128)
+    monkeypatch.setattr(word_rows, "WORDS_MIN", 150)
+    monkeypatch.setattr(word_rows, "ROW_BYTES_MAX", 12_500)
     index = MatchIndex()
-    some = [word_filter("w", f"w{n}", f"w{n + 1}") for n in range(1500)]
+    some = [word_filter("w", f"w{n}", f"w{n + 1}") for n in range(375)]
     held = {index.insert(filter): filter for filter in some}
-    events = [{"w": f"w{n % 1700}"} for n in range(0, 5000, 3)]
+    events = [{"w": f"w{n % 425}"} for n in range(0, 1250, 3)]
     assert pairs(index, batch_of(events)) == brute_words(held, events)
     index.check()
-    more = [word_filter("w", f"w{n % 900}") for n in range(2500)]  # longer rows, so fewer are kept
+    more = [word_filter("w", f"w{n % 225}") for n in range(625)]  # longer rows, so fewer are kept
     held |= {index.insert(filter): filter for filter in more}
     index.check()
     assert pairs(index, batch_of(events)) == brute_words(held, events)

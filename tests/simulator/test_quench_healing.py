@@ -150,5 +150,5 @@ def test_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["stable", "operations"])
 def test_with_stores_or_operated_they_lose_nothing_either(kind, seed):
-    report = run_chaos(seed, brokers_max=8, scheme="hybrid+quench+merge", **{kind: True})
+    report = run_chaos(seed, brokers_max=6, scheme="hybrid+quench+merge", **{kind: True})
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
