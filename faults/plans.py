@@ -16,8 +16,8 @@ Rules
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +25,7 @@ from ..protocol.configs import Position
 from ..protocol.errors import ScenarioError
 from ..protocol.files import read_json
 from ..protocol.ids import BrokerId, ClusterId
+from ..protocol.plain import known_keys, named_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,13 +343,7 @@ def _there(number: int | None, known: Sequence[int], where: str, what: str = "br
 
 def fault_from(given: Any, where: str) -> Fault:
     """Return the fault that plain data describes; `where` is its place, for the message of the error."""
-    if not isinstance(given, Mapping):
-        raise ScenarioError(f"{where} is a {type(given).__name__}: it must be an object")
-    values = dict(given)
-    word = values.pop("fault", None)
-    kind = FAULTS.get(word) if isinstance(word, str) else None
-    if kind is None:
-        raise ScenarioError(f"{where}: 'fault' is {word!r}: it must be one of {', '.join(FAULTS)}")
+    kind, values = named_kind(given, "fault", FAULTS, where)
     return kind(**_checked(values, kind, where))
 
 
@@ -410,16 +405,7 @@ _KINDS: Final[dict[str, str]] = {
 
 
 def _checked(given: Any, kind: type, where: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ScenarioError(f"{where} is a {type(given).__name__}: it must be an object")
-    names = [entry.name for entry in fields(kind)]
-    for key in given:
-        if key not in names:
-            raise ScenarioError(f"{where}: unknown key {key!r}: there are {', '.join(names)}")
-    for entry in fields(kind):
-        if entry.name not in given and entry.default is MISSING:
-            raise ScenarioError(f"{where}: {entry.name!r} is missing")
-    return {key: _value(key, value, where) for key, value in given.items()}
+    return {key: _value(key, value, where) for key, value in known_keys(given, kind, where).items()}
 
 
 def _value(key: str, value: Any, where: str) -> Any:

@@ -23,6 +23,7 @@ from .configs import Position
 from .errors import ScenarioError
 from .files import read_json
 from .ids import BrokerId, ClientId
+from .plain import known_keys
 from .steps import (
     STEPS,
     Publish,
@@ -31,7 +32,6 @@ from .steps import (
     Subscribe,
     Unsubscribe,
     checked_values,
-    known_keys,
     plain_step,
     step_from,
 )

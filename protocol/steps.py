@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias
 
 from .errors import EventError, ScenarioError
 from .ids import BrokerId, ClientId
+from .plain import known_keys, named_kind
 from .values import Timestamp, Value, normalize, timestamp_of
 
 
@@ -80,20 +81,6 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 """The types of the values of steps and scenarios, by key."""
 
 
-def known_keys(given: Mapping[str, Any], kind: type, where: str) -> dict[str, Any]:
-    """Return the mapping as a dict, if it has no key that `kind` does not have, and all that it needs."""
-    if not isinstance(given, Mapping):
-        raise ScenarioError(f"{where} is a {type(given).__name__}: it must be an object")
-    names = [entry.name for entry in fields(kind)]
-    for key in given:
-        if key not in names:
-            raise ScenarioError(f"{where}: unknown key {key!r}: there are {', '.join(names) or 'none'}")
-    for entry in fields(kind):
-        if entry.name not in given and entry.default is MISSING:
-            raise ScenarioError(f"{where}: {entry.name!r} is missing")
-    return dict(given)
-
-
 def checked_values(given: Any, kind: type, where: str) -> dict[str, Any]:
     """Return the mapping as `known_keys` does, if its values are of the right types too."""
     values = known_keys(given, kind, where)
@@ -107,13 +94,7 @@ def checked_values(given: Any, kind: type, where: str) -> dict[str, Any]:
 
 def step_from(given: Any, where: str) -> Step:
     """Return the step that plain data describes; `where` is its place, for the message of the error."""
-    if not isinstance(given, Mapping):
-        raise ScenarioError(f"{where} is a {type(given).__name__}: it must be an object")
-    values = dict(given)
-    word = values.pop("do", None)
-    kind = STEPS.get(word) if isinstance(word, str) else None
-    if kind is None:
-        raise ScenarioError(f"{where}: 'do' is {word!r}: it must be one of {', '.join(STEPS)}")
+    kind, values = named_kind(given, "do", STEPS, where)
     values = checked_values(values, kind, where)
     if "events" in values:
         values["events"] = tuple(
