@@ -91,6 +91,8 @@ class AdmissionPlan:
     event_count: int = 200
     side: tuple[float, float] = (0.1, 0.4)
     stay_seconds: tuple[float, float] = (1.0, 4.0)
+    retry_seconds: tuple[float, float] = (0.0, 0.0)
+    same: bool = True
     warm_seconds: float = 15.0
     measured_seconds: float = 15.0
     scheme: str = "hierarchical"
@@ -122,12 +124,14 @@ class _Client:
     name: str
     home: BrokerId
     dice: random.Random
+    tastes: random.Random
     at: float
     rate: float = 0.0
     number: int = 0
     left: int = 0
     owed: float = 0.0
     event: dict[str, float] = field(default_factory=dict)
+    interest: Filter | None = None
     waiting: bool = False
     heard: int = 0
 
@@ -176,7 +180,7 @@ class _Run:
 
     def _client(self, name: str, dice: random.Random, spread: float) -> _Client:
         home = dice.randrange(self.plan.brokers)
-        return _Client(name, home, random.Random(f"{name}/{self.seed}"), dice.uniform(0.0, spread))
+        return _Client(name, home, random.Random(f"{name}/{self.seed}"), random.Random(f"{name}/wants/{self.seed}"), dice.uniform(0.0, spread))
 
     def until(self, seconds: float) -> None:
         while self.net.now < seconds:
@@ -216,11 +220,15 @@ class _Run:
             self.counts.refused += not judged[-1].admitted
             self.counts.brokers += judged[-1].asked
             client.left = int(judged[-1].admitted)
-            client.at = self.net.now + client.dice.uniform(*self.plan.stay_seconds)
+            seconds = self.plan.stay_seconds if client.left else self.plan.retry_seconds
+            client.at = self.net.now + client.dice.uniform(*seconds)
         elif self.net.now >= client.at:
             if client.left:
                 self.net.unsubscribe(client.name, client.number)
-            client.number = self.net.subscribe(client.name, client.home, self._interest(client.dice))
+                client.interest = None
+            if client.interest is None or not self.plan.same:
+                client.interest = self._interest(client.tastes)
+            client.number = self.net.subscribe(client.name, client.home, client.interest)
             client.waiting = True
 
     def _interest(self, dice: random.Random) -> Filter:
