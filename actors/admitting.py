@@ -27,9 +27,11 @@ from ..protocol.messages import Events
 from ..routing.table import RoutingTable
 
 
-def neighbours_of(position: Position) -> tuple[BrokerId, ...]:
-    """Return whom a broker is joined to: a normal one to its designated one, that one to all of its neighbours."""
-    return (position.designated,) if position.broker != position.designated else position.neighbours
+def neighbours_of(position: Position, members: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+    """Return whom a broker is joined to: a normal one to its designated one, that one to the `members` and the tree."""
+    if position.broker != position.designated:
+        return (position.designated,)
+    return replace(position, members=members).neighbours
 
 
 class Admitting:
@@ -43,6 +45,8 @@ class Admitting:
         What it admits.
     inner
         The rest of the broker.
+    members
+        Says who of its cluster is alive; None for a broker that does not heal, and takes all for alive.
     anew
         Whether it has been started again: its neighbours know more than it does, and have to be greeted.
     """
@@ -53,13 +57,16 @@ class Admitting:
         config: AdmissionConfig,
         inner: Callable[[Received | Ticked | Drained], list[Effect]],
         *,
+        members: Callable[[], tuple[BrokerId, ...]] | None = None,
         anew: bool = False,
     ) -> None:
         self._place = place
+        self._members = members or (lambda: self._place().members)
         self._inner = inner
-        self._stands = place()
+        self._stands, self._fellows = place(), self._members()
         self._anew = anew
-        self.admission = Admission(self._stands.broker, config, () if anew else neighbours_of(self._stands))
+        neighbours = () if anew else neighbours_of(self._stands, self._fellows)
+        self.admission = Admission(self._stands.broker, config, neighbours)
         self.unadvertised = 0
         self._above = RoutingTable()  # what the way to the parent is for
         self._way_up: BrokerId | None = None
@@ -73,7 +80,7 @@ class Admitting:
             effects = self._on_events(event, event.message)
         else:
             effects = self._inner(event)
-        if self._anew or self._place() is not self._stands:
+        if self._anew or self._place() is not self._stands or self._members() != self._fellows:
             effects += self._move()
         return effects
 
@@ -136,8 +143,8 @@ class Admitting:
 
     def _move(self) -> list[Effect]:
         self._anew = False
-        self._stands = self._place()
-        wanted = neighbours_of(self._stands)
+        self._stands, self._fellows = self._place(), self._members()
+        wanted = neighbours_of(self._stands, self._fellows)
         effects = [] if wanted == self.admission.neighbours else self._loop(self.admission.relink(wanted))
         self._turn()
         return effects

@@ -129,7 +129,11 @@ class Broker:
 
     def _admit(self, admission: AdmissionConfig | None, *, anew: bool = False) -> None:
         if admission is not None:
-            self.admitting = Admitting(lambda: self.router.position, admission, self.handle, anew=anew)
+            healing = self.healing
+            members = (lambda: healing.view.members) if isinstance(healing, HealingBroker) else None
+            self.admitting = Admitting(
+                lambda: self.router.position, admission, self.handle, members=members, anew=anew
+            )
             self.handle = self.admitting.handle
 
     def learn_dead(self, other: BrokerId) -> None:

@@ -13,12 +13,13 @@ Rules
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeAlias
 
 from ..faults.draws import aimed, draw
 from ..faults.plans import FaultPlan
+from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
 from ..protocol.recovery import Recovery
 from ..protocol.scenario import LinkModel
@@ -81,6 +82,14 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Advertisement:
+    """What a publisher advertises: a selector, and events a second."""
+
+    selector: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """All that a run of chaos is made from.
 
@@ -102,6 +111,9 @@ class Case:
         Which brokers and clusters come and go meanwhile.
     scheme
         The routing scheme.
+    admission, adverts, priorities
+        What brokers admit and can carry, None for everything; what each publisher advertises, and each subscriber's
+        priority.
     """
 
     seed: int
@@ -116,6 +128,9 @@ class Case:
     durable: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     scheme: str = "hybrid"
+    admission: AdmissionConfig | None = None
+    adverts: Mapping[str, Advertisement] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
         """Return the case as plain data; of the clients' doings only how many there are of each kind."""
@@ -132,7 +147,16 @@ class Case:
             "actions": counts,
             "plan": self.plan.to_dict(),
             **({"durable": list(self.durable)} if self.stable else {}),
+            **({} if self.admission is None else {"admission": self._admission()}),
             **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
+        }
+
+    def _admission(self) -> dict[str, Any]:
+        assert self.admission is not None
+        return {
+            "refusing_share_max": self.admission.refusing_share_max,
+            "estimator": self.admission.estimator,
+            "adverts": {name: asdict(each) for name, each in self.adverts.items()},
         }
 
 

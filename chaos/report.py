@@ -46,6 +46,8 @@ class ChaosReport:
         How long it took on Ray, the launch included.
     options
         What the command that runs it again has to say besides.
+    admission
+        With admission control: how many subscriptions were admitted and refused, and are degraded in the end.
     trace
         What clients did and heard, when it was to be kept.
     """
@@ -67,6 +69,7 @@ class ChaosReport:
     virtual_seconds: float = 0.0
     seconds: float = 0.0
     options: str = ""
+    admission: dict[str, int] = field(default_factory=dict)
     trace: Trace | None = field(default=None, repr=False)
 
     def judge(self, trace: Trace, *, keep_trace: bool = False) -> None:
@@ -111,6 +114,7 @@ class ChaosReport:
             "moves": self.moves,
             "messages": self.messages,
             "converged_seconds": self.converged_seconds,
+            **({"admission": self.admission} if self.admission else {}),
             "timeline": [{"seconds": round(when, 3), "what": what} for when, what in self.timeline],
             "recoveries": [asdict(each) for each in self.recoveries],
             "steps": self.steps,

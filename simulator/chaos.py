@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ..chaos.admission_cases import with_admission
 from ..chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
@@ -30,6 +31,8 @@ from ..faults.trace import EventId
 from ..protocol.errors import ClientError
 from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
+from .admitting import AdmittingSimulation
+from .books_survey import books_problems, degraded_in_all
 from .clients import HostileSimulation
 from .operations import Operations
 from .processes import end_with_parent
@@ -45,7 +48,9 @@ BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
 
 
-def run_chaos(seed: int, *, stable: bool = False, keep_trace: bool = False, **options: Any) -> ChaosReport:
+def run_chaos(
+    seed: int, *, stable: bool = False, admission: bool = False, keep_trace: bool = False, **options: Any
+) -> ChaosReport:
     """Draw a case from a seed, run it and judge it.
 
     Parameters
@@ -54,6 +59,8 @@ def run_chaos(seed: int, *, stable: bool = False, keep_trace: bool = False, **op
         The seed.
     stable
         Whether brokers have stores, and clients die too.
+    admission
+        Whether brokers admit only what they can carry.
     keep_trace
         Whether the report has the trace of the run.
     options
@@ -61,6 +68,7 @@ def run_chaos(seed: int, *, stable: bool = False, keep_trace: bool = False, **op
         `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
     case = draw_case(seed, **options)
+    case = with_admission(case) if admission else case
     return run_case(with_stores(case) if stable else case, keep_trace=keep_trace)
 
 
@@ -84,14 +92,20 @@ class _Run:
         self.case = case
         self.keep_trace = keep_trace
         topology = topology_of(case.topology)
-        self.network = HostileSimulation(
-            topology.positions(),
-            case.scheme,
-            recovery=case.recovery,
-            links=case.links,
-            seed=case.seed,
-            stable=case.stable,
-            **options,
+        options = {
+            "recovery": case.recovery, "links": case.links, "seed": case.seed, "stable": case.stable, **options
+        }  # fmt: skip
+        self.network = (
+            HostileSimulation(topology.positions(), case.scheme, **options)
+            if case.admission is None
+            else AdmittingSimulation(
+                topology.positions(),
+                case.scheme,
+                admission=case.admission,
+                adverts=case.adverts,
+                priorities=case.priorities,
+                **options,
+            )
         )
         self.timeline = Timeline(self.network)
         self.operations: Operations | None = None
@@ -126,6 +140,9 @@ class _Run:
             self._problem(f"before the first fault: {client} #{number} is not confirmed")
         for problem in structure_problems(network, self.degree):
             self._problem(f"before the first fault: {problem}")
+        if not self.report.problems:
+            for problem in self._books():
+                self._problem(f"before the first fault: {problem}")
 
     def _faults(self) -> None:
         network = self.network
@@ -169,7 +186,8 @@ class _Run:
         network.account.settled(network.now)
         if self.case.stable:
             self._end_of_stable()
-        for problem in structure_problems(network, self.degree) or subscription_problems(network):
+        problems = structure_problems(network, self.degree) or subscription_problems(network)
+        for problem in problems or self._books():
             self._problem(f"at the end: {problem}")
         if self.case.recovery is None:
             network.run()
@@ -200,6 +218,10 @@ class _Run:
     def _judge(self) -> None:
         network, report = self.network, self.report
         trace = network.account
+        if isinstance(network, AdmittingSimulation):
+            report.admission = {
+                "admitted": len(network.admitted), "refused": network.refused, "degraded": degraded_in_all(network)
+            }  # fmt: skip
         gone = self._gone_for_good() if self.case.stable else self._beyond_retention()
         for publisher, sequence in sorted(gone):
             trace.lost(network.now, publisher, sequence)
@@ -280,7 +302,11 @@ class _Run:
 
     def _problems(self) -> list[str]:
         left = [] if self.operations is None else self.operations.leaving()
-        return [f"broker {broker} has not left" for broker in left] or subscription_problems(self.network)
+        problems = [f"broker {broker} has not left" for broker in left]
+        return problems or subscription_problems(self.network) or self._books()
+
+    def _books(self) -> list[str]:
+        return books_problems(self.network) if isinstance(self.network, AdmittingSimulation) else []
 
     def _tell(self, what: str) -> None:
         self.timeline.say(self.network.now, f"operation: {what}")

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
+from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
 from ..protocol.effects import Drained, Effect, Missed, Received, Ticked
 from ..protocol.ids import BrokerId, ClientId
@@ -114,8 +115,9 @@ def make_broker(
     seed: int,
     joins: bool = False,
     store: Store | None = None,
+    admission: AdmissionConfig | None = None,
 ) -> Broker:
     """Return a broker; one that does not heal has no store."""
     if recovery is None:
-        return Broker(position, scheme)
-    return Broker(position, scheme, recovery, incarnation, seed, joins, store=store)
+        return Broker(position, scheme, admission=admission)
+    return Broker(position, scheme, recovery, incarnation, seed, joins, store=store, admission=admission)

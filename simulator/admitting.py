@@ -1,0 +1,151 @@
+"""A hostile network with admission control: publishers advertise first, and subscribers may be refused.
+
+Rules
+-----
+* A publisher tells each broker that it comes to what it advertises, and publishes there once every broker knows it.
+* A subscription that is refused is gone: it counts as cancelled, and never came to be. One that was admitted says so at
+  the next broker, and is not judged again; one that moves before it was judged is.
+* What a subscriber's broker says of subscriptions that no longer fit is kept until it comes to another broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ..chaos.cases import Advertisement
+from ..faults.clients import SubscriberMachine
+from ..protocol.admission import MICRO, AdmissionConfig, Advertise, Everywhere, Judgement, Refusal, Standing
+from ..protocol.configs import Position
+from ..protocol.effects import Inform
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import ClientMessage, Detach, Events, Register
+from ..routing.language import to_filter
+from .clients import HostileSimulation, Session
+from .hosts import Host, make_broker
+
+
+class AdmittingSimulation(HostileSimulation):
+    """A hostile network whose brokers admit; further parameters as of :class:`HostileSimulation`.
+
+    Parameters
+    ----------
+    admission
+        What its brokers admit, and what they can carry.
+    adverts
+        What each publisher advertises.
+    priorities
+        Of each subscriber's subscriptions; 0 where it is not there.
+
+    Attributes
+    ----------
+    admitted
+        (subscriber, number) of the subscriptions that were admitted.
+    refused
+        How often one was refused.
+    standing
+        What the subscriptions of each subscriber lack, by number, as far as it was told.
+    """
+
+    def __init__(
+        self,
+        positions: Sequence[Position],
+        *args: Any,
+        admission: AdmissionConfig,
+        adverts: Mapping[ClientId, Advertisement],
+        priorities: Mapping[ClientId, int],
+        **options: Any,
+    ) -> None:
+        self.admitted: set[tuple[ClientId, int]] = set()
+        self.refused = 0
+        self.standing: dict[ClientId, dict[int, tuple[Refusal, ...]]] = {}
+        self.admission, self.adverts, self._priorities = admission, adverts, priorities
+        self._advertised: dict[ClientId, int] = {}  # over which connection
+        self._held: dict[ClientId, list[tuple[float, ClientMessage]]] = {}  # until that is everywhere
+        super().__init__(positions, *args, broker=partial(make_broker, admission=admission), **options)
+        self._carry_out[Inform] = self._inform
+
+    # What clients say.
+
+    def _tell(self, session: Session, messages: Sequence[Any]) -> None:
+        if isinstance(session.machine, SubscriberMachine):
+            super()._tell(session, [self._asked(session.name, message) for message in messages])
+        elif any(isinstance(message, Detach) for message in messages):
+            super()._tell(session, messages)
+        else:
+            self._publish_when_known(session, messages)
+
+    def _asked(self, client: ClientId, message: Any) -> Any:
+        if not isinstance(message, Register):
+            return message
+        admitted = (client, message.subscription) in self.admitted
+        return replace(message, priority=self._priorities.get(client, 0), admitted=admitted)
+
+    def _publish_when_known(self, session: Session, messages: Sequence[Any]) -> None:
+        name = session.name
+        if self._advertised.get(name) != session.connection:
+            self._advertised[name] = session.connection
+            self._held[name] = []  # what was held for the broker before comes again by itself
+            advert = self.adverts[name]
+            item = to_filter(advert.selector)
+            super()._tell(session, [Advertise(1, item, round(advert.rate * MICRO))])
+        held = self._held.get(name)
+        if held is None:
+            super()._tell(session, messages)
+        else:
+            held += [(self.now, message) for message in messages]
+
+    def _settle_at(self, session: Session, target: Host) -> None:
+        self.standing.pop(session.name, None)
+        super()._settle_at(session, target)
+
+    # What clients are told.
+
+    def _inform(self, host: Host, effect: Inform) -> None:
+        arrives = self.now + self.links.client_seconds
+        self.at(arrives, self._informed, host, host.life, host.attached.get(effect.client), effect)
+
+    def _informed(self, host: Host, life: int, over: int | None, effect: Inform) -> None:
+        session = self._listening(effect.client, host, life, over)
+        if session is None:
+            return
+        news = effect.news
+        if isinstance(news, Everywhere):
+            held = self._held.pop(session.name, [])
+            super()._tell(session, [_aged(message, self.now - since) for since, message in held])
+        elif isinstance(news, Judgement):
+            self._judged(session, news)
+        elif isinstance(news, Standing):
+            known = self.standing.setdefault(session.name, {})
+            known[news.number] = news.refusals
+
+    def _judged(self, session: Session, news: Judgement) -> None:
+        machine = session.machine
+        assert isinstance(machine, SubscriberMachine)
+        if news.admitted:
+            self.admitted.add((session.name, news.number))
+        elif news.number in machine.subscriptions():
+            machine.cancel(news.number)
+            self.refused += 1
+            self.account.cancelled(self.now, session.name, news.number)
+
+    def lacking(self, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
+        """Return what each subscription of a subscriber lacks, as far as it was told; nothing where all is well."""
+        machine = self.sessions[client].machine
+        assert isinstance(machine, SubscriberMachine)
+        there = machine.subscriptions()
+        known = self.standing.get(client, {})
+        return {number: lack for number, lack in known.items() if lack and number in there}
+
+    def homes(self) -> dict[ClientId, BrokerId]:
+        """Return the broker of each client."""
+        return {name: session.home.id for name, session in self.sessions.items()}
+
+
+def _aged(message: Any, seconds: float) -> Any:
+    """Return a message that was held for so long; events that are said again say how old they are."""
+    if isinstance(message, Events) and message.again:
+        return replace(message, age_seconds=message.age_seconds + seconds)
+    return message

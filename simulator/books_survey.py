@@ -1,0 +1,151 @@
+"""Looks at the books of a whole network from outside: whether they say what follows from who is there.
+
+Rules (promise 8)
+-----------------
+* Each broker has books for the links of the tree as it stands, and no others; they equal a recount from scratch, and
+  nothing in them is negative.
+* It knows every advertisement of a publisher, and over which of its links that is; it holds for a link just the filters
+  wanted behind it that an advertisement on this side meets, and for its own clients all that these want.
+* What an owner was told of a subscription is what the books of the brokers on its way say.
+
+None of it is taken from a broker's word: the tree is that of `survey`, the rest are the clients' own lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from ..admission.advertisements import LOCAL
+from ..admission.books import Books
+from ..faults.clients import SubscriberMachine
+from ..protocol.admission import Refusal
+from ..protocol.ids import BrokerId, ClientId, Link
+from ..routing.covering import intersects
+from ..routing.filters import Filter
+from ..routing.language import to_filter
+from .admitting import AdmittingSimulation
+from .survey import survey
+
+Tree: TypeAlias = dict[BrokerId, set[BrokerId]]
+
+
+def books_problems(network: AdmittingSimulation) -> list[str]:
+    """Return what is wrong with the books, given that the tree is sound and nothing waits to be confirmed."""
+    tree = _tree(network)
+    problems: list[str] = []
+    for broker, links in tree.items():
+        admission = network.broker(broker).admitting.admission  # type: ignore[union-attr]
+        if set(admission.neighbours) != links:
+            problems.append(f"broker {broker} has books for {admission.neighbours}, its links are {sorted(links)}")
+            continue
+        try:
+            network.broker(broker).check()
+        except AssertionError as error:
+            problems.append(f"the books of broker {broker} do not balance: {error}")
+    return problems or [*_Recount(network, tree).problems()]
+
+
+def degraded_in_all(network: AdmittingSimulation) -> int:
+    """Return how many subscriptions do not stand as they were promised, as far as their owners were told."""
+    subscribers = [name for name in network.sessions if name not in network.adverts]
+    return sum(len(network.lacking(name)) for name in subscribers)
+
+
+def _tree(network: AdmittingSimulation) -> Tree:
+    """Return who is joined to whom, a cluster being a star around its designated broker."""
+    tree: Tree = {broker: set() for broker in network.living()}
+    for broker in tree:
+        report = survey(network, broker)
+        above = report.parent.designated if report.parent is not None else None
+        other = above if report.designated else report.view.designated
+        if other in tree:
+            tree[broker].add(other)
+            tree[other].add(broker)
+    return tree
+
+
+class _Recount:
+    """What the books should say, from who is there and how the tree stands."""
+
+    def __init__(self, network: AdmittingSimulation, tree: Tree) -> None:
+        self.network = network
+        self.tree = tree
+        homes = network.homes()
+        self.adverts = {
+            name: (homes[name], to_filter(network.adverts[name].selector))
+            for name, over in network._advertised.items()
+            if over == network.sessions[name].connection
+        }
+        self.wanted: dict[ClientId, dict[int, Filter]] = {
+            name: session.machine.subscriptions()  # type: ignore[misc]
+            for name, session in network.sessions.items()
+            if isinstance(session.machine, SubscriberMachine)
+        }
+        self.homes = homes
+
+    def problems(self) -> Iterator[str]:
+        for broker in self.tree:
+            books = self.network.broker(broker).admitting.admission.books  # type: ignore[union-attr]
+            yield from self._of_links(broker, books)
+            mine = {
+                item for name, items in self.wanted.items() if self.homes[name] == broker for item in items.values()
+            }
+            yield from _differ(f"broker {broker} holds for its own clients", set(books.held[LOCAL]), mine)
+        yield from self._of_owners()
+
+    def _of_links(self, broker: BrokerId, books: Books) -> Iterator[str]:
+        for link in (LOCAL, *self.tree[broker]):
+            far = {broker} if link == LOCAL else self._side(link, broker)
+            known = {name for (name, _), advert in books.adverts.items() if advert.link == link}
+            there = {name for name, (home, _) in self.adverts.items() if home in far}
+            yield from _differ(f"broker {broker} has adverts over {link}", known, there)
+            if link != LOCAL:
+                near = [item for home, item in self.adverts.values() if home not in far]
+                wanted = {
+                    item
+                    for name, items in self.wanted.items()
+                    if self.homes[name] in far
+                    for item in items.values()
+                    if any(intersects(item, each) for each in near)
+                }
+                yield from _differ(f"broker {broker} holds for {link}", set(books.held[link]), wanted)
+
+    def _of_owners(self) -> Iterator[str]:
+        if self.network.admission.refusing_share_max != 0:
+            return
+        lacks = {
+            broker: self.network.broker(broker).admitting.admission.books.degraded()  # type: ignore[union-attr]
+            for broker in self.tree
+        }
+        lacks = {broker: entries for broker, entries in lacks.items() if entries}
+        for name, items in self.wanted.items():
+            told = self.network.lacking(name)
+            for number, item in items.items():
+                due: set[Refusal] = set()
+                for broker, entries in lacks.items():
+                    due |= set(entries.get((item, self._towards(broker, self.homes[name])), ()))
+                yield from _differ(f"{name} #{number} was told that it lacks", set(told.get(number, ())), due)
+
+    def _towards(self, broker: BrokerId, home: BrokerId) -> Link:
+        """Return the link of a broker behind which another one is."""
+        if broker == home:
+            return LOCAL
+        return next(link for link in self.tree[broker] if home in self._side(link, broker))
+
+    def _side(self, broker: BrokerId, without: BrokerId | str) -> set[BrokerId]:
+        """Return the brokers that one reaches without going over another."""
+        seen, todo = {broker}, [broker]
+        while todo:
+            for other in self.tree[todo.pop()] - seen:
+                if other != without:
+                    seen.add(other)
+                    todo.append(other)
+        return seen
+
+
+def _differ(what: str, found: set[object] | set[Filter] | set[str] | set[Refusal], due: object) -> Iterator[str]:
+    if found != due:
+        assert isinstance(due, set)
+        more, less = sorted(map(str, found - due)), sorted(map(str, due - found))
+        yield f"{what}: too much {more}, missing {less}"
