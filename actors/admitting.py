@@ -4,27 +4,47 @@ Rules
 -----
 * A subscription reaches the router when it is admitted; a refused one never does.
 * Routing on a tree sends every event towards the root. With admission control it climbs only where somebody admitted
-  wants it: without that the root would carry every publisher, whoever subscribes, and no book could hold.
+  wants it: without that the root would carry every publisher, whoever subscribes, and no book could hold. What is
+  wanted of an advertisement is known when the answer to it has come; until then all of its events climb.
+* While a tree is mended, what somebody wants may be known at the root before it is asked for where it is published. So
+  what is sent again always climbs, and for `GRACE_HEARTBEATS` after each round of sending again everything does.
 * Control goes over the tree as if a cluster were a star around its designated broker, under every scheme.
 * An event that none of its publisher's advertisements covers goes no further, and is counted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from ..admission.advertisements import LOCAL
 from ..admission.controller import Admission, Pass
+from ..faults.rounds import Rounds
 from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
 from ..protocol.effects import Drained, Effect, Multicast, Received, Send, Ticked
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events
+from ..protocol.recovery import ClusterView, Recovery
 from ..routing.table import RoutingTable
+
+GRACE_HEARTBEATS: Final = 10
+
+
+class HealingSide(Protocol):
+    """What is asked of a broker that heals."""
+
+    recovery: Recovery
+    rounds: Rounds
+
+    @property
+    def view(self) -> ClusterView:
+        """Its cluster as it knows it."""
+        ...
 
 
 def neighbours_of(position: Position, members: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
@@ -45,8 +65,8 @@ class Admitting:
         What it admits.
     inner
         The rest of the broker.
-    members
-        Says who of its cluster is alive; None for a broker that does not heal, and takes all for alive.
+    healing
+        Says who of its cluster is alive, and which round it is in; None for a broker that does not heal.
     anew
         Whether it has been started again: its neighbours know more than it does, and have to be greeted.
     """
@@ -57,13 +77,15 @@ class Admitting:
         config: AdmissionConfig,
         inner: Callable[[Received | Ticked | Drained], list[Effect]],
         *,
-        members: Callable[[], tuple[BrokerId, ...]] | None = None,
+        healing: HealingSide | None = None,
         anew: bool = False,
     ) -> None:
         self._place = place
-        self._members = members or (lambda: self._place().members)
+        self._healing = healing
         self._inner = inner
         self._stands, self._fellows = place(), self._members()
+        self._round = None if healing is None else healing.rounds.current
+        self._now, self._grace_until = 0.0, -math.inf
         self._anew = anew
         neighbours = () if anew else neighbours_of(self._stands, self._fellows)
         self.admission = Admission(self._stands.broker, config, neighbours)
@@ -74,14 +96,24 @@ class Admitting:
 
     def handle(self, event: Received | Ticked | Drained) -> list[Effect]:
         """Take in a message or the time, and return what is to be done."""
+        if isinstance(event, Ticked):
+            self._now = event.now
         if isinstance(event, Received) and self.admission.takes(event.message):
             effects = self._loop(self.admission.handle(event.source, event.message))
         elif isinstance(event, Received) and isinstance(event.message, Events):
             effects = self._on_events(event, event.message)
         else:
-            effects = self._inner(event)
+            effects = self._rest(event)
         if self._anew or self._place() is not self._stands or self._members() != self._fellows:
             effects += self._move()
+        return effects
+
+    def _rest(self, event: Received | Ticked | Drained) -> list[Effect]:
+        """Let the rest of the broker have its turn, and see whether another round has begun."""
+        effects = self._inner(event)
+        if self._healing is not None and self._healing.rounds.current != self._round:
+            self._round = self._healing.rounds.current
+            self._grace_until = self._now + GRACE_HEARTBEATS * self._healing.recovery.heartbeat_seconds
         return effects
 
     def _loop(self, out: list[Any]) -> list[Effect]:
@@ -90,7 +122,7 @@ class Admitting:
         effects: list[Effect] = []
         for item in out:
             if isinstance(item, Pass):
-                effects += self._inner(Received(item.client, item.message))
+                effects += self._rest(Received(item.client, item.message))
             else:
                 effects.append(item)
         return effects
@@ -103,9 +135,9 @@ class Admitting:
             if advertised is not message:
                 event = Received(event.source, advertised)
         out: list[Effect] = []
-        for effect in self._inner(event):
+        for effect in self._rest(event):
             if isinstance(effect, Send | Multicast) and isinstance(effect.message, Events):
-                if self._climbs(effect):
+                if not effect.message.again and self._now >= self._grace_until and self._climbs(effect):
                     cut = self._cut(effect.message)
                     if cut is not None:
                         out.append(effect if cut is effect.message else _with(effect, cut))
@@ -134,12 +166,18 @@ class Admitting:
         return effect.to == self._way_up
 
     def _cut(self, message: Events) -> Events | None:
-        """Return what of the events somebody wants who is reached over the parent."""
+        """Return what of the events somebody wants who is reached over the parent, or may want."""
+        hits = np.zeros(len(message.batch), np.bool_)
         for _, rows in self._above.route(message.batch).links:
-            return message if rows is None else _part(message, rows)
-        return None
+            hits[slice(None) if rows is None else rows] = True
+        for item in () if self._way_up is None else self.admission.unanswered(self._way_up):
+            hits |= item.evaluate_batch(message.batch)
+        return _part(message, np.flatnonzero(hits))
 
     # Where it stands.
+
+    def _members(self) -> tuple[BrokerId, ...]:
+        return self._place().members if self._healing is None else self._healing.view.members
 
     def _move(self) -> list[Effect]:
         self._anew = False

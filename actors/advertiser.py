@@ -1,11 +1,13 @@
 """The side of a publisher that advertises, in a network with admission control (paper 3, sections 3.1 to 3.3).
 
-Rule: an advertisement counts when every broker knows it; whoever moves to another broker takes his along.
+Rule: an advertisement counts when every broker knows it; whoever moves to another broker takes his along, and says when
+that was, so that what is still known of his former broker does not count.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -57,7 +59,9 @@ class Advertiser(Client):
 
             def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
                 ray.get(
-                    host.advertise.remote(broker, self.name, number, item, round(rate * MICRO)),
+                    host.advertise.remote(
+                        broker, self.name, number, item, round(rate * MICRO), time.time_ns()
+                    ),
                     timeout=seconds,
                 )
 
@@ -104,7 +108,7 @@ class Advertiser(Client):
         """Tell a new broker what is advertised."""
         for number, mine in list(self._edge.advertisements.items()) if self._edge is not None else ():
             rate = round(mine.bucket.rate * MICRO)
-            await host.advertise.remote(broker, self.name, number, mine.filter, rate)
+            await host.advertise.remote(broker, self.name, number, mine.filter, rate, time.time_ns())
 
     def _withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has forgotten them."""

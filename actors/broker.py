@@ -129,10 +129,9 @@ class Broker:
 
     def _admit(self, admission: AdmissionConfig | None, *, anew: bool = False) -> None:
         if admission is not None:
-            healing = self.healing
-            members = (lambda: healing.view.members) if isinstance(healing, HealingBroker) else None
+            healing = self.lasting
             self.admitting = Admitting(
-                lambda: self.router.position, admission, self.handle, members=members, anew=anew
+                lambda: self.router.position, admission, self.handle, healing=healing, anew=anew
             )
             self.handle = self.admitting.handle
 

@@ -65,10 +65,10 @@ class AdmissionSide:
     # What clients ask.
 
     async def advertise(
-        self, at: BrokerId, publisher: ClientId, number: int, item: Filter, rate: int
+        self, at: BrokerId, publisher: ClientId, number: int, item: Filter, rate: int, version: int
     ) -> None:
         """Spread an advertisement of at most `rate` micro-events a second; return when it is everywhere."""
-        await self._ask_for(at, publisher, "advertise", number, Advertise(number, item, rate))
+        await self._ask_for(at, publisher, "advertise", number, Advertise(number, item, rate, version))
 
     async def unadvertise(self, at: BrokerId, publisher: ClientId, number: int) -> None:
         """Withdraw an advertisement."""

@@ -18,6 +18,7 @@ from typing import Any
 from ..protocol.admission import (
     AdmissionConfig,
     Ask,
+    Degraded,
     Judgement,
     Refusal,
     Release,
@@ -104,6 +105,7 @@ class Asking(Spreading):
 
     def _on_ask(self, source: BrokerId, message: Ask) -> Out:
         item: Any = message.filter
+        self.standings.dropped(item, source)  # who asks again has forgotten what it was told
         if message.token == 0:
             self.books.hold(item, source, message.priority)
             return self._demand_all(item, source)
@@ -217,8 +219,13 @@ class Asking(Spreading):
     def _drop(self, item: Any, link: Link) -> Out:
         if not self.books.drop(item, link):
             return []
-        self.standings.dropped(item, link)
-        out: Out = []
+        # What was told of it may still be under way when the neighbour has asked for it anew: that counts no more.
+        told = self.standings.dropped(item, link)
+        out: Out = [
+            Send(link, Degraded(item, broker, ()))  # type: ignore[arg-type]
+            for broker in told
+            if link in self._asked
+        ]
         for other in self._asked:
             if other != link and item in self._asked[other]:
                 if not self.books.wanted_beside(item, other):

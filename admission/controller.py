@@ -29,13 +29,13 @@ from ..protocol.admission import (
     Verdict,
     WouldAdmit,
 )
-from ..protocol.effects import Effect, Inform, Send
+from ..protocol.effects import Inform, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Cancel, Detach, Register
 from ..routing.filters import Filter
 from .advertisements import LOCAL
 from .asking import Asking
-from .spreading import Out, Pass
+from .spreading import Key, Out, Pass, Wave
 
 __all__ = ["Admission", "Pass"]
 
@@ -103,7 +103,7 @@ class Admission(Asking):
         for link in wanted:
             if link not in self._asked:
                 self._join(link)
-                out.append(self._greet(link, answer=True))
+                out += self._greet(link, answer=True)
         return out + self._restand()
 
     def _part(self, link: BrokerId) -> Out:
@@ -112,10 +112,7 @@ class Admission(Asking):
             if other == link and dry is not None:
                 del self._tokens[token]
                 out += self._hear(dry, 0, ())
-        for wave in list(dict.fromkeys(self._waves.values())):
-            if link in wave.open:
-                wave.open.discard(link)
-                out += self._answer(wave)
+        out += self._answered(link, [wave for waves in self._waves.pop(link).values() for wave in waves])
         del self._asked[link]
         self.books.leave(link)
         return [each for each in out if not (isinstance(each, Send) and each.to == link)]
@@ -131,17 +128,26 @@ class Admission(Asking):
             out += self._withdraw(key, link)
         return out
 
-    def _greet(self, link: BrokerId, *, answer: bool) -> Effect:
-        adverts = tuple(
-            self._passed_on(key, offer, 0) for key, (source, offer) in self._chosen.items() if source != link
-        )
-        return Send(link, Greeting(adverts, answer))
+    def _greet(self, link: BrokerId, *, answer: bool) -> Out:
+        """Tell a neighbour all advertisements; who waits for its answer to one waits for its answer to this."""
+        before: dict[Key, list[Wave]] = {}
+        for waves in self._waves[link].values():
+            for wave in waves:
+                before.setdefault(wave.key, []).append(wave)
+        self._waves[link] = {}
+        adverts = []
+        for key, (source, offer) in self._chosen.items():
+            if source != link:
+                waves = before.pop(key, None) or [Wave(key, LOCAL, 0, None)]
+                adverts.append(self._passed_on(key, offer, self._await(link, waves)))
+        gone = [wave for waves in before.values() for wave in waves]
+        return [Send(link, Greeting(tuple(adverts), answer)), *self._answered(link, gone)]
 
     def _on_greeting(self, source: BrokerId, message: Greeting) -> Out:
         """Begin anew with a neighbour: what it wants comes after our own greeting, as what we want after its."""
         out = [each for each in self._clear(source) if not (isinstance(each, Send) and each.to == source)]
         if message.answer:
-            out.append(self._greet(source, answer=False))
+            out += self._greet(source, answer=False)
         for advert in message.advertisements:
             out += self._on_advertised(source, advert)
         return out

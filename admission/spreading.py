@@ -5,9 +5,10 @@ Rules
 * An advertisement goes to every broker over the tree, as from its publisher's broker. Whoever hears of one tells the
   neighbour that it came from which of the filters wanted elsewhere it meets, before the answer: so when the answers
   are in, the publisher's broker knows what is wanted, and its events go nowhere else.
-* While the tree changes an advertisement may come over two links, one of them out of date. All are kept, the shortest
-  path counts, and none that leads through this broker: so no two brokers believe in one that is gone because each has
-  it from the other.
+* So it is over a link that is new: what is told over it is answered when what is wanted of it is known.
+* While the tree changes an advertisement may come over two links, one of them out of date. All are kept, what the
+  publisher said last counts, of that the shortest path, and none that leads through this broker: so no two brokers
+  believe in one that is gone because each has it from the other.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Offer:
     filter: Filter
     rate: int
     path: tuple[BrokerId, ...]
+    version: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -88,8 +90,9 @@ class Asked:
 
 @dataclass(slots=True, eq=False)
 class Wave:
-    """An advertisement on its way: whom to answer, and how many answers are open."""
+    """An advertisement on its way: which, whom to answer, and whose answers are open."""
 
+    key: Key
     link: Link
     token: int
     client: ClientId | None
@@ -106,7 +109,7 @@ class Spreading:
         self.standings = Standings()
         self._asked: dict[BrokerId, dict[Filter, Asked]] = {}
         self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
-        self._waves: dict[int, Wave] = {}
+        self._waves: dict[BrokerId, dict[int, list[Wave]]] = {}  # who waits for which answer of a neighbour
         self._offers: dict[Key, dict[Link, Offer]] = {}
         self._chosen: dict[Key, tuple[Link, Offer]] = {}
         self._next_token = 1
@@ -115,6 +118,7 @@ class Spreading:
 
     def _join(self, link: BrokerId) -> None:
         self._asked[link] = {}
+        self._waves[link] = {}
         self.books.join(link)
 
     def _token(self) -> int:
@@ -123,15 +127,16 @@ class Spreading:
 
     def _on_advertise(self, source: ClientId, message: Advertise) -> Out:
         item: Any = message.filter
-        wave = Wave(LOCAL, message.number, source)
-        return self._offer((source, message.number), LOCAL, Offer(item, message.rate, ()), wave)
+        wave = Wave((source, message.number), LOCAL, message.number, source)
+        return self._offer(wave.key, LOCAL, Offer(item, message.rate, (), message.version), wave)
 
     def _on_advertised(self, source: BrokerId, message: Advertised) -> Out:
         key, item = (message.publisher, message.number), message.filter
-        wave = Wave(source, message.token, None)
+        wave = Wave(key, source, message.token, None)
         if self.broker in message.path:
             return self._withdraw(key, source) + self._answer(wave)
-        return self._offer(key, source, Offer(item, message.rate, message.path), wave)  # type: ignore[arg-type]
+        offer = Offer(item, message.rate, message.path, message.version)  # type: ignore[arg-type]
+        return self._offer(key, source, offer, wave)
 
     def _offer(self, key: Key, link: Link, offer: Offer, wave: Wave) -> Out:
         self._offers.setdefault(key, {})[link] = offer
@@ -143,12 +148,16 @@ class Spreading:
             return []
         if not offers:
             del self._offers[key]
-        return self._choose(key, Wave(link, 0, None))
+        return self._choose(key, Wave(key, link, 0, None))
 
     def _choose(self, key: Key, wave: Wave) -> Out:
         """Take the shortest way to the publisher, and tell the others when it is another than before."""
         offers = self._offers.get(key, {})
-        link = min(offers, key=lambda link: (link != LOCAL, len(offers[link].path), link), default=None)
+
+        def rank(link: Link) -> tuple[int, bool, int, Link]:
+            return -offers[link].version, link != LOCAL, len(offers[link].path), link
+
+        link = min(offers, key=rank, default=None)
         before = self._chosen.get(key)
         if link is None:
             return self._strike_out(key)
@@ -166,14 +175,19 @@ class Spreading:
             out += self._tell_wants(link, offer.filter)
         for other in self._asked:
             if other != link:
-                token = self._token()
-                self._waves[token] = wave
-                wave.open.add(other)
-                out.append(Send(other, self._passed_on(key, offer, token)))
+                out.append(Send(other, self._passed_on(key, offer, self._await(other, [wave]))))
         return out
 
+    def _await(self, link: BrokerId, waves: list[Wave]) -> int:
+        """Let waves wait for a neighbour's answer, and return the token that it comes with."""
+        token = self._token()
+        self._waves[link][token] = waves
+        for wave in waves:
+            wave.open.add(link)
+        return token
+
     def _passed_on(self, key: Key, offer: Offer, token: int) -> Advertised:
-        return Advertised(*key, offer.filter, offer.rate, token, (*offer.path, self.broker))
+        return Advertised(*key, offer.filter, offer.rate, token, (*offer.path, self.broker), offer.version)
 
     def _strike_out(self, key: Key) -> Out:
         link, offer = self._chosen.pop(key)
@@ -189,12 +203,20 @@ class Spreading:
         answerable = wave.token and wave.link in self._asked
         return [Send(wave.link, Spread(wave.token))] if answerable else []  # type: ignore[arg-type]
 
+    def unanswered(self, link: BrokerId) -> list[Filter]:
+        """Return what was advertised to a neighbour that may not have told yet what is wanted of it."""
+        keys = dict.fromkeys(wave.key for waves in self._waves.get(link, {}).values() for wave in waves)
+        return [self._chosen[key][1].filter for key in keys if key in self._chosen]
+
     def _on_spread(self, source: BrokerId, message: Spread) -> Out:
-        wave = self._waves.pop(message.token, None)
-        if wave is None:
-            return []
-        wave.open.discard(source)
-        return self._answer(wave)
+        return self._answered(source, self._waves[source].pop(message.token, []))
+
+    def _answered(self, link: BrokerId, waves: Iterable[Wave]) -> Out:
+        out: Out = []
+        for wave in waves:
+            wave.open.discard(link)
+            out += self._answer(wave)
+        return out
 
     def _tell_wants(self, link: BrokerId, item: Filter) -> Out:
         """Ask the neighbour for every filter wanted elsewhere that meets a new advertisement of its side."""

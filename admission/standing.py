@@ -53,9 +53,9 @@ class Standings:
         if not known:
             self._heard.pop(item, None)
 
-    def dropped(self, item: Filter, link: Link) -> None:
-        """Forget what was told of a filter that is not held for a link any more."""
-        self._told.pop((item, link), None)
+    def dropped(self, item: Filter, link: Link) -> tuple[BrokerId, ...]:
+        """Forget what was told of a filter over a link; return the brokers in whose name it was."""
+        return tuple(self._told.pop((item, link), ()))
 
     def news(self, books: Books) -> Iterator[News]:
         """Iterate over what has changed since this was last asked; what is returned counts as told."""

@@ -148,11 +148,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """A publisher will publish events of this filter, at most `rate` micro-events a second."""
+    """A publisher will publish events of this filter, at most `rate` micro-events a second.
+
+    Said again at another broker it has a higher `version`: the last word counts.
+    """
 
     number: int
     filter: Filter
     rate: int
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,7 @@ class Advertised:
     rate: int
     token: int
     path: tuple[BrokerId, ...]
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

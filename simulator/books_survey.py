@@ -37,7 +37,9 @@ def books_problems(network: AdmittingSimulation) -> list[str]:
     for broker, links in tree.items():
         admission = network.broker(broker).admitting.admission  # type: ignore[union-attr]
         if set(admission.neighbours) != links:
-            problems.append(f"broker {broker} has books for {admission.neighbours}, its links are {sorted(links)}")
+            problems.append(
+                f"broker {broker} has books for {admission.neighbours}, its links are {sorted(links)}"
+            )
             continue
         try:
             network.broker(broker).check()
@@ -89,7 +91,10 @@ class _Recount:
             books = self.network.broker(broker).admitting.admission.books  # type: ignore[union-attr]
             yield from self._of_links(broker, books)
             mine = {
-                item for name, items in self.wanted.items() if self.homes[name] == broker for item in items.values()
+                item
+                for name, items in self.wanted.items()
+                if self.homes[name] == broker
+                for item in items.values()
             }
             yield from _differ(f"broker {broker} holds for its own clients", set(books.held[LOCAL]), mine)
         yield from self._of_owners()
@@ -144,7 +149,9 @@ class _Recount:
         return seen
 
 
-def _differ(what: str, found: set[object] | set[Filter] | set[str] | set[Refusal], due: object) -> Iterator[str]:
+def _differ(
+    what: str, found: set[object] | set[Filter] | set[str] | set[Refusal], due: object
+) -> Iterator[str]:
     if found != due:
         assert isinstance(due, set)
         more, less = sorted(map(str, found - due)), sorted(map(str, due - found))
