@@ -136,14 +136,14 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
     """Start brokers that join a running network, each in an actor of its own; all of them, or none on an error."""
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
-        directory.recovery,
+        directory.recovery, directory.admission, directory.stores,
     )  # fmt: skip
     hosts: dict[BrokerId, Any] = {}
     try:
         for place in places:
             title = f"{directory.name}:host:{place.broker}"
             started = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE)
-            hosts[place.broker] = started.remote(*arguments, stores=directory.stores)
+            hosts[place.broker] = started.remote(*arguments)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}

@@ -221,11 +221,9 @@ class Asking(Spreading):
             return []
         # What was told of it may still be under way when the neighbour has asked for it anew: that counts no more.
         told = self.standings.dropped(item, link)
-        out: Out = [
-            Send(link, Degraded(item, broker, ()))  # type: ignore[arg-type]
-            for broker in told
-            if link in self._asked
-        ]
+        out: Out = []
+        if isinstance(link, int) and link in self._asked:
+            out += [Send(link, Degraded(item, broker, ())) for broker in told]
         for other in self._asked:
             if other != link and item in self._asked[other]:
                 if not self.books.wanted_beside(item, other):

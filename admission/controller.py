@@ -138,8 +138,8 @@ class Admission(Asking):
         adverts = []
         for key, (source, offer) in self._chosen.items():
             if source != link:
-                waves = before.pop(key, None) or [Wave(key, LOCAL, 0, None)]
-                adverts.append(self._passed_on(key, offer, self._await(link, waves)))
+                waiting = before.pop(key, [Wave(key, LOCAL, 0, None)])
+                adverts.append(self._passed_on(key, offer, self._await(link, waiting)))
         gone = [wave for waves in before.values() for wave in waves]
         return [Send(link, Greeting(tuple(adverts), answer)), *self._answered(link, gone)]
 

@@ -163,6 +163,13 @@ def chaos(
         bool,
         typer.Option("--operations", help="Brokers and clusters also join and leave meanwhile; on sim only."),
     ] = False,
+    admission: Annotated[
+        bool,
+        typer.Option(
+            "--admission",
+            help="Brokers admit what they can carry, which is too little; their books are judged too; on sim only.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Break networks by a seed, let them heal, and judge whether they kept their promises.
@@ -180,6 +187,7 @@ def chaos(
       rayvous chaos --seed 7
       rayvous chaos --seed 0 --seeds 200 --json
       rayvous chaos --seed 3 --operations
+      rayvous chaos --seed 0 --seeds 200 --admission
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
       rayvous chaos --scheme lbdd --seeds 100
@@ -198,6 +206,7 @@ def chaos(
         trace_dir,
         stable=stable,
         operations=operations,
+        admission=admission,
         as_json=as_json,
         scheme=scheme,
         store_dir=store_dir,

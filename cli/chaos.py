@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..actors.broker import HEALING_SCHEMES
+from ..chaos.admission_cases import with_admission
 from ..chaos.cases import Case, draw_case
 from ..chaos.report import ChaosReport
 from ..chaos.stable_cases import with_stores
@@ -65,6 +66,7 @@ def run_chaos_seeds(
     *,
     stable: bool = False,
     operations: bool = False,
+    admission: bool = False,
     as_json: bool,
     scheme: str = "hybrid",
     store_dir: Path | None = None,
@@ -86,6 +88,8 @@ def run_chaos_seeds(
     if trace_dir is not None and seeds != 1:
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
     _check_words(on, scheme, stable=stable, operations=operations, store_dir=store_dir)
+    if admission:
+        _check_admission(on, scheme, stable=stable, operations=operations)
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if scheme != "hybrid":
@@ -95,6 +99,7 @@ def run_chaos_seeds(
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
     if seeds == 1 and not as_json:
         case = where.draw(seed, **given)
+        case = with_admission(case) if admission else case
         _print_drawn((with_stores(case) if stable else case).describe())
     with console.steps() as steps:
         done: list[ChaosReport] = []
@@ -108,6 +113,8 @@ def run_chaos_seeds(
         steps.show("seeds", 0, seeds)
         if stable:
             given["stable"] = True
+        if admission:
+            given["admission"] = True
         if store_dir is not None:
             given["store_dir"] = store_dir
         kept = {} if trace_dir is None else {"keep_trace": True}
@@ -119,6 +126,7 @@ def run_chaos_seeds(
                 f" --plan {plan}" if plan else "",
                 " --stable" if stable else "",
                 " --operations" if operations else "",
+                " --admission" if admission else "",
             ]
         )
     result = _summary(on, scheme, reports) | keep_trace(trace_dir, reports[0].trace)
@@ -145,6 +153,16 @@ def _check_words(on: str, scheme: str, *, stable: bool, operations: bool, store_
         raise InputError(f"{word} is for {there}, not for {scheme}")
 
 
+def _check_admission(on: str, scheme: str, *, stable: bool, operations: bool) -> None:
+    """Check that brokers with admission control can be put through what is asked for."""
+    if on != "sim":
+        raise InputError(f"--admission is for --on sim, not for {on}")
+    if stable or operations:
+        raise InputError(f"give --admission or {'--stable' if stable else '--operations'}, not both")
+    if not scheme.startswith("hybrid"):
+        raise InputError(f"--admission is for the scheme hybrid and its variants, not for {scheme}")
+
+
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
     """Check that every network that the seeds draw has what the plan breaks."""
     for case in cases:
@@ -167,11 +185,19 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
         **verdict.counts(),
         "conditions": verdict.conditions(),
         "lost_by_retention": verdict.lost,
+        **_admission(reports),
         "recovery": by_kind(each for report in reports for each in report.recoveries),
         "verdict": "violated" if failed else "holds",
         **({"report": reports[0].to_dict()} if len(reports) == 1 else {}),
         **({"failures": [report.to_dict() for report in failed]} if len(reports) > 1 and failed else {}),
     }
+
+
+def _admission(reports: Sequence[ChaosReport]) -> dict[str, dict[str, int]]:
+    """Return how many subscriptions were admitted, refused and degraded in all runs, if they were judged."""
+    words = dict.fromkeys(word for report in reports for word in report.admission)
+    counts = {word: sum(report.admission.get(word, 0) for report in reports) for word in words}
+    return {"admission": counts} if counts else {}
 
 
 def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
@@ -189,6 +215,7 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
         rows["lost past retention, told by name"] = result["lost_by_retention"]
     rows |= console.conditions(total(report.verdict for report in reports))
     seconds = "virtual s" if result["on"] == "sim" else "s"
+    rows |= {f"subscriptions {word}": count for word, count in result.get("admission", {}).items()}
     for kind, times in result["recovery"].items():
         rows[f"recovery from {kind}"] = (
             f"tree {times['structure_median_seconds']} {seconds}, last late notification "

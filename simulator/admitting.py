@@ -90,7 +90,8 @@ class AdmittingSimulation(HostileSimulation):
             self._held[name] = []  # what was held for the broker before comes again by itself
             advert = self.adverts[name]
             item = to_filter(advert.selector)
-            super()._tell(session, [Advertise(1, item, round(advert.rate * MICRO), session.connection)])
+            message: Any = Advertise(1, item, round(advert.rate * MICRO), session.connection)
+            super()._tell(session, [message])
         held = self._held.get(name)
         if held is None:
             super()._tell(session, messages)

@@ -132,10 +132,8 @@ class _Run:
         network = self.network
         self._do_all(self.case.opening, BUILD_SECONDS)
         network.advance_to(BUILD_SECONDS)
-        while (
-            network.unconfirmed() and network.now < BUILD_SECONDS_MAX
-        ):  # a long chain of slow links takes a while
-            network.advance(self.heartbeat)
+        while (network.unconfirmed() or self._books()) and network.now < BUILD_SECONDS_MAX:
+            network.advance(self.heartbeat)  # a long chain of slow links takes a while
         for client, number in network.unconfirmed():
             self._problem(f"before the first fault: {client} #{number} is not confirmed")
         for problem in structure_problems(network, self.degree):
