@@ -310,7 +310,9 @@ def selector(
 
 @experiment.command("admission")
 def experiment_admission(
-    preset: Annotated[str, typer.Option(help="quick (fewer points) or paper (its parameters).")] = "quick",
+    preset: Annotated[
+        str, typer.Option(help="quick (fewer points), paper (its parameters), or narrow (narrower filters).")
+    ] = "quick",
     on: Annotated[str, typer.Option(help="sim, or ray: a small one on actors that use real CPU.")] = "sim",
     out: Annotated[
         Path, typer.Option(help="Folder for figures and numbers; made if it is not there.")
