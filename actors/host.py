@@ -239,7 +239,14 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
             await asyncio.sleep(seconds)
 
     def _tell_time(self, seat: Seat) -> None:
-        self._drive(seat, Ticked(self._now()))
+        seat.told_at = self._now()
+        self._drive(seat, Ticked(seat.told_at))
+
+    def _is_late(self, seat: Seat) -> bool:
+        """Return whether a broker has not been told the time for a heartbeat: this process stood still, or was busy."""
+        if self._recovery is None or self._ticking is None:
+            return False
+        return self._now() - seat.told_at > self._recovery.heartbeat_seconds
 
     async def pid(self) -> tuple[str, int]:
         """Return the Ray node and the id of the process that this is."""
@@ -380,8 +387,8 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
             seat.events_in += len(message.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(message.batch))
-        if isinstance(message, TIMED):
-            self._tell_time(seat)  # it measures a round trip by the time that it was told last
+        if isinstance(message, TIMED) or self._is_late(seat):
+            self._tell_time(seat)
         self._drive(seat, Received(source, message), filled, full)
         if self._collector is not None and seat.telemetry.rows >= TELEMETRY_FLUSH_ROWS:
             self._flush_soon()

@@ -37,6 +37,7 @@ class Seat:
     confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
     commits: Commits | None = None  # where the broker has a store
     flushing: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
+    told_at: float = 0.0  # when it was told the time last
     absent: Absent = field(default_factory=Absent)
 
     def end_waits(self, error: StorageFailed) -> None:

@@ -5,6 +5,8 @@ The contract of a host (the simulator, the Ray actor) is short:
 * It hands the broker one event at a time and carries out the effects it gets back **in their order**.
 * Two effects to the same link leave in the order in which they were returned, also over several events.
 * It never changes a message: batches are shared.
+* In a network that heals it tells the time (`Ticked`) several times a heartbeat, and when it could not for a whole one,
+  before it hands over anything else: what is accepted must not seem older than it is.
 * In a tree that heals it tells the broker of what did not reach another one that may live (`Missed`). From there on
   it hands that one nothing more over that way but heartbeats, until the broker says `Renew`: what was returned before
   that is gone.

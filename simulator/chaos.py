@@ -44,6 +44,9 @@ STEADY_LOOKS: Final = 4
 """Looks come every half heartbeat."""
 
 SETTLE_HEARTBEATS: Final = 10
+FLUSH_HEARTBEATS_MAX: Final = 120
+"""A long chain answers late: each question that is asked again begins anew."""
+
 BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
 
@@ -205,11 +208,13 @@ class _Run:
         ]
         for publisher in publishers:
             network.flush(publisher, 1)
-        network.advance(SETTLE_HEARTBEATS * self.heartbeat)
-        answered = {publisher for _, publisher, _ in network.flushed}
-        for publisher in publishers:
-            if publisher not in answered:
-                self._problem(f"at the end: {publisher} was not told that all is delivered")
+        deadline = network.now + FLUSH_HEARTBEATS_MAX * self.heartbeat
+        while silent := set(publishers) - {publisher for _, publisher, _ in network.flushed}:
+            if network.now >= deadline:
+                break
+            network.advance(self.heartbeat)
+        for publisher in sorted(silent):
+            self._problem(f"at the end: {publisher} was not told that all is delivered")
         for problem in durable_problems(network):
             self._problem(f"at the end: {problem}")
 

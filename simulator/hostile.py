@@ -238,6 +238,13 @@ class HostileNetwork(Harmed):
         return self.steps - before
 
     def _step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
+        if isinstance(event, Ticked):
+            host.told_at = self.now
+        elif self.recovery is not None and self.now - host.told_at > self.recovery.heartbeat_seconds:
+            life = host.life
+            self._step(host, Ticked(self.now))
+            if not host.alive or host.life != life:
+                return
         self.steps += 1
         effects = host.handle(event)
         if self._record is not None and host.id != RENDEZVOUS:

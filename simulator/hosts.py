@@ -50,6 +50,8 @@ class Host:
         The number of the connection of each client that it has heard.
     fuse
         How many effects it carries out until it dies in the middle of a step; None for no such end.
+    told_at
+        When it was told the time last.
     waiting
         What it has not taken in yet, because it stands still or is slow; None is a tick.
     """
@@ -70,6 +72,7 @@ class Host:
         "retiring",
         "serving",
         "store",
+        "told_at",
         "waiting",
     )
 
@@ -84,6 +87,7 @@ class Host:
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
         self.fuse: int | None = None
+        self.told_at = 0.0
         self.waiting: deque[Received | Drained | Missed | None] = deque()
         self.machine: Any = None
         self.store = store or MemoryStore()

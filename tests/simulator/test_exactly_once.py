@@ -208,6 +208,27 @@ def test_who_has_had_nothing_for_long_is_told_of_no_losses_when_a_broker_dies(st
     assert net.sessions["carol"].home.id != 3 and not any(net.account.losses.values())
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_broker_takes_in_when_it_goes_on_is_as_young_as_that(seed):
+    """Else what it forgets of that at once would seem older than the failure, and nobody would be told."""
+    settings = Recovery.for_simulator(retention_events_max=2)
+    net = HostileSimulation(
+        ClusterTree(3, 1, degree=1).positions(), recovery=settings, seed=seed, stable=True
+    )
+    net.subscribe("alice", 1, "n >= 0", 1)
+    net.advance(2.0)
+    net.publish("p", 2, [{"n": 1}])
+    net.advance(1.0)
+    net.pause(2)
+    for _ in range(6):
+        net.publish("p", 2, [{"n": 1}])
+        net.advance(5.0)
+    net.resume(2)
+    net.advance(30.0)
+    (loss,) = net.account.losses["alice"]
+    assert (loss.first, loss.last) == (2, 5) and heard(net, "alice") == [1, 6, 7]
+
+
 def test_what_no_broker_has_accepted_is_not_forgotten():
     net = network(retention_events_max=2)
     publish(net, 2)
