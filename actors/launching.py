@@ -132,18 +132,22 @@ def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendez
         ray.get(calls)
 
 
-def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
-    """Start brokers that join a running network, each in an actor of its own; all of them, or none on an error."""
+def _another_host(directory: Directory, title: str) -> Any:
+    """Start an actor for brokers of a running network, with the settings of all the others."""
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
         directory.recovery, directory.admission, directory.stores,
     )  # fmt: skip
+    return actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)
+
+
+def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
+    """Start brokers that join a running network, each in an actor of its own; all of them, or none on an error."""
     hosts: dict[BrokerId, Any] = {}
     try:
         for place in places:
             title = f"{directory.name}:host:{place.broker}"
-            started = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE)
-            hosts[place.broker] = started.remote(*arguments)
+            hosts[place.broker] = _another_host(directory, title)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}
@@ -166,12 +170,8 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
 def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: int) -> Any:
     """Start a dead broker in an actor of its own, known to the rendezvous point before it says a word."""
     position = next(position for position in directory.positions if position.broker == broker)
-    arguments = (
-        directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
-        directory.recovery, directory.admission, directory.stores,
-    )  # fmt: skip
     title = f"{directory.name}:host:{broker}:{life}"
-    host = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)
+    host = _another_host(directory, title)
     try:
         ray.get(host.seat.remote([position], life))
         ray.get(rendezvous.reborn.remote(broker, host))
