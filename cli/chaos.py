@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..actors.broker import HEALING_SCHEMES
-from ..chaos.admission_cases import with_admission
-from ..chaos.cases import Case, draw_case
+from ..chaos.cases import Case
 from ..chaos.report import ChaosReport
-from ..chaos.stable_cases import with_stores
 from ..chaos.story import by_kind
 from ..faults.plans import FaultPlan
 from ..faults.verdict import total
@@ -43,12 +41,12 @@ def _where(on: str) -> _Where:
         If there is no such host.
     """
     if on == "sim":
-        from ..simulator.chaos import run_seeds
+        from ..simulator.chaos import draw_sim_case, run_seeds
 
         def run_in_processes(seeds: Sequence[int], **options: Any) -> list[ChaosReport]:
             return run_seeds(seeds, processes=1 if len(seeds) == 1 else None, **options)
 
-        return _Where(2, 60, draw_case, run_in_processes)
+        return _Where(2, 60, draw_sim_case, run_in_processes)
     if on == "ray":
         from ..actors.chaos import BROKERS_MAX, draw_ray_case, run_ray_seeds
 
@@ -97,10 +95,9 @@ def run_chaos_seeds(
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
+    given |= {word: True for word, wanted in (("stable", stable), ("admission", admission)) if wanted}
     if seeds == 1 and not as_json:
-        case = where.draw(seed, **given)
-        case = with_admission(case) if admission else case
-        _print_drawn((with_stores(case) if stable else case).describe())
+        _print_drawn(where.draw(seed, **given).describe())
     with console.steps() as steps:
         done: list[ChaosReport] = []
 
@@ -111,10 +108,6 @@ def run_chaos_seeds(
             steps.show("seeds", len(done), seeds)
 
         steps.show("seeds", 0, seeds)
-        if stable:
-            given["stable"] = True
-        if admission:
-            given["admission"] = True
         if store_dir is not None:
             given["store_dir"] = store_dir
         kept = {} if trace_dir is None else {"keep_trace": True}
@@ -159,7 +152,7 @@ def _check_admission(on: str, scheme: str, *, stable: bool, operations: bool) ->
         raise InputError(f"--admission is for --on sim, not for {on}")
     if stable or operations:
         raise InputError(f"give --admission or {'--stable' if stable else '--operations'}, not both")
-    if not scheme.startswith("hybrid"):
+    if not claims_of(scheme).lasting:
         raise InputError(f"--admission is for the scheme hybrid and its variants, not for {scheme}")
 
 

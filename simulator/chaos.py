@@ -70,9 +70,15 @@ def run_chaos(
         As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
         `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
+    case = draw_sim_case(seed, stable=stable, admission=admission, **options)
+    return run_case(case, keep_trace=keep_trace)
+
+
+def draw_sim_case(seed: int, *, stable: bool = False, admission: bool = False, **options: Any) -> Case:
+    """Return the case of a seed for the simulator; the parameters are those of `run_chaos`."""
     case = draw_case(seed, **options)
     case = with_admission(case) if admission else case
-    return run_case(with_stores(case) if stable else case, keep_trace=keep_trace)
+    return with_stores(case) if stable else case
 
 
 def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
@@ -95,20 +101,18 @@ class _Run:
         self.case = case
         self.keep_trace = keep_trace
         topology = topology_of(case.topology)
-        options = {
-            "recovery": case.recovery, "links": case.links, "seed": case.seed, "stable": case.stable, **options
-        }  # fmt: skip
-        self.network = (
-            HostileSimulation(topology.positions(), case.scheme, **options)
-            if case.admission is None
-            else AdmittingSimulation(
-                topology.positions(),
-                case.scheme,
-                admission=case.admission,
-                adverts=case.adverts,
-                priorities=case.priorities,
-                **options,
-            )
+        kind: type[HostileSimulation] = HostileSimulation
+        if case.admission is not None:
+            kind = AdmittingSimulation
+            options |= {"admission": case.admission, "adverts": case.adverts, "priorities": case.priorities}
+        self.network = kind(
+            topology.positions(),
+            case.scheme,
+            recovery=case.recovery,
+            links=case.links,
+            seed=case.seed,
+            stable=case.stable,
+            **options,
         )
         self.timeline = Timeline(self.network)
         self.operations: Operations | None = None
