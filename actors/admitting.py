@@ -38,6 +38,7 @@ GRACE_HEARTBEATS: Final = 10
 class HealingSide(Protocol):
     """What is asked of a broker that heals."""
 
+    now: float
     recovery: Recovery
     rounds: Rounds
 
@@ -85,7 +86,7 @@ class Admitting:
         self._inner = inner
         self._stands, self._fellows = place(), self._members()
         self._round = None if healing is None else healing.rounds.current
-        self._now, self._grace_until = 0.0, -math.inf
+        self._grace_until = -math.inf
         self._anew = anew
         neighbours = () if anew else neighbours_of(self._stands, self._fellows)
         self.admission = Admission(self._stands.broker, config, neighbours)
@@ -96,8 +97,6 @@ class Admitting:
 
     def handle(self, event: Received | Ticked | Drained) -> list[Effect]:
         """Take in a message or the time, and return what is to be done."""
-        if isinstance(event, Ticked):
-            self._now = event.now
         if isinstance(event, Received) and self.admission.takes(event.message):
             effects = self._loop(self.admission.handle(event.source, event.message))
         elif isinstance(event, Received) and isinstance(event.message, Events):
@@ -113,8 +112,14 @@ class Admitting:
         effects = self._inner(event)
         if self._healing is not None and self._healing.rounds.current != self._round:
             self._round = self._healing.rounds.current
-            self._grace_until = self._now + GRACE_HEARTBEATS * self._healing.recovery.heartbeat_seconds
+            self._grace_until = (
+                self._healing.now + GRACE_HEARTBEATS * self._healing.recovery.heartbeat_seconds
+            )
         return effects
+
+    def _in_grace(self) -> bool:
+        """Return whether a round has begun so lately that everything climbs."""
+        return self._healing is not None and self._healing.now < self._grace_until
 
     def _loop(self, out: list[Any]) -> list[Effect]:
         """Return the effects; what was admitted, or is to be cancelled, goes to the rest of the broker."""
@@ -137,7 +142,7 @@ class Admitting:
         out: list[Effect] = []
         for effect in self._rest(event):
             if isinstance(effect, Send | Multicast) and isinstance(effect.message, Events):
-                if not effect.message.again and self._now >= self._grace_until and self._climbs(effect):
+                if not effect.message.again and not self._in_grace() and self._climbs(effect):
                     cut = self._cut(effect.message)
                     if cut is not None:
                         out.append(effect if cut is effect.message else _with(effect, cut))

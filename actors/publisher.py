@@ -187,10 +187,8 @@ class Publisher(Flusher):
             try:
                 self._hand_over(self._unaccepted[0])
             except BaseException:
-                if self._directory.stable is None:
-                    self._accepted(
-                        len(self._unaccepted)
-                    )  # whoever is told of the error knows best what to do
+                if self._directory.stable is None:  # whoever is told of the error knows best what to do
+                    self._accepted(len(self._unaccepted))
                 raise
             self._accepted(1)
 

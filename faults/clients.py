@@ -272,13 +272,14 @@ class PublisherMachine:
     def moved(self, now: float) -> list[Events]:
         """Return what to tell a new broker: all that is kept, again; it is the first to accept what none has yet."""
         again: list[Events] = []
+        forgot_at = self._forgot_at
         for at, batch in self._kept:
             accepted = self._is_accepted(batch)
             if accepted and at < now - self._seconds:
-                self._forgot_at = at
+                forgot_at = at
                 continue
             age = max(0.0, now - at) if accepted else 0.0
-            again.append(Events(batch, again=True, age_seconds=age, forgot_seconds=now - self._forgot_at))
+            again.append(Events(batch, again=True, age_seconds=age, forgot_seconds=now - forgot_at))
         return again
 
     def come_back(self, now: float, accepted: int, kept: Iterable[tuple[float, EventBatch]]) -> None:
