@@ -198,8 +198,7 @@ class EventSide(Place):
         if not self._is_fellow(source):
             effects.append(Multicast(message))
         if self.designated:
-            beyond = [view.designated for view in self._neighbours() if view.designated != source]
-            effects += [Send(broker, message) for broker in beyond]
+            effects += [Send(broker, message) for broker in self._beyond(source)]
         return effects
 
     def _on_round(self, source: Link, message: Round) -> list[Effect]:

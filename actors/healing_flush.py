@@ -95,7 +95,7 @@ class FlushSide(OperationsSide):
             waiting.update(self.view.members)
             effects.append(Multicast(replace(marker, ballot=self.view.ballot)))
         if self.designated:
-            beyond = [view.designated for view in self._neighbours() if view.designated != source]
+            beyond = self._beyond(source)
             waiting.update(beyond)
             effects += [Send(broker, marker) for broker in beyond]
         waiting.discard(self.home.broker)

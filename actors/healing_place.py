@@ -107,6 +107,10 @@ class Place:
     def _is_neighbour(self, source: Link) -> bool:
         return any(view.designated == source for view in self._neighbours())
 
+    def _beyond(self, source: Link) -> list[BrokerId]:
+        """Return whom a message that came from `source` goes on to over the tree."""
+        return [view.designated for view in self._neighbours() if view.designated != source]
+
     def _is_fellow(self, source: Link) -> bool:
         return source in self.fellows
 

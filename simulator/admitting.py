@@ -85,7 +85,7 @@ class AdmittingSimulation(HostileSimulation):
 
     def _publish_when_known(self, session: Session, messages: Sequence[Any]) -> None:
         name = session.name
-        if self._advertised.get(name) != session.connection:
+        if not self.has_advertised(name):
             self._advertised[name] = session.connection
             self._held[name] = []  # what was held for the broker before comes again by itself
             advert = self.adverts[name]
@@ -139,6 +139,11 @@ class AdmittingSimulation(HostileSimulation):
         there = machine.subscriptions()
         known = self.standing.get(client, {})
         return {number: lack for number, lack in known.items() if lack and number in there}
+
+    def has_advertised(self, client: ClientId) -> bool:
+        """Return whether a publisher has told its present broker what it advertises."""
+        session = self.sessions.get(client)
+        return session is not None and self._advertised.get(client) == session.connection
 
     def homes(self) -> dict[ClientId, BrokerId]:
         """Return the broker of each client."""

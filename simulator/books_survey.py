@@ -14,7 +14,7 @@ None of it is taken from a broker's word: the tree is that of `survey`, the rest
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..admission.advertisements import LOCAL
 from ..admission.books import Books
@@ -76,8 +76,8 @@ class _Recount:
         homes = network.homes()
         self.adverts = {
             name: (homes[name], to_filter(network.adverts[name].selector))
-            for name, over in network._advertised.items()
-            if over == network.sessions[name].connection
+            for name in network.adverts
+            if network.has_advertised(name)
         }
         self.wanted: dict[ClientId, dict[int, Filter]] = {
             name: session.machine.subscriptions()  # type: ignore[misc]
@@ -149,10 +149,7 @@ class _Recount:
         return seen
 
 
-def _differ(
-    what: str, found: set[object] | set[Filter] | set[str] | set[Refusal], due: object
-) -> Iterator[str]:
+def _differ(what: str, found: set[Any], due: set[Any]) -> Iterator[str]:
     if found != due:
-        assert isinstance(due, set)
         more, less = sorted(map(str, found - due)), sorted(map(str, due - found))
         yield f"{what}: too much {more}, missing {less}"
