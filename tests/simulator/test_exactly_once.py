@@ -307,16 +307,15 @@ def test_without_a_store_nothing_is_persisted():
     assert "Deliver" in kinds and "Persist" not in kinds
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_small_networks_with_stores_and_clients_that_die(seed):
-    report = run_chaos(seed, brokers_max=8, stable=True)
-    assert report.holds, (report.replay, report.problems, report.verdict.examples)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
-def test_chaos_with_stores_and_clients_that_die(seed):
-    report = run_chaos(seed, brokers_max=12, stable=True)
+@pytest.mark.parametrize(
+    ("seed", "brokers_max"),
+    [
+        *((seed, 8) for seed in range(4)),
+        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(12)),
+    ],
+)
+def test_chaos_with_stores_and_clients_that_die(seed, brokers_max):
+    report = run_chaos(seed, brokers_max=brokers_max, stable=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 

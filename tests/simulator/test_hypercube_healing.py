@@ -222,15 +222,14 @@ def test_a_plan_with_a_leave_is_data_like_any_other():
     assert [plans.describe(fault) for fault in plan.faults] == ["leave 3", "leave 4 for good"]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_small_cubes_that_are_broken_heal_and_lose_nothing(seed):
-    report = run_chaos(seed, brokers_max=8, scheme="hypercube")
-    assert report.holds, (report.replay, report.problems, report.verdict.examples)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
-def test_cubes_that_are_broken_heal_and_lose_nothing(seed):
+@pytest.mark.parametrize(
+    ("seed", "brokers_max"),
+    [
+        *((seed, 8) for seed in range(4)),
+        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(12)),
+    ],
+)
+def test_cubes_that_are_broken_heal_and_lose_nothing(seed, brokers_max):
     """More of them: ``rayvous chaos --scheme hypercube --seeds 500``."""
-    report = run_chaos(seed, brokers_max=12, scheme="hypercube")
+    report = run_chaos(seed, brokers_max=brokers_max, scheme="hypercube")
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

@@ -156,15 +156,14 @@ def test_a_network_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
     assert any(not run_chaos(seed, brokers_max=16, scheme="lbdd").holds for seed in SEEDS_THAT_TELL)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_small_networks_that_are_broken_heal_and_lose_nothing(seed):
-    report = run_chaos(seed, brokers_max=8, scheme="lbdd")
-    assert report.holds, (report.replay, report.problems, report.verdict.examples)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
-def test_networks_that_are_broken_heal_and_lose_nothing(seed):
+@pytest.mark.parametrize(
+    ("seed", "brokers_max"),
+    [
+        *((seed, 8) for seed in range(4)),
+        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(12)),
+    ],
+)
+def test_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max):
     """More of them: ``rayvous chaos --scheme lbdd --seeds 500``."""
-    report = run_chaos(seed, brokers_max=12, scheme="lbdd")
+    report = run_chaos(seed, brokers_max=brokers_max, scheme="lbdd")
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

@@ -273,14 +273,13 @@ def test_what_cannot_be_operated_says_why():
     assert RENDEZVOUS < 0
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_small_operated_networks_that_are_broken_heal_and_lose_nothing(seed):
-    report = run_chaos(seed, brokers_max=8, operations=True)
-    assert report.holds, (report.replay, report.problems, report.verdict.examples)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
-def test_operated_networks_that_are_broken_heal_and_lose_nothing(seed):
-    report = run_chaos(seed, brokers_max=16, operations=True)
+@pytest.mark.parametrize(
+    ("seed", "brokers_max"),
+    [
+        *((seed, 8) for seed in range(4)),
+        *(pytest.param(seed, 16, marks=pytest.mark.slow) for seed in range(12)),
+    ],
+)
+def test_operated_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max):
+    report = run_chaos(seed, brokers_max=brokers_max, operations=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
