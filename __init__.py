@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .actors.notification import Notification
     from .actors.publisher import Publisher
     from .actors.subscriber import Subscriber
+    from .actors.telemetry import Telemetry
     from .protocol.admission import AdmissionConfig, Capacity
     from .protocol.configs import Limits
     from .protocol.errors import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .protocol.recovery import Recovery
     from .protocol.scenario import Scenario
     from .protocol.stability import Stability, Stable
+    from .protocol.telemetry import TelemetryConfig
     from .routing.builders import attr
     from .routing.covering import covers, intersects, merge
     from .routing.filters import Filter
@@ -79,6 +81,8 @@ _HOMES = {
     "Subscriber": "actors.subscriber",
     "SubscriptionRejected": "protocol.errors",
     "SubscriptionTimeout": "protocol.errors",
+    "Telemetry": "actors.telemetry",
+    "TelemetryConfig": "protocol.telemetry",
     "TopologyError": "protocol.errors",
     "attr": "routing.builders",
     "covers": "routing.covering",
@@ -116,6 +120,8 @@ __all__ = [
     "Subscriber",
     "SubscriptionRejected",
     "SubscriptionTimeout",
+    "Telemetry",
+    "TelemetryConfig",
     "TopologyError",
     "attr",
     "covers",

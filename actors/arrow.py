@@ -1,6 +1,9 @@
 """Telemetry tables as Arrow: what the collector keeps and what Spark reads.
 
-Rule: the columns are those of :data:`~rayvous.protocol.telemetry.SCHEMAS`, in that order, whoever wrote the chunk.
+Rules
+-----
+* The columns are those of :data:`~rayvous.protocol.telemetry.TABLES`, in that order, whoever wrote the chunk.
+* The schema version stands in the metadata of the table, unit and meaning in that of each column.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..protocol.errors import InputError
-from ..protocol.telemetry import SCHEMAS
+from ..protocol.telemetry import SCHEMA_VERSION, TABLES
+
+VERSION_KEY: Final = b"rayvous.schema_version"
+"""Under which the version stands in the metadata of a schema."""
 
 _ARROW_TYPES: Final[dict[Any, Any]] = {
     np.int32: pa.int32(),
@@ -30,9 +36,13 @@ def arrow_schema(name: str) -> pa.Schema:
     InputError
         There is no table of that name.
     """
-    if name not in SCHEMAS:
-        raise InputError(f"there is no telemetry table {name!r}; there are {', '.join(SCHEMAS)}")
-    return pa.schema([pa.field(column, _ARROW_TYPES[kind]) for column, kind in SCHEMAS[name].items()])
+    if name not in TABLES:
+        raise InputError(f"there is no telemetry table {name!r}; there are {', '.join(TABLES)}")
+    columns = [
+        pa.field(column, _ARROW_TYPES[told.kind], metadata={"unit": told.unit, "meaning": told.meaning})
+        for column, told in TABLES[name].items()
+    ]
+    return pa.schema(columns, metadata={VERSION_KEY: str(SCHEMA_VERSION)})
 
 
 def to_arrow(name: str, chunk: Mapping[str, Any]) -> pa.Table:
@@ -41,7 +51,7 @@ def to_arrow(name: str, chunk: Mapping[str, Any]) -> pa.Table:
     Parameters
     ----------
     name
-        One of the tables of :data:`~rayvous.protocol.telemetry.SCHEMAS`.
+        One of the tables of :data:`~rayvous.protocol.telemetry.TABLES`.
     chunk
         ``{column: array of shape (rows,)}``; a string column is an array of Python strings. The order of the
         columns does not matter.

@@ -12,13 +12,15 @@ from ..protocol.errors import BrokerUnavailable, RayvousError
 
 
 @contextmanager
-def broker_errors(what: str) -> Iterator[None]:
+def broker_errors(what: str, whose: str = "the broker's host") -> Iterator[None]:
     """Turn Ray's errors into ours inside the block.
 
     Parameters
     ----------
     what
         What was being done, for the message: ``"publishing at broker 3"``.
+    whose
+        The actor that was called, for the message.
 
     Raises
     ------
@@ -37,6 +39,6 @@ def broker_errors(what: str) -> Iterator[None]:
     except GetTimeoutError:
         raise BrokerUnavailable(f"{what}: no answer in time") from None
     except RayActorError as error:
-        raise BrokerUnavailable(f"{what}: the broker's host is gone ({type(error).__name__})") from None
+        raise BrokerUnavailable(f"{what}: {whose} is gone ({type(error).__name__})") from None
     except (ray.exceptions.OwnerDiedError, ray.exceptions.ObjectLostError) as error:
-        raise BrokerUnavailable(f"{what}: the answer was lost ({type(error).__name__})") from None
+        raise BrokerUnavailable(f"{what}: the answer of {whose} was lost ({type(error).__name__})") from None

@@ -65,6 +65,7 @@ from .host_admission import AdmissionSide
 from .host_lasting import LastingClients, store_of
 from .host_quiet import Quieting
 from .host_survey import Surveyed
+from .host_telemetry import TelemetrySide
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, wait_for_room
 from .seat import Seat
@@ -73,14 +74,13 @@ from .turnover import Turnover
 from .ways import LINK, Ways
 from .weather import Forecast
 
-TELEMETRY_FLUSH_ROWS = 50_000
 TICKS_A_HEARTBEAT = 4
 TICKS_A_FLUSH = 40
 
 _LOG = logging.getLogger("rayvous.host")
 
 
-class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, BulkHost):
+class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, AdmissionSide, BulkHost):
     """Hosts one broker or many.
 
     Parameters
@@ -140,7 +140,6 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
         self._clock_zero = time.time() - time.monotonic()
         self._ticking: asyncio.Task[None] | None = None
         self._handled = 0
-        self._flushing: asyncio.Task[None] | None = None
         self._draining: set[asyncio.Task[None]] = set()
 
     # Set-up.
@@ -390,8 +389,7 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
         if isinstance(message, TIMED) or self._is_late(seat):
             self._tell_time(seat)
         self._drive(seat, Received(source, message), filled, full)
-        if self._collector is not None and seat.telemetry.rows >= TELEMETRY_FLUSH_ROWS:
-            self._flush_soon()
+        self._flush_when_due(seat)
 
     def _drive(
         self,
@@ -479,20 +477,6 @@ class BrokerHost(LastingClients, Turnover, Surveyed, Quieting, AdmissionSide, Bu
                 await self.end_session(session.name)
             else:
                 await session.room(self._limits.delivery_wait_seconds)
-
-    # Telemetry.
-
-    def _flush_soon(self) -> None:
-        if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.get_running_loop().create_task(self.flush_telemetry())
-
-    async def flush_telemetry(self) -> None:
-        """Hand what was written down to the collector."""
-        if self._collector is None:
-            return
-        chunks = [seat.telemetry.flush() for seat in self._seats.values() if seat.telemetry.rows]
-        if chunks:
-            await self._collector.add.remote(chunks)
 
 
 def _say_end(ticking: asyncio.Task[None]) -> None:

@@ -28,18 +28,17 @@ from ..protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
 from ..protocol.stability import Stable
+from ..protocol.telemetry import TelemetryConfig
 from ..routing.claims import claims_of
 from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
 from .attaching import Attaching
 from .broker import HEALING_SCHEMES
-from .collector import Collector
 from .convergence import problems, standing, state_of
 from .errors import broker_errors
 from .launching import (
     NAMESPACE,
     Progress,
-    actor,
     claim,
     connect,
     ensure_ray,
@@ -54,6 +53,8 @@ from .publisher import Publisher
 from .rendezvous import Directory
 from .store import RayStore
 from .subscriber import Subscriber
+from .telemetry import Telemetry
+from .telemetry_source import prepare, read_telemetry, save_telemetry, start_collector
 
 __all__ = ["Network", "ensure_ray", "networks"]
 
@@ -97,6 +98,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         recovery: Recovery | None = None,
         stable: Stable | None = None,
         admission: AdmissionConfig | None = None,
+        telemetry: TelemetryConfig | None = None,
         progress: Progress | None = None,
     ) -> Network:
         """Launch the brokers of a topology on the Ray cluster that this process is in, or that it starts.
@@ -124,6 +126,8 @@ class Network(Attaching, Operations, NetworkAdmission):
             that heals `restart_broker` starts it with all that it had accepted.
         admission
             What brokers can carry, and how they judge subscriptions; None admits everything.
+        telemetry
+            Where telemetry goes, and how much is kept in memory; None keeps it in Ray's object store.
         progress
             Called as brokers get ready.
 
@@ -150,13 +154,14 @@ class Network(Attaching, Operations, NetworkAdmission):
                 )
             admission.validate()
         positions = routing_scheme(scheme).positions(topology.positions())
+        telemetry = prepare(telemetry)
         name = name or f"network-{uuid4().hex[:8]}"
         started_ray = ensure_ray()
         token = uuid4().hex
         rendezvous = claim(name, detached, None if recovery is None else token)
         actors = [rendezvous]
         try:
-            collector = actor(Collector, f"{name}:collector", detached).remote()
+            collector = start_collector(name, token, detached, telemetry, positions, scheme)
             actors.append(collector)
             stores, stable = (None, stable) if recovery is None else (stable, None)
             arguments: tuple[Any, ...] = (scheme, limits, trace_events, collector, name, recovery)
@@ -166,7 +171,7 @@ class Network(Attaching, Operations, NetworkAdmission):
                 positions, brokers_per_actor, arguments, name, detached, actors, progress, stable
             )
             shape = name, scheme, limits, tuple(positions), hosts, collector, recovery, token
-            directory = Directory(*shape, trace_events, detached, stable, admission, stores)
+            directory = Directory(*shape, trace_events, detached, stable, admission, stores, telemetry)
             connect(directory, made, rendezvous)
             ray.get(rendezvous.open.remote(directory))
             if recovery is not None or stable is not None:
@@ -240,6 +245,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         self.close()
 
     def _end(self) -> None:
+        save_telemetry(self._directory)
         for part in {*self._directory.hosts.values(), self._directory.collector, self._rendezvous}:
             ray.kill(part)
         if self._recovery is not None:
@@ -395,11 +401,25 @@ class Network(Attaching, Operations, NetworkAdmission):
         survey = self.survey()
         return tuple(standing(position, survey) for position in self.positions if position.broker in survey)
 
-    def telemetry(self) -> dict[str, list[Any]]:
-        """Return references to the Arrow tables of what was seen so far, by table name (see `protocol.telemetry`)."""
+    def telemetry(self, *, since: Telemetry | None = None) -> Telemetry:
+        """Return what was seen so far, to be had as Arrow, pandas, Parquet or Spark.
+
+        Parameters
+        ----------
+        since
+            What an earlier call returned: only what is new since then.
+
+        Raises
+        ------
+        InputError
+            If `since` is of another run.
+        BrokerUnavailable
+            If the collector is gone, or a broker does not answer.
+        StorageFailed
+            If the network has a telemetry folder and it cannot be written.
+        """
         self._ask("flush_telemetry", timeout_seconds=60)
-        with broker_errors("reading telemetry"):
-            return ray.get(self._directory.collector.refs.remote(), timeout=60)  # type: ignore[no-any-return]
+        return read_telemetry(self._directory.collector, since)
 
     def check(self) -> None:
         """Assert the invariants of every broker; for tests and the curious."""

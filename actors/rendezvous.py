@@ -25,6 +25,7 @@ from ..protocol.errors import BrokerUnavailable, ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, Recovery, RecoveryMessage
 from ..protocol.stability import Stable
+from ..protocol.telemetry import TelemetryConfig
 from .broker import rendezvous_of, start_of
 from .cube_rendezvous import CubeRendezvous
 from .names import LastingNames
@@ -59,6 +60,8 @@ class Directory:
         What its brokers admit; None for a network without admission control.
     stores
         Where brokers that heal keep what must outlive them; None when they keep it nowhere.
+    telemetry
+        Where telemetry goes; None when it stays in Ray's object store.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Directory:
     stable: Stable | None = None
     admission: AdmissionConfig | None = None
     stores: Stable | None = None
+    telemetry: TelemetryConfig | None = None
 
     @property
     def root(self) -> BrokerId:

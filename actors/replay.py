@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import ray
-
 from ..faults.recording import Recording
 from ..faults.trace import Trace
 from ..protocol.scenario import Scenario
@@ -88,17 +85,11 @@ def replay(net: Network, scenario: Scenario) -> Trace:
 
 def telemetry_of(net: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return tables of what was seen so far as numpy columns; see `protocol.telemetry`."""
-    refs = net.telemetry()
-    tables = {}
-    for name in names:
-        chunks = [ray.get(ref) for ref in refs[name]]
-        tables[name] = {
-            column: np.concatenate(
-                [
-                    np.zeros(0, object if kind is str else kind),
-                    *(chunk[column].to_numpy() for chunk in chunks),
-                ]
-            )
+    found = net.telemetry().to_arrow()
+    return {
+        name: {
+            column: found[name][column].to_numpy().astype(object if kind is str else kind)
             for column, kind in SCHEMAS[name].items()
         }
-    return tables
+        for name in names
+    }

@@ -244,7 +244,7 @@ def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
 def _report(net: Network, graph: Any, out: Path, result: Mapping[str, Any]) -> dict[str, Any]:
     from ..pipelines.run import report_run
 
-    return report_run(net.telemetry(), graph, out, dict(result))
+    return report_run(net.telemetry().refs, graph, out, dict(result))
 
 
 def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, network: str) -> None:

@@ -2,8 +2,7 @@
 
 Rules
 -----
-* The columns are those of :data:`~rayvous.protocol.telemetry.SCHEMAS`, in that order, whoever wrote the
-  chunk.
+* The columns are those of :data:`~rayvous.protocol.telemetry.TABLES`, in that order, whoever wrote the chunk.
 * Arrow tables travel to Spark by reference (``ray.data.from_arrow_refs``): through neither a file nor the
   driver.
 * A table of which no chunk was written is an empty DataFrame with the right columns.
@@ -24,6 +23,7 @@ from ..protocol.errors import InputError
 if TYPE_CHECKING:
     import ray
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 PARTITIONS_MAX: Final = 16
 """Chunks are joined into at most so many Spark partitions: each costs a task, and telemetry chunks are
@@ -105,9 +105,14 @@ def empty(spark: SparkSession, name: str) -> DataFrame:
     InputError
         There is no table of that name.
     """
+    return spark.createDataFrame([], spark_schema(name))
+
+
+def spark_schema(name: str) -> StructType:
+    """Return the Spark schema of one telemetry table; raises what `empty` raises."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return spark.createDataFrame([], from_arrow_schema(arrow_schema(name)))
+    return from_arrow_schema(arrow_schema(name))
 
 
 def _told(schema: pa.Schema) -> str:

@@ -1,0 +1,91 @@
+"""A small Spark session on this machine, without Ray: for reading files, which need none.
+
+Rules
+-----
+* The session that is open is used, whoever made it, and is left open; one that is started here is its caller's to stop.
+* Its JVM starts light: it compiles once and collects with one thread. What `PYSPARK_SUBMIT_ARGS` says is left to hold.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..actors.java import prepare_java
+from ..protocol.errors import SparkUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LIGHT_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For runs of seconds, in which compiling well takes longer than it saves."""
+
+
+def start_local(app_name: str = "rayvous", cores: int = 2) -> SparkSession:
+    """Start Spark in a JVM on this machine; it is the caller's to stop.
+
+    Parameters
+    ----------
+    app_name
+        Name of the Spark application.
+    cores
+        Threads that run tasks.
+
+    Raises
+    ------
+    SparkUnavailable
+        If it did not start.
+    """
+    prepare_java()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name).master(f"local[{cores}]")
+    for key, value in _configs(cores).items():
+        builder = builder.config(key, value)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # PySpark raises what it finds; all of it means the same to a caller
+        raise SparkUnavailable(f"Spark did not start on this machine: {error}") from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+@contextmanager
+def local_session(app_name: str = "rayvous", cores: int = 2) -> Iterator[SparkSession]:
+    """Start Spark in a JVM on this machine; stop it at the end of the block. For the rest see `start_local`."""
+    spark = start_local(app_name, cores)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def open_session(session: SparkSession | None = None) -> SparkSession | None:
+    """Return the session that was given, or the one that is open in this process, or None."""
+    if session is not None:
+        return session
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def _configs(cores: int) -> dict[str, str]:
+    return {
+        "spark.driver.extraJavaOptions": LIGHT_JVM,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rayvous-spark-warehouse"),
+    }
