@@ -114,10 +114,13 @@ class Collector:
     def take(self, flush: Flush) -> None:
         """Take a flush: what of it is not here yet."""
         now = self._clock()
+        rows = {
+            name: [to_arrow(name, tables[name]) for tables in flush.tables if name in tables]
+            for name in SCHEMAS
+        }
         for name in SCHEMAS:
             skip = self._accounts.settle(flush, name)
-            rows = [to_arrow(name, tables[name]) for tables in flush.tables if name in tables]
-            fresh = pa.concat_tables(rows).slice(skip) if rows else None
+            fresh = pa.concat_tables(rows[name]).slice(skip) if rows[name] else None
             if fresh is not None and fresh.num_rows:
                 self._accounts.take(name, flush.source, fresh.num_rows)
                 self._waiting[name].append(_Piece(flush.source, fresh, now))

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
+from ray.exceptions import RayError
 
-from ..protocol.errors import InputError
+from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.telemetry import SCHEMA_VERSION, SCHEMAS, TABLES, Column
 from .arrow import arrow_schema
-from .errors import broker_errors
 from .telemetry_files import PartKey, parts, prepare_folder, read_parts, write_network, write_part
 
 if TYPE_CHECKING:
@@ -217,8 +217,13 @@ class Telemetry:
         return pa.concat_tables([arrow_schema(name).empty_table(), *self._fetch(self._chunks[name])])
 
     def _fetch(self, chunks: list[Chunk]) -> list[pa.Table]:
-        with broker_errors("reading telemetry", COLLECTOR):
+        try:
             return list(ray.get([chunk.ref for chunk in chunks]))
+        except RayError as error:
+            raise BrokerUnavailable(
+                f"these rows went with the collector that had them ({type(error).__name__}): take them before their "
+                "network is closed, or launch it with telemetry=TelemetryConfig(folder=...)"
+            ) from None
 
     def _lost_table(self, lost: dict[str, dict[str, int]] | None = None) -> pa.Table:
         told = self.lost if lost is None else lost
