@@ -9,7 +9,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import ray
@@ -50,6 +51,17 @@ def ensure_ray() -> bool:
     prepare_java()
     ray.init(namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error")
     return True
+
+
+@contextmanager
+def joined_ray() -> Iterator[None]:
+    """Be on Ray for a block; leave at its end if it was this that joined or started it."""
+    joined = ensure_ray()
+    try:
+        yield
+    finally:
+        if joined:
+            ray.shutdown()
 
 
 def rendezvous_name(name: str) -> str:

@@ -10,7 +10,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,6 +107,24 @@ class Telemetry:
             for name in TABLES:
                 found = parts(self.folder, name, self.run).items()
                 self._files[name] = {key: path for key, path in found if start <= key < holdings.end}
+
+    @classmethod
+    def from_arrow(cls, run: str, tables: Mapping[str, Sequence[pa.Table]]) -> Telemetry:
+        """Return telemetry that did not come from a network: of a simulation, or read from elsewhere.
+
+        Parameters
+        ----------
+        run
+            A name for it.
+        tables
+            ``{name: Arrow tables}`` with the columns of `tables`, each of which becomes a chunk in Ray's object store;
+            a table that is not there has no rows.
+        """
+        chunks: dict[str, list[Chunk]] = {}
+        keys = (PartKey(1, number) for number in itertools.count())
+        for name, pieces in tables.items():
+            chunks[name] = [Chunk(next(keys), ray.put(piece), piece.num_rows) for piece in pieces]
+        return cls(Holdings(run, next(keys), chunks, {}))
 
     @property
     def tables(self) -> dict[str, dict[str, Column]]:

@@ -1,6 +1,7 @@
 """``rayvous demo``: the whole system once, on real input, judged.
 
-The order of things: read and check all input, then launch; so bad input starts nothing.
+The order of things: read and check all input, then launch; so bad input starts nothing. Spark starts beside the
+brokers, and what came of the run is printed before it is asked for its figures.
 """
 
 from __future__ import annotations
@@ -8,14 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ..actors.columns import batch_from
+from ..actors.launching import joined_ray
 from ..actors.network import Network
 from ..actors.publisher import Publisher
 from ..actors.subscriber import Subscriber
@@ -31,6 +34,9 @@ from . import console
 from .audit import check_trace_dir, keep_trace
 from .inputs import flight_alerts, flights, read_events, read_selectors, selectors_for
 from .killing import Killing, check_kind, recovery_for
+
+if TYPE_CHECKING:
+    from ..pipelines.warming import SparkStart
 
 BATCH_EVENTS: Final = 512
 SUBSCRIBE_AT_ONCE: Final = 16
@@ -101,21 +107,33 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
     options.validate()
     topology = ClusterTree(options.clusters, options.brokers_per_cluster, degree=options.degree)
     given = _read(options)
-    with console.steps() as steps, _launch(options, topology, steps) as net:
-        seen = _publish_and_read(net, options, given, steps)
-        verdict = judge(seen.trace, lambda done, total: steps.show("judged by brute force", done, total))
+    with ExitStack() as stack:
+        with console.steps() as steps:
+            steps.show("Ray", 0, 1)
+            stack.enter_context(joined_ray())
+            steps.show("Ray", 1, 1)
+            spark = _start_spark(stack) if options.spark else None
+            net = stack.enter_context(_launch(options, topology, steps))
+            seen = _publish_and_read(net, options, given, steps)
+            verdict = judge(seen.trace, lambda done, total: steps.show("judged by brute force", done, total))
         result = _summary(verdict, seen) | keep_trace(options.trace_dir, seen.trace)
-        graph = net.describe()
-        network = repr(net)
-        if options.spark:
-            steps.show("Spark and the report", 0, 1)
-            result |= _report(net, graph, options.out, result)
-            steps.show("Spark and the report", 1, 1)
+        if not as_json:
+            _print_run(result, verdict, options, repr(net))
+        if spark is not None:
+            with console.steps() as steps:
+                result |= _report(net, options.out, result, spark, steps)
+            if not as_json:
+                _print_report(result)
     if as_json:
         console.print_json(result)
-    else:
-        _print(result, verdict, options, network)
     return result
+
+
+def _start_spark(stack: ExitStack) -> SparkStart:
+    """Start Spark in the background, so that it is warm when there is something for it to do."""
+    from ..pipelines.warming import starting_spark
+
+    return stack.enter_context(starting_spark())
 
 
 def _read(options: DemoOptions) -> _Input:
@@ -241,19 +259,29 @@ def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
     }
 
 
-def _report(net: Network, graph: Any, out: Path, result: Mapping[str, Any]) -> dict[str, Any]:
+def _report(
+    net: Network, out: Path, result: Mapping[str, Any], spark: SparkStart, steps: console.Steps
+) -> dict[str, Any]:
     from ..pipelines.run import report_run
 
-    return report_run(net.telemetry().refs, graph, out, dict(result))
+    steps.show("Spark", 0, 1)
+    session = spark.session()
+    steps.show("Spark", 1, 1)
+    steps.show("report", 0, 1)
+    started = {"spark_start_seconds": spark.start_seconds}
+    figures = report_run(net.telemetry(), net.describe(), out, {**result, **started}, session)
+    steps.show("report", 1, 1)
+    return started | figures
 
 
-def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, network: str) -> None:
-    def seconds(name: str) -> str:
-        value = result.get(name)
-        if value is None:
-            return "-"
-        return f"{value * 1000:,.1f} ms" if value >= 0.001 else f"{value * 1_000_000:,.1f} us"
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value * 1000:,.1f} ms" if value >= 0.001 else f"{value * 1_000_000:,.1f} us"
 
+
+def _print_run(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, network: str) -> None:
+    latencies = (_seconds(result[f"latency_{name}_seconds"]) for name in ("p50", "p99"))
     rows: dict[str, Any] = {
         "network": f"{network}, scheme {options.scheme}",
         "events published": result["events_published"],
@@ -262,20 +290,26 @@ def _print(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, ne
         **console.conditions(verdict),
         "events per second": f"{result['events_per_second']:,.0f}",
         "notifications per second": f"{result['notifications_per_second']:,.0f}",
-        "latency p50 / p99": f"{seconds('latency_p50_seconds')} / {seconds('latency_p99_seconds')}",
+        "latency p50 / p99": " / ".join(latencies),
     }
     if "trace" in result:
         rows["trace"] = result["trace"]
     if "killed" in result:
         what = ", ".join(f"broker {broker}" for broker in result["killed"])
         rows["killed"] = what or "the link between clusters {} and {}".format(*result["cut"])
-        rows["healed after"] = seconds("recovery_seconds")
-    if "tct" in result:
-        tct = result["tct"]
-        rows["TCT (events over links)"] = ", ".join(f"{kind} {count:,}" for kind, count in tct.items())
-        rows["AED"] = seconds("aed_seconds")
-        rows["report"] = str(result["report"])
+        rows["healed after"] = _seconds(result["recovery_seconds"])
     console.print_table("rayvous demo", rows)
     for moment in result.get("timeline", ()):
         console.out.print(f"  {moment['seconds']:8.3f} s  {moment['what']}")
     console.print_verdict(verdict)
+
+
+def _print_report(result: Mapping[str, Any]) -> None:
+    rows = {
+        "TCT (events over links)": ", ".join(f"{kind} {count:,}" for kind, count in result["tct"].items()),
+        "AED": _seconds(result["aed_seconds"]),
+        "Spark": f"{result['spark_jobs']} job(s), {result['spark_report_seconds']:.1f} s; "
+        f"started in {result['spark_start_seconds']:.1f} s beside the run",
+        "report": f"{result['report']}, {result['report_seconds']:.1f} s",
+    }
+    console.print_table("telemetry", rows)

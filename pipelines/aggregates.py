@@ -8,6 +8,8 @@ Rules
 * A figure of nothing is null, never 0 or NaN: the mean of no delays is not a short delay. Counts and sums of
   nothing are 0.
 * Nothing here runs a Spark job: each function only describes one. Results have a fixed order of rows.
+* Where figures of several tables meet, their rows are put below each other and grouped: to broadcast a small
+  table for a join is a job of its own, which takes longer than the figure.
 
 The columns of the telemetry tables are in :mod:`rayvous.protocol.telemetry`.
 """
@@ -22,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from ..protocol.telemetry import LINK_KINDS
 
 TREE_KINDS: Final = ("up", "down", "multicast")
-PERCENTILES: Final[dict[str, float]] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+PERCENTILES: Final[dict[str, int]] = {"p50": 50, "p90": 90, "p99": 99}
 
 _PAIR: Final = ["subscriber", "publisher", "sequence"]
 _EVENT: Final = ["publisher", "sequence"]
@@ -133,54 +135,61 @@ def latency_percentiles(notified: DataFrame) -> DataFrame:
     pyspark.sql.DataFrame
         One row: ``notifications``, ``p50_seconds``, ``p90_seconds``, ``p99_seconds``, ``max_seconds``.
     """
-    counts = notified.agg(F.count(F.lit(1)).alias("notifications"), F.max(_latency()).alias("max_seconds"))
-    points = latency_quantiles(notified, list(PERCENTILES.values()))
-    columns = {
-        name: F.when(F.col("probability") == share, F.col("latency_seconds"))
-        for name, share in PERCENTILES.items()
+    points = _points_of_distribution(notified, 100)
+    at = {
+        name: F.when(F.col("point") == percent, F.col("latency_seconds"))
+        for name, percent in PERCENTILES.items()
     }
-    percentiles = points.agg(*(F.max(column).alias(f"{name}_seconds") for name, column in columns.items()))
-    names = [f"{name}_seconds" for name in PERCENTILES]
-    return counts.crossJoin(percentiles).select("notifications", *names, "max_seconds")
+    return points.agg(
+        F.coalesce(F.max("n"), F.lit(0)).alias("notifications"),
+        *(F.max(latency).alias(f"{name}_seconds") for name, latency in at.items()),
+        F.max("latency_seconds").alias("max_seconds"),
+    )
 
 
-def latency_quantiles(notified: DataFrame, probabilities: list[float]) -> DataFrame:
-    """Return the latency at each of the probabilities: the points of its distribution function.
+def latency_quantiles(notified: DataFrame, points: int) -> DataFrame:
+    """Return the latency at each of `points` + 1 probabilities from 0 to 1: its distribution function.
 
     Parameters
     ----------
     notified
         Telemetry table.
-    probabilities
-        Rising, each from 0 to 1.
+    points
+        Into how many equal parts the probabilities are divided; from 1 on.
 
     Returns
     -------
     pyspark.sql.DataFrame
         One row a probability: ``probability``, ``latency_seconds``; no rows when nothing was notified.
     """
-    # Spark's own `percentile` keeps a count of every distinct value and is ten times slower than one sort.
+    found = _points_of_distribution(notified, points)
+    return found.select((F.col("point") / points).alias("probability"), "latency_seconds").orderBy(
+        "probability"
+    )
+
+
+def _points_of_distribution(notified: DataFrame, points: int) -> DataFrame:
+    """Return one row a point: ``point`` (0 to `points`), ``latency_seconds`` there, ``n`` notifications in all.
+
+    With the latencies ranked from 0, point j lies at rank ``j (n - 1) / points``. A latency of rank r counts for every
+    point that is less than one rank away, with the weight ``1 - |j (n - 1) / points - r|``: one pass over a sort.
+    Spark's own `percentile` keeps a count of every distinct value and is ten times slower.
+    """
+    everything = Window.partitionBy(F.lit(0))
     ranked = notified.select(
         _latency().alias("latency"),
-        (F.row_number().over(Window.partitionBy(F.lit(0)).orderBy(_latency())) - 1).alias("rank"),
+        (F.row_number().over(everything.orderBy(_latency())) - 1).alias("rank"),
+        F.count(F.lit(1)).over(everything).alias("n"),
     )
-    asked = F.explode(F.array(*(F.lit(float(p)) for p in probabilities))).alias("probability")
-    place = F.col("probability") * (F.col("n") - 1)
-    wanted = (
-        notified.agg(F.count(F.lit(1)).alias("n"))
-        .where("n > 0")
-        .select("n", asked)
-        .select("probability", F.floor(place).alias("below"), (place - F.floor(place)).alias("beyond"))
-    )
-    # Two rows a probability: the value below its place and, unless it falls on one, the value above.
-    one = F.struct(F.col("below").alias("rank"), (1 - F.col("beyond")).alias("weight"))
-    next_one = F.struct((F.col("below") + 1).alias("rank"), F.col("beyond").alias("weight"))
-    pairs = wanted.select("probability", F.inline(F.array(one, next_one))).where("weight > 0")
-    return (
-        ranked.join(F.broadcast(pairs), "rank")
-        .groupBy("probability")
-        .agg(F.sum(F.col("latency") * F.col("weight")).alias("latency_seconds"))
-        .orderBy("probability")
+    steps = F.greatest(F.col("n") - 1, F.lit(1))
+    first = F.greatest(F.floor((F.col("rank") - 1) * points / steps) + 1, F.lit(0))
+    last = F.least(F.ceil((F.col("rank") + 1) * points / steps) - 1, F.lit(points))
+    alone = F.col("n") == 1  # then every point lies on it
+    near = F.explode(F.sequence(F.when(alone, 0).otherwise(first), F.when(alone, points).otherwise(last)))
+    counted = ranked.where((first <= last) | alone).select("n", "latency", "rank", near.alias("point"))
+    weight = 1 - F.abs(F.col("point") * (F.col("n") - 1) - F.col("rank") * points) / points
+    return counted.groupBy("point").agg(
+        F.sum(F.col("latency") * weight).alias("latency_seconds"), F.max("n").alias("n")
     )
 
 
@@ -195,17 +204,22 @@ def throughput(transfers: DataFrame, deliveries: DataFrame) -> DataFrame:
         One row: ``events``, ``notifications``, ``elapsed_seconds``, ``events_per_second``,
         ``notifications_per_second``. The rates are null when no time passed.
     """
-    published = transfers.where((F.col("link_kind") == "publish") & (F.col("events") > 0)).agg(
+    published = (F.col("link_kind") == "publish") & (F.col("events") > 0)
+    nothing = F.lit(None)
+    both = (
+        transfers.where(published)
+        .select("time_seconds", "events", nothing.cast("bigint").alias("notifications"))
+        .unionByName(
+            deliveries.select("time_seconds", nothing.cast("bigint").alias("events"), "notifications")
+        )
+    )
+    first = F.min(F.when(F.col("events").isNotNull(), F.col("time_seconds")))
+    sums = both.agg(
         _total("events").alias("events"),
-        F.min("time_seconds").alias("first"),
-        F.max("time_seconds").alias("last_published"),
+        _total("notifications").alias("notifications"),
+        (F.max("time_seconds") - first).alias("elapsed_seconds"),
     )
-    delivered = deliveries.agg(
-        _total("notifications").alias("notifications"), F.max("time_seconds").alias("last")
-    )
-    elapsed = F.greatest("last", "last_published") - F.col("first")
-    both = published.crossJoin(delivered).withColumn("elapsed_seconds", elapsed)
-    return both.select(
+    return sums.select(
         "events",
         "notifications",
         "elapsed_seconds",
@@ -235,49 +249,48 @@ def broker_load(transfers: DataFrame, deliveries: DataFrame, brokers: DataFrame 
         One row a broker, by id: ``broker``, ``cluster``, ``events_in``, ``events_out``, ``notifications``,
         ``control_messages`` (sent), ``nbytes`` (sent), ``load``.
     """
-    brokers = _brokers_seen(transfers, deliveries, brokers)
-    own = F.col("link_kind") == "publish"
+    own, group = F.col("link_kind") == "publish", F.col("link_kind") == "multicast"
     sent = F.col("link_kind").isin(*TREE_KINDS)
-    group = F.col("link_kind") == "multicast"
-    as_sender = transfers.groupBy("broker").agg(
-        _total(F.when(own, F.col("events"))).alias("from_publishers"),
-        _total(F.when(sent, F.col("events"))).alias("events_out"),
-        _total(F.when(group, F.col("events"))).alias("own_multicast"),
-        _total(F.when(sent & (F.col("events") == 0), F.col("messages"))).alias("control_messages"),
-        _total(F.when(~own, F.col("nbytes"))).alias("nbytes"),
+    to_peer = F.col("link_kind").isin("up", "down")
+    sender = _share(
+        F.col("broker"),
+        cluster=F.col("cluster"),
+        from_publishers=F.when(own, F.col("events")),
+        events_out=F.when(sent, F.col("events")),
+        multicast=F.when(group, F.col("events")),
+        control_messages=F.when(sent & (F.col("events") == 0), F.col("messages")),
+        nbytes=F.when(~own, F.col("nbytes")),
     )
-    as_peer = (
-        transfers.where(F.col("link_kind").isin("up", "down"))
-        .groupBy(F.col("peer").alias("broker"))
-        .agg(F.sum("events").alias("from_brokers"))
+    peer = _share(F.when(F.col("peer") >= 0, F.col("peer")), from_brokers=F.when(to_peer, F.col("events")))
+    shares = transfers.select(F.inline(F.array(sender, peer))).where("broker IS NOT NULL")
+    notified = _share(F.col("broker"), notifications=F.col("notifications"))
+    shares = shares.unionByName(deliveries.select(F.inline(F.array(notified))))
+    if brokers is not None:
+        known = _share(F.col("broker"), cluster=F.col("cluster"))
+        shares = shares.unionByName(brokers.select(F.inline(F.array(known))))
+    sums = shares.groupBy("broker").agg(
+        F.max("cluster").alias("cluster"), *(_total(name).alias(name) for name in _SHARES[1:])
     )
-    in_group = transfers.where(group).groupBy("cluster").agg(F.sum("events").alias("group_events"))
-    notified = deliveries.groupBy("broker").agg(F.sum("notifications").alias("notifications"))
-    joined = (
-        brokers.join(as_sender, "broker", "left")
-        .join(as_peer, "broker", "left")
-        .join(in_group, "cluster", "left")
-        .join(notified, "broker", "left")
-        .fillna(0, [*as_sender.columns[1:], "from_brokers", "group_events", "notifications"])
-    )
-    heard = F.col("group_events") - F.col("own_multicast")
-    counted = joined.withColumn("events_in", F.col("from_publishers") + F.col("from_brokers") + heard)
+    heard = F.sum("multicast").over(Window.partitionBy("cluster")) - F.col("multicast")
+    counted = sums.withColumn("events_in", F.col("from_publishers") + F.col("from_brokers") + heard)
     return counted.select(
         *("broker", "cluster", "events_in", "events_out", "notifications", "control_messages", "nbytes"),
         (F.col("events_in") + F.col("events_out") + F.col("notifications")).alias("load"),
     ).orderBy("broker")
 
 
-def _brokers_seen(transfers: DataFrame, deliveries: DataFrame, known: DataFrame | None) -> DataFrame:
-    unknown = F.lit(None).cast("int").alias("cluster")
-    seen = (
-        transfers.select("broker", "cluster")
-        .unionByName(transfers.where(F.col("peer") >= 0).select(F.col("peer").alias("broker"), unknown))
-        .unionByName(deliveries.select("broker", unknown))
-    )
-    if known is not None:
-        seen = seen.unionByName(known.select("broker", "cluster"))
-    return seen.groupBy("broker").agg(F.max("cluster").alias("cluster"))
+_SHARES: Final = (
+    *("cluster", "from_publishers", "from_brokers", "events_out", "multicast", "notifications"),
+    *("control_messages", "nbytes"),
+)
+"""What one row can add to a broker's load."""
+
+
+def _share(broker: Column, **adds: Column) -> Column:
+    """Return a struct of a broker and what a row adds to its load; null where it adds nothing."""
+    kinds = {name: "int" if name == "cluster" else "bigint" for name in _SHARES}
+    values = (adds.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items())
+    return F.struct(broker.cast("int").alias("broker"), *values)
 
 
 def load_balance(loads: DataFrame) -> DataFrame:
@@ -325,6 +338,8 @@ def load_balance(loads: DataFrame) -> DataFrame:
 def link_load(transfers: DataFrame) -> DataFrame:
     """Events over each link between brokers, both directions (the terms of the TCT sum).
 
+    What a broker says to the rendezvous point goes over no link of the tree.
+
     Parameters
     ----------
     transfers
@@ -339,27 +354,25 @@ def link_load(transfers: DataFrame) -> DataFrame:
         first, by their ends.
     """
     sender, peer = F.col("broker"), F.col("peer")
-    tree = (
-        transfers.where(F.col("link_kind").isin("up", "down"))
-        .groupBy(F.least(sender, peer).alias("low"), F.greatest(sender, peer).alias("high"))
-        .agg(
-            _total(F.when(sender < peer, F.col("events"))).alias("events_low_to_high"),
-            _total(F.when(sender > peer, F.col("events"))).alias("events_high_to_low"),
-            *(F.sum(column).alias(column) for column in ("events", "messages", "nbytes")),
-        )
-        .withColumn("kind", F.lit("tree"))
+    group = F.col("link_kind") == "multicast"
+    ends = {
+        "kind": F.when(group, "group").otherwise("tree"),
+        "low": F.when(~group, F.least(sender, peer)),
+        "high": F.when(~group, F.greatest(sender, peer)),
+        "cluster": F.when(group, F.col("cluster")),
+    }
+    between = F.col("link_kind").isin(*TREE_KINDS) & (group | (peer >= 0))
+    links = transfers.where(between).groupBy(*(column.alias(name) for name, column in ends.items()))
+    sums = links.agg(
+        F.sum(F.when(~group, F.when(sender < peer, F.col("events")).otherwise(0))).alias(
+            "events_low_to_high"
+        ),
+        F.sum(F.when(~group, F.when(sender > peer, F.col("events")).otherwise(0))).alias(
+            "events_high_to_low"
+        ),
+        *(F.sum(column).alias(column) for column in ("events", "messages", "nbytes")),
     )
-    group = (
-        transfers.where(F.col("link_kind") == "multicast")
-        .groupBy("cluster")
-        .agg(*(F.sum(column).alias(column) for column in ("events", "messages", "nbytes")))
-        .withColumn("kind", F.lit("group"))
-    )
-    both = tree.unionByName(group, allowMissingColumns=True).select(
-        *("kind", "low", "high", "cluster", "events_low_to_high", "events_high_to_low"),
-        *("events", "messages", "nbytes"),
-    )
-    return both.orderBy(F.desc("kind"), "low", "high", "cluster")
+    return sums.orderBy(F.desc("kind"), "low", "high", "cluster")
 
 
 def loss_and_duplicates(
@@ -385,19 +398,37 @@ def loss_and_duplicates(
         One row: ``notifications`` (rows), ``pairs`` (distinct), ``duplicated_pairs``, ``duplicates`` (rows
         beyond the first of a pair), ``never_published``, ``unexpected`` (pairs), ``missing`` (pairs).
     """
-    pairs = notified.groupBy(*_PAIR).agg(F.count(F.lit(1)).alias("times"))
-    counts = pairs.agg(
-        _total("times").alias("notifications"),
-        F.count(F.lit(1)).alias("pairs"),
-        F.count(F.when(F.col("times") > 1, 1)).alias("duplicated_pairs"),
-        _total(F.col("times") - 1).alias("duplicates"),
+    unknown = F.lit(None).cast("bigint")
+    rows = notified.select(*_PAIR, F.lit(1).alias("times"), F.lit(0).alias("due"))
+    if expected is not None:
+        rows = rows.unionByName(expected.select(*_PAIR, F.lit(0).alias("times"), F.lit(1).alias("due")))
+    pairs = rows.groupBy(*_PAIR).agg(F.sum("times").alias("times"), F.max("due").alias("due"))
+    told = pairs.select(*_EVENT, "times", "due", F.lit(0).alias("published"))
+    if published is not None:
+        event = published.select(
+            *_EVENT,
+            F.lit(0).cast("bigint").alias("times"),
+            F.lit(0).alias("due"),
+            F.lit(1).alias("published"),
+        )
+        told = told.unionByName(event)
+    made = F.col("times") > 0
+    events = told.groupBy(*_EVENT).agg(
+        F.sum("times").alias("times"),
+        F.count(F.when(made, 1)).alias("pairs"),
+        F.count(F.when(F.col("times") > 1, 1)).alias("duplicated"),
+        F.count(F.when(made & (F.col("due") == 0), 1)).alias("unexpected"),
+        F.count(F.when(~made & (F.col("due") == 1), 1)).alias("missing"),
+        F.max("published").alias("published"),
     )
-    never = None if published is None else pairs.join(published, _EVENT, "left_anti")
-    unexpected = None if expected is None else pairs.join(expected, _PAIR, "left_anti")
-    missing = None if expected is None else expected.select(*_PAIR).distinct().join(pairs, _PAIR, "left_anti")
-    for name, rows in (("never_published", never), ("unexpected", unexpected), ("missing", missing)):
-        if rows is None:
-            counts = counts.withColumn(name, F.lit(None).cast("bigint"))
-        else:
-            counts = counts.crossJoin(rows.agg(F.count(F.lit(1)).alias(name)))
-    return counts
+    return events.agg(
+        _total("times").alias("notifications"),
+        _total("pairs").alias("pairs"),
+        _total("duplicated").alias("duplicated_pairs"),
+        _total(F.col("times") - F.col("pairs")).alias("duplicates"),
+        (unknown if published is None else _total(F.when(F.col("published") == 0, F.col("pairs")))).alias(
+            "never_published"
+        ),
+        (unknown if expected is None else _total("unexpected")).alias("unexpected"),
+        (unknown if expected is None else _total("missing")).alias("missing"),
+    )

@@ -12,6 +12,7 @@ Rules
 from __future__ import annotations
 
 import atexit
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -66,7 +67,12 @@ def _read(spark: SparkSession, name: str, paths: list[Path]) -> DataFrame:
     import pyarrow.parquet as pq
 
     check_version(paths[-1], pq.read_schema(paths[-1]))
-    return spark.read.schema(spark_schema(name)).parquet(*(path.as_uri() for path in paths))
+    return spark.read.schema(spark_schema(name)).parquet(*(hadoop_path(path) for path in paths))
+
+
+def hadoop_path(path: Path) -> str:
+    """Return a path as Spark takes it: not percent-encoded, and what would be a pattern escaped."""
+    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
 def _hand_over(spark: SparkSession, name: str, table: pa.Table) -> DataFrame:

@@ -1,24 +1,22 @@
-"""The report of a run: tables and figures as Parquet, a summary as JSON, three pictures.
+"""The report of a run: its figures as Parquet, a summary as JSON, three pictures.
 
 Rules
 -----
 * What is in the folder::
 
-      tables/<table>.parquet/       each telemetry table, written by Spark's executors
-      aggregates/<name>.parquet     each figure of `aggregates`, one file
-      summary.json                  {"summary": what was given, "aggregates": the figures that have one row,
-      and TCT} tree.png load.png latency.png
+      aggregates/<name>.parquet     each figure of `figures`, one file
+      summary.json                  {"summary": what was given, "aggregates": the figures that have one row, and TCT}
+      tree.png load.png latency.png
 
 * Only these are written over; what an earlier report left and this one does not write is removed; other
-  files stay.
-* Executors write `tables/`: with several machines the folder must be one that all of them see.
+  files stay. The telemetry that the figures come from stands beside them, in `tables/`: see `telemetry_files`.
+* No Spark here: what is written comes in as pandas frames.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,20 +26,12 @@ import networkx as nx
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
-from pyspark.sql import DataFrame
 
 from ..protocol.errors import InputError
-from ..protocol.telemetry import SCHEMAS
-from . import aggregates, plots
+from . import plots
+from .figures import NAMES
 
 PICTURES: Final = ("tree.png", "load.png", "latency.png")
-NAMES: Final = (
-    *("tct", "aed", "throughput", "broker_load", "load_balance", "link_load"),
-    *("latency_percentiles", "latency_quantiles", "loss_and_duplicates"),
-)
-"""Every aggregate that a report can hold; the last three need the event trace."""
-
-_CURVE_POINTS: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +43,8 @@ class Report:
     folder
         The report's folder.
     paths
-        ``{name: path}``: ``"summary"``; ``"tree"``, ``"load"``, ``"latency"``; each table and each aggregate
-        by name. A picture or aggregate that had nothing to show is not there.
+        ``{name: path}``: ``"summary"``; ``"tree"``, ``"load"``, ``"latency"``; each figure by name. A picture or
+        figure that had nothing to show is not there.
     figures
         ``{aggregate: pandas.DataFrame}``.
     """
@@ -70,46 +60,34 @@ class Report:
 
 def write_report(
     out_dir: str | Path,
-    tables: Mapping[str, DataFrame],
+    figures: Mapping[str, pd.DataFrame],
     graph: nx.Graph,
     summary: Mapping[str, Any],
-    expected: DataFrame | None = None,
 ) -> Report:
-    """Compute every aggregate and write the report.
+    """Write the report of a run from its figures.
 
     Parameters
     ----------
     out_dir
         Folder; made if it is not there.
-    tables
-        ``{name: DataFrame}`` of :data:`~rayvous.protocol.telemetry.SCHEMAS`; `transfers` and `deliveries`
-        always, `published` and `notified` when events were traced.
+    figures
+        ``{name: pandas.DataFrame}`` as :func:`~rayvous.pipelines.figures.figures_of` returns them.
     graph
         Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``;
         edges have ``kind`` (``"tree"`` or ``"group"``).
     summary
         What else is to stand in ``summary.json``; anything that JSON can say.
-    expected
-        ``subscriber``, ``publisher``, ``sequence`` of the notifications that should have been made; see
-        :func:`~rayvous.pipelines.aggregates.loss_and_duplicates`.
 
     Raises
     ------
     InputError
-        `out_dir` is or lies under a file, or cannot be written; a table is missing or unknown; `summary` is
-        not JSON.
+        `out_dir` is or lies under a file, or cannot be written; `summary` is not JSON.
     """
-    _check_tables(tables)
     _json(dict(summary))  # refuse it before anything is written
     folder = check_folder(out_dir)
-    held = {name: frame.persist() for name, frame in tables.items()}
-    try:
-        figures = _figures(held, graph, expected)
-        _clear(folder)
-        paths = _write_tables(folder, held)
-    finally:
-        for frame in held.values():
-            frame.unpersist()
+    for path in _own_files(folder):
+        path.unlink(missing_ok=True)
+    paths = {}
     for name, figure in figures.items():
         paths[name] = folder / "aggregates" / f"{name}.parquet"
         pa.parquet.write_table(pa.Table.from_pandas(figure, preserve_index=False), paths[name])
@@ -119,14 +97,7 @@ def write_report(
     told = {"summary": dict(summary), "aggregates": {name: rows[0] for name, rows in numbers.items()}}
     told["aggregates"]["tct"] = _plain_rows(figures["tct"])
     paths["summary"].write_text(_json(told) + "\n", encoding="utf-8")
-    return Report(folder, paths, figures)
-
-
-def _check_tables(tables: Mapping[str, DataFrame]) -> None:
-    unknown = sorted(set(tables) - set(SCHEMAS))
-    missing = sorted({"transfers", "deliveries"} - set(tables))
-    if unknown or missing:
-        raise InputError(f"write_report: tables missing: {missing}, unknown: {unknown}")
+    return Report(folder, paths, dict(figures))
 
 
 def check_folder(out_dir: str | Path) -> Path:
@@ -139,8 +110,7 @@ def check_folder(out_dir: str | Path) -> Path:
     """
     folder = Path(out_dir)
     try:
-        for path in (folder, folder / "tables", folder / "aggregates"):
-            path.mkdir(parents=True, exist_ok=True)
+        (folder / "aggregates").mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise InputError(f"{error.filename} is a file; the report needs a folder there") from error
     except OSError as error:  # a file above it, no permission, a read-only disk
@@ -148,71 +118,12 @@ def check_folder(out_dir: str | Path) -> Path:
     for path in _own_files(folder):
         if path.is_dir():
             raise InputError(f"{path} is a folder; the report writes a file there")
-    for path in _own_folders(folder):
-        _check_is_spark_output(path)
     return folder.resolve()
 
 
 def _own_files(folder: Path) -> list[Path]:
     figures = [folder / "aggregates" / f"{name}.parquet" for name in NAMES]
     return [folder / "summary.json", *(folder / name for name in PICTURES), *figures]
-
-
-def _own_folders(folder: Path) -> list[Path]:
-    return [folder / "tables" / f"{name}.parquet" for name in SCHEMAS]
-
-
-def _clear(folder: Path) -> None:
-    for path in _own_files(folder):
-        path.unlink(missing_ok=True)
-    for path in _own_folders(folder):
-        if path.exists():
-            shutil.rmtree(path)
-
-
-def _check_is_spark_output(path: Path) -> None:
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file; the report writes a folder there")
-    for inside in path.iterdir() if path.exists() else ():
-        if not inside.name.lstrip(".").startswith(("part-", "_SUCCESS", "_temporary")):
-            raise InputError(f"{inside} is not of a report; move it before {path} is written over")
-
-
-def _figures(
-    tables: Mapping[str, DataFrame], graph: nx.Graph, expected: DataFrame | None
-) -> dict[str, pd.DataFrame]:
-    transfers, deliveries = tables["transfers"], tables["deliveries"]
-    notified = tables.get("notified")
-    brokers = [(int(node), int(cluster)) for node, cluster in sorted(graph.nodes(data="cluster"))]
-    session = transfers.sparkSession
-    known = session.createDataFrame(brokers, "broker int, cluster int") if brokers else None
-    loads = aggregates.broker_load(transfers, deliveries, known).persist()
-    frames = {
-        "tct": aggregates.tct(transfers),
-        "aed": aggregates.aed(deliveries if notified is None else notified),
-        "throughput": aggregates.throughput(transfers, deliveries),
-        "broker_load": loads,
-        "load_balance": aggregates.load_balance(loads),
-        "link_load": aggregates.link_load(transfers),
-    }
-    if notified is not None:
-        curve = [point / _CURVE_POINTS for point in range(_CURVE_POINTS + 1)]
-        frames["latency_percentiles"] = aggregates.latency_percentiles(notified)
-        frames["latency_quantiles"] = aggregates.latency_quantiles(notified, curve)
-        frames["loss_and_duplicates"] = aggregates.loss_and_duplicates(
-            notified, tables.get("published"), expected
-        )
-    try:
-        return {name: frame.toPandas() for name, frame in frames.items()}
-    finally:
-        loads.unpersist()
-
-
-def _write_tables(folder: Path, tables: Mapping[str, DataFrame]) -> dict[str, Path]:
-    paths = {name: folder / "tables" / f"{name}.parquet" for name in tables}
-    for name, frame in tables.items():
-        frame.coalesce(1).write.mode("overwrite").parquet(paths[name].as_uri())
-    return paths
 
 
 def _draw(folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> dict[str, Path]:

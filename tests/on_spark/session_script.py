@@ -10,13 +10,13 @@ from typing import Any
 def report_of_a_run(out_dir: str) -> dict[str, Any]:
     import networkx as nx
     import numpy as np
-    import ray
     from rayvous.actors.arrow import to_arrow
+    from rayvous.actors.telemetry import Telemetry
     from rayvous.pipelines.run import report_run
 
     delivery = {"time_seconds": [5.0], "broker": [0], "notifications": [4], "latency_sum_seconds": [8.0]}
     chunk = {name: np.array(values) for name, values in delivery.items()}
-    telemetry = {"transfers": [], "deliveries": [ray.put(to_arrow("deliveries", chunk))], "notified": []}
+    telemetry = Telemetry.from_arrow("by-hand", {"deliveries": [to_arrow("deliveries", chunk)]})
     return report_run(telemetry, nx.Graph(), out_dir, {})
 
 
@@ -51,7 +51,15 @@ def main() -> None:
     ray.init(num_cpus=2, **quiet)
     with session.spark_session() as spark:
         found["sum"] = spark.range(5).agg({"id": "sum"}).toPandas().iloc[0, 0].item()
-        found["second_at_once"] = refusal()
+        with session.spark_session() as inner:
+            found["same_within"] = inner is spark
+        found["open_after_inner_block"] = spark.range(3).count() == 3
+        found["jvm"] = spark.conf.get("spark.executor.extraJavaOptions")
+    from pyspark.sql import SparkSession
+
+    foreign = SparkSession.builder.master("local[1]").getOrCreate()
+    found["foreign"] = refusal()
+    foreign.stop()
     found["run"] = report_of_a_run(sys.argv[1])
     ray.shutdown()
     print(json.dumps(found))  # noqa: T201 - the one line that may stand on standard output

@@ -5,6 +5,8 @@ publisher on 2 publishes 10 events in two batches; both go by multicast to 1, wh
 who multicasts 6.
 """
 
+import numpy as np
+import pandas as pd
 import pytest
 from rayvous.pipelines.aggregates import (
     aed,
@@ -107,17 +109,28 @@ def test_latency_percentiles_of_nothing_are_null(frame, rows):
     (found,) = rows(latency_percentiles(frame("notified", [])))
     assert found["notifications"] == 0
     assert found["p50_seconds"] is None
-    assert rows(latency_quantiles(frame("notified", []), [0.0, 1.0])) == []
+    assert rows(latency_quantiles(frame("notified", []), 1)) == []
 
 
 def test_latency_quantiles_are_points_of_the_distribution(frame, rows):
-    found = rows(latency_quantiles(frame("notified", NOTIFIED), [0.0, 0.5, 1.0]))
+    found = rows(latency_quantiles(frame("notified", NOTIFIED), 2))
     # latencies 3 4 4 5 6 10
     assert [(row["probability"], row["latency_seconds"]) for row in found] == [
         (0.0, 3.0),
         (0.5, 4.5),
         (1.0, 10.0),
     ]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 401, 1000])
+@pytest.mark.parametrize("points", [1, 3, 100, 400])
+def test_latency_quantiles_are_those_of_numpy(spark, rows, n, points):
+    latencies = np.random.default_rng(n).exponential(size=n)
+    table = pd.DataFrame({"time_seconds": latencies, "published_at": np.zeros(n)})
+    found = rows(latency_quantiles(spark.createDataFrame(table), points))
+    shares = np.arange(points + 1) / points
+    assert [row["probability"] for row in found] == pytest.approx(shares)
+    assert [row["latency_seconds"] for row in found] == pytest.approx(np.quantile(latencies, shares))
 
 
 def test_throughput_runs_from_first_publication_to_last_delivery(frame, rows):
@@ -193,7 +206,8 @@ def test_load_balance_of_no_load_is_null(spark, rows):
 
 def test_link_load_adds_both_directions(frame, rows):
     back = (105.0, 5, 1, "up", 1, 1, 2, 200)
-    tree, *groups = rows(link_load(frame("transfers", [*TRANSFERS, back])))
+    to_rendezvous = (106.0, 5, 1, "up", -2, 1, 0, 20)
+    tree, *groups = rows(link_load(frame("transfers", [*TRANSFERS, back, to_rendezvous])))
     assert tree == {
         "kind": "tree", "low": 1, "high": 5, "cluster": None, "events_low_to_high": 6, "events_high_to_low":
         2, "events": 8, "messages": 4, "nbytes": 850,

@@ -8,9 +8,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from rayvous.actors.arrow import to_arrow
+from rayvous.actors.telemetry import Telemetry
+from rayvous.actors.telemetry_files import runs
+from rayvous.pipelines.figures import described, figures_of
+from rayvous.pipelines.frames import frames_of
 from rayvous.pipelines.report import write_report
-from rayvous.pipelines.tables import to_spark
+from rayvous.pipelines.run import report_run
 from rayvous.protocol.errors import InputError
+
+JOBS_MAX = 8
+"""Each costs planning, tasks and waiting; a report that takes more has lost its one action."""
 
 EVENTS = 500
 """Published on broker 0, multicast in cluster 0, sent from its DEB 2 to DEB 5, multicast in cluster 1;
@@ -72,19 +79,22 @@ def network() -> nx.Graph:
 
 
 @pytest.fixture(scope="module")
-def tables(spark):
-    import ray
-
-    return {
-        name: to_spark(spark, [ray.put(to_arrow(name, chunk)) for chunk in many], name)
-        for name, many in chunks().items()
-    }
+def telemetry(ray_started):
+    return Telemetry.from_arrow(
+        "run-1", {name: [to_arrow(name, chunk) for chunk in many] for name, many in chunks().items()}
+    )
 
 
 @pytest.fixture(scope="module")
-def report(tables, tmp_path_factory):
+def figures(spark, telemetry):
+    tables = frames_of(telemetry, spark)
+    return figures_of(tables, network(), expected=tables["notified"])
+
+
+@pytest.fixture(scope="module")
+def report(figures, tmp_path_factory):
     folder = tmp_path_factory.mktemp("out") / "deep" / "report"
-    return write_report(folder, tables, network(), {"verdict": "holds"}, expected=tables["notified"])
+    return write_report(folder, figures, network(), {"verdict": "holds"})
 
 
 def test_the_figures_are_right(report):
@@ -108,13 +118,17 @@ def test_the_figures_are_right(report):
     assert loads == {0: 1500, 1: 500, 2: 1000, 3: 500, 4: 1000, 5: 1000}
 
 
-def test_tables_and_figures_are_parquet(report):
-    for name, many in chunks().items():
-        table = pq.read_table(report.paths[name])
-        assert table.num_rows == sum(len(chunk["broker"]) for chunk in many)
-        assert table.column_names == list(to_arrow(name, many[0]).schema.names)
+def test_figures_are_parquet(report):
     for name, figure in report.figures.items():
         assert pq.read_table(report.paths[name]).num_rows == len(figure)
+
+
+def test_figures_that_are_collected_together_are_what_each_is_alone(spark, telemetry, figures):
+    import pandas as pd
+
+    tables = frames_of(telemetry, spark)
+    for name, frame in described(tables, network(), expected=tables["notified"]).items():
+        pd.testing.assert_frame_equal(figures[name], frame.toPandas(), check_dtype=False)
 
 
 def test_the_summary_is_json(report):
@@ -131,31 +145,22 @@ def test_the_pictures_are_there(report):
         assert report.paths[name].stat().st_size > 5_000
 
 
-def test_a_second_report_overwrites_its_own_and_leaves_the_rest(tables, report):
+def test_a_second_report_overwrites_its_own_and_leaves_the_rest(spark, telemetry, report):
     other = report.folder / "notes.txt"
     other.write_text("mine")
-    kept = {name: tables[name] for name in ("transfers", "deliveries")}
+    tables = frames_of(telemetry, spark)
+    kept = figures_of({name: tables[name] for name in ("transfers", "deliveries")}, network())
     second = write_report(report.folder, kept, network(), {})
     assert other.read_text() == "mine"
     # Nothing of the first is left to be taken for the second's.
     assert "latency" not in second.paths
     assert not (report.folder / "latency.png").exists()
-    assert not (report.folder / "tables" / "notified.parquet").exists()
     assert not (report.folder / "aggregates" / "loss_and_duplicates.parquet").exists()
     assert second.row("aed")["mean_delay_seconds"] == pytest.approx(0.02)
 
 
-def test_a_foreign_file_where_a_table_goes_is_not_deleted(tables, tmp_path):
-    mine = tmp_path / "tables" / "transfers.parquet" / "mine.txt"
-    mine.parent.mkdir(parents=True)
-    mine.write_text("mine")
-    with pytest.raises(InputError, match=r"mine\.txt is not of a report"):
-        write_report(tmp_path, tables, network(), {})
-    assert mine.read_text() == "mine"
-
-
 def test_a_run_in_which_nothing_happened(frame, tmp_path):
-    nothing = {name: frame(name, []) for name in chunks()}
+    nothing = figures_of({name: frame(name, []) for name in chunks()}, network())
     report = write_report(tmp_path, nothing, network(), {})
     assert "latency" not in report.paths
     assert report.row("aed") == {
@@ -165,17 +170,45 @@ def test_a_run_in_which_nothing_happened(frame, tmp_path):
     assert json.loads(report.paths["summary"].read_text())["aggregates"]["load_balance"]["gini"] is None
 
 
+@pytest.mark.parametrize("by_reference", [False, True])
+def test_a_run_is_reported_in_few_jobs_by_either_hand_over(spark, telemetry, tmp_path, by_reference):
+    told = report_run(telemetry, network(), tmp_path, {"seed": 7}, spark, by_reference=by_reference)
+    assert told["tct"]["tree"] == 3 * EVENTS
+    assert told["spark_jobs"] <= JOBS_MAX
+    summary = json.loads((tmp_path / "summary.json").read_text())["summary"]
+    assert summary["seed"] == 7
+    assert summary["spark_jobs"] == told["spark_jobs"]
+    assert 0 < summary["spark_report_seconds"] <= told["report_seconds"]
+
+
+def test_a_run_reported_into_the_folder_of_another_takes_its_place(spark, telemetry, tmp_path):
+    report_run(telemetry, network(), tmp_path, {}, spark)
+    mine = tmp_path / "tables" / "transfers" / "mine.txt"
+    mine.write_text("mine")
+    other = Telemetry.from_arrow("run-2", {"deliveries": [to_arrow("deliveries", chunks()["deliveries"][0])]})
+    report_run(other, network(), tmp_path, {}, spark)
+    assert runs(tmp_path / "tables") == ["run-2"]
+    assert not list((tmp_path / "tables").rglob("run=run-1"))
+    assert mine.read_text() == "mine"
+
+
+def test_a_folder_whose_name_looks_like_a_pattern(spark, telemetry, tmp_path):
+    told = report_run(telemetry, network(), tmp_path / "a [b]* {c,d}? %3D = e", {}, spark, by_reference=False)
+    assert told["tct"]["tree"] == 3 * EVENTS
+
+
 @pytest.mark.parametrize("below", ["", "/deeper"])
-def test_a_file_where_the_folder_should_be(tables, tmp_path, below):
+def test_a_file_where_the_folder_should_be(figures, tmp_path, below):
     path = tmp_path / "file"
     path.write_text("")
     with pytest.raises(InputError, match="file"):
-        write_report(f"{path}{below}", tables, network(), {})
+        write_report(f"{path}{below}", figures, network(), {})
 
 
-def test_missing_tables_and_bad_summaries_are_refused(tables, tmp_path):
+def test_missing_tables_and_bad_summaries_are_refused(frame, figures, tmp_path):
+    transfers = frame("transfers", [])
     with pytest.raises(InputError, match=r"missing: \['deliveries'\], unknown: \['x'\]"):
-        write_report(tmp_path, {"transfers": tables["transfers"], "x": tables["transfers"]}, network(), {})
+        figures_of({"transfers": transfers, "x": transfers}, network())
     with pytest.raises(InputError, match="summary is not JSON"):
-        write_report(tmp_path, tables, network(), {"a": math.nan})
+        write_report(tmp_path, figures, network(), {"a": math.nan})
     assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rayvous.pipelines.session import LIGHT_JVM
 
 SCRIPT = Path(__file__).with_name("session_script.py")
 
@@ -56,8 +57,17 @@ def test_the_workers_must_find_java(found):
     assert "prepare_java() before" in found["no_java"]
 
 
-def test_one_session_at_a_time(found):
-    assert "already open" in found["second_at_once"]
+def test_who_asks_within_a_block_gets_the_open_session_and_leaves_it_open(found):
+    assert found["same_within"]
+    assert found["open_after_inner_block"]
+
+
+def test_a_session_of_somebody_else_is_not_replaced(found):
+    assert "already open" in found["foreign"]
+
+
+def test_on_one_machine_the_jvms_start_light(found):
+    assert found["jvm"] == LIGHT_JVM
 
 
 def test_a_session_computes(found):
@@ -69,4 +79,5 @@ def test_a_run_is_reported_in_a_second_session_of_the_same_process(found):
     assert (run["aed_seconds"], run["mean_delay_seconds"]) == (0.5, 2.0)  # (5 - 3) / 4 and 8 / 4
     assert run["tct"]["tree"] == 0
     assert Path(run["report"], "summary.json").is_file()
-    assert Path(run["report"], "tables", "deliveries.parquet", "_SUCCESS").is_file()
+    assert list(Path(run["report"], "tables", "deliveries", "run=by-hand").glob("part-*.parquet"))
+    assert run["spark_jobs"] == 1
