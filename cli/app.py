@@ -458,6 +458,27 @@ def bench_admission(
     _show_bench(admission.run(advertisements=counts, subscriptions=subscriptions, seed=seed), as_json)
 
 
+@bench.command("report")
+def bench_report(
+    rows: Annotated[
+        int, typer.Option(help="Telemetry rows; by default as many as a demo of 20,000 events has.")
+    ] = 84_000,
+    seed: Annotated[int, typer.Option(help="Of the telemetry.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure Spark's part of a report beside the floor of any Spark job here, and both ways of handing over.
+
+    The floor is a Spark session on Ray in which the rows of one table are counted. Takes a minute or two.
+    """
+    from ..benchmarks import report
+
+    if rows < 100:
+        raise InputError(f"--rows {rows}: there must be at least 100")
+    with console.steps() as steps:
+        result = report.run(rows=rows, seed=seed, progress=steps.show)
+    _show_bench(result, as_json)
+
+
 def _show_bench(result: dict[str, object], as_json: bool) -> None:
     if as_json:
         console.print_json(result)
