@@ -102,8 +102,6 @@ class Broker:
         if store is not None and admission is not None:
             raise InputError("a broker with admission control cannot recover from a store")
         if store is not None and recovery is None:
-            if not hasattr(make, "restore"):
-                raise InputError(f"scheme {scheme_name!r} cannot recover from a store")
             self.stable = CrashRecover(
                 position, scheme_name, lambda: make(position), store, stability or Stability()
             )

@@ -178,12 +178,16 @@ class Propose:
 Key: TypeAlias = tuple[int | str, ...]
 
 
+Plain: TypeAlias = Any
+"""What a store can keep: numbers, strings, filters, batches and messages, in tuples, lists and mappings."""
+
+
 class Write(NamedTuple):  # several are made a step, and a tuple is made faster than a dataclass
     """One change in stable storage: row `key` of `table` gets this value; None removes it."""
 
     table: str
     key: Key
-    value: Any
+    value: Plain
 
 
 @dataclass(frozen=True, slots=True)

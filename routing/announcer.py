@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from ..protocol.effects import Plain
 from ..protocol.ids import Link
 from ..protocol.messages import Announce, Withdraw
 from .covering_dag import CoveringDag
@@ -189,17 +190,18 @@ class Announcer:
             self._no_longer(waiter, wanted)
             self._wait(waiter, wanted, steps)
 
-    def state(self) -> tuple[Any, ...]:
-        """Return all that it keeps, as plain data; `restore` takes it."""
-        return self._next_token, [
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that it keeps; `restore` takes it."""
+        announced = [
             (item, entry.token, entry.installed, list(entry.waiting.items()))
             for item, entry in self._announced.items()
         ]
+        return {"top": self._top, "next_token": self._next_token, "announced": announced}
 
-    def restore(self, state: tuple[Any, ...]) -> None:
-        """Be as the one was whose state that is; the DAG has been restored."""
-        self._next_token, announced = state
-        for item, token, installed, waiting in announced:
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the announcer was whose snapshot that is; the DAG has been restored."""
+        self._top, self._next_token = plain["top"], plain["next_token"]
+        for item, token, installed, waiting in plain["announced"]:
             entry = self._announced[item] = _Announced(token, installed, dict(waiting))
             if not self._top:
                 self._by_token[token] = item

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from ..protocol.batch import batch_of
+from ..protocol.effects import Plain
 from ..protocol.values import Value
 from .covering import covers
 from .filters import Filter
@@ -179,8 +180,8 @@ class CoveringDag:
             todo.extend(step(node).values())
         return dict(sorted(seen.items()))
 
-    def state(self) -> tuple[Any, ...]:
-        """Return filters and edges as plain data; `restore` takes it."""
+    def snapshot(self) -> Plain:
+        """Return filters and edges; `restore` takes it."""
         place = {node.slot: i for i, node in enumerate(self._nodes.values())}
         nodes = [
             (node.filter, [place[slot] for slot in node.above], [place[slot] for slot in node.below])
@@ -188,9 +189,9 @@ class CoveringDag:
         ]
         return nodes, [place[slot] for slot in self._roots]
 
-    def restore(self, state: tuple[Any, ...], slot_of: Callable[[Filter], int]) -> None:
-        """Be as the one was whose state that is; `slot_of` says where each filter stands in the index now."""
-        nodes, roots = state
+    def restore(self, plain: Plain, slot_of: Callable[[Filter], int]) -> None:
+        """Be as the DAG was whose snapshot that is; `slot_of` says where each filter stands in the index."""
+        nodes, roots = plain
         made = [Node(item, slot_of(item)) for item, _, _ in nodes]
         for node, (_, above, below) in zip(made, nodes, strict=True):
             node.above.update((made[i].slot, made[i]) for i in above)

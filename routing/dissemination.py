@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..protocol.batch import EventBatch, Rows, concat
-from ..protocol.effects import Effect, Send
+from ..protocol.effects import Effect, Plain, Send
 from ..protocol.ids import BrokerId
 from ..protocol.messages import Directed, Events
 from .lbdd_plan import Plan, plan
@@ -78,6 +78,14 @@ class Numbering:
     def forget(self, broker: BrokerId) -> None:
         """Forget a broker that is gone."""
         self._last.pop(broker, None)
+
+    def snapshot(self) -> Plain:
+        """Return the last number of each broker; `restore` takes it."""
+        return list(self._last.items())
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the numbering was whose snapshot that is."""
+        self._last = dict(plain)
 
 
 def loads_of(message: Directed) -> list[Load]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Final, Generic, TypeVar
 
+from ..protocol.effects import Plain
+
 T = TypeVar("T")
 
 HELD_MAX: Final = 8192
@@ -60,6 +62,15 @@ class HoldBack(Generic[T]):
             self._skip()
             due += self._due()
         return due
+
+    def snapshot(self) -> Plain:
+        """Return what it waits for, what was given up and what waits; `restore` takes it."""
+        return self._next, self.lost, list(self._early.items())
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the one was whose snapshot that is."""
+        self._next, self.lost, early = plain
+        self._early = dict(early)
 
     def _skip(self) -> None:
         first = min(self._early)

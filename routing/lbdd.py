@@ -22,7 +22,7 @@ from typing import Final
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
 from ..protocol.cube import CubeSeat, CubeView
-from ..protocol.effects import Deliver, Effect
+from ..protocol.effects import Deliver, Effect, Plain, Received
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Directed, Events
 from .cube_members import CubeMembers
@@ -101,6 +101,28 @@ class Lbdd(MeshRouter):
         effects += passed_on(self.position.broker, self.position.broker, again)
         order = self._incoming.get(broker)
         return effects if order is None else effects + self._deliver(order.give_up())
+
+    def changed_by(self, event: Received) -> bool:
+        """Return True: events take numbers, and wait for their turn."""
+        return True
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        return {
+            **super().snapshot(),
+            "numbers": self._numbers.snapshot(),
+            "kept": [(load.batch, load.row, load.targets, load.numbers) for load in self._kept],
+            "incoming": {origin: order.snapshot() for origin, order in self._incoming.items()},
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router at this position was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        self._numbers.restore(plain["numbers"])
+        self._kept.extend(Load(*load) for load in plain["kept"])
+        for origin, order in plain["incoming"].items():
+            self._incoming[origin] = HoldBack()
+            self._incoming[origin].restore(order)
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps."""

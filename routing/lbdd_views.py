@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
 from ..protocol.cube import CubeView
-from ..protocol.effects import Deliver, Effect
+from ..protocol.effects import Deliver, Effect, Plain, Received
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Directed, Events
 from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, plan_of
@@ -119,6 +119,30 @@ class LbddInViews(ViewedRouter):
     def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
         """Return to whom each of these sends a copy, by the plan."""
         return plan_of(origin, targets).children
+
+    def changed_by(self, event: Received) -> bool:
+        """Return True: events take numbers, and wait for their turn."""
+        return True
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        return {
+            **super().snapshot(),
+            "lacking": self.lacking,
+            "overfull": sorted(self._overfull),
+            "numbers": self._numbers.snapshot(),
+            "incoming": {origin: order.snapshot() for origin, order in self._incoming.items()},
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        self.lacking = plain["lacking"]
+        self._overfull.update(plain["overfull"])
+        self._numbers.restore(plain["numbers"])
+        for origin, order in plain["incoming"].items():
+            self._incoming[origin] = HoldBack(self._held_max)
+            self._incoming[origin].restore(order)
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps."""

@@ -42,6 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..protocol.batch import Column, EventBatch
+from ..protocol.effects import Plain
 from ..protocol.values import Kind
 from .attribute_rows import AttributeRows, Choice
 from .bits import (
@@ -161,7 +162,9 @@ class MatchIndex:
             self._owners = None
 
     def _insert(self, filter: Filter, *, settled: bool) -> int:
-        columns = [self._take_column() for _ in filter.clauses] or [self._take_column()]
+        return self._put(filter, [self._take_column() for _ in filter.clauses] or [self._take_column()], settled)
+
+    def _put(self, filter: Filter, columns: Sequence[int], settled: bool) -> int:
         for column, clause in zip(columns, filter.clauses, strict=False):
             for name, domain in clause.constraints:
                 rows = self._attributes.get(name)
@@ -192,6 +195,23 @@ class MatchIndex:
             self._dead[:, old:] = ~np.uint64(0)
             for rows in self._attributes.values():
                 rows.widen(words)
+
+    def snapshot(self) -> Plain:
+        """Return the filters with their columns, and how far those reach; `restore` takes it."""
+        filters = [(filter, [slot, *self._extra.get(slot, ())]) for slot, filter in self._filters.items()]
+        return self._top, filters
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the index was whose snapshot that is: each filter under its slot; only for one that is empty."""
+        top, filters = plain
+        self._reserve(top)
+        self._top = top
+        for filter, columns in filters:
+            self._put(filter, columns, settled=False)
+        for rows in self._attributes.values():
+            rows.settle()
+        used = {column for _, columns in filters for column in columns}
+        self._free = [column for column in range(top) if column not in used]  # it rises, so it is a heap
 
     # matching
 

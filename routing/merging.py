@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from ..protocol.effects import Plain
 from .announcer import Announcer, Steps, _Announced
 from .clauses import Clause
 from .covering import merge
@@ -103,6 +104,22 @@ class MergingAnnouncer(Announcer):
                 if union is not None:
                     return other, union
         return None
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that it keeps; `restore` takes it."""
+        groups = [
+            (merged, list(members), [rest for rest in _rests(merged) if self._by_rest.get(rest) == merged])
+            for merged, members in self._groups.items()
+        ]
+        return {**super().snapshot(), "groups": groups}
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the announcer was whose snapshot that is; the DAG has been restored."""
+        super().restore(plain)
+        for merged, members, rests in plain["groups"]:
+            self._groups[merged] = dict.fromkeys(members)
+            self._group_of |= dict.fromkeys(members, merged)
+            self._by_rest |= dict.fromkeys(rests, merged)
 
     def check(self) -> None:
         """Assert that exactly the roots are in groups, and each group is announced; for tests."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..protocol.configs import Position
-from ..protocol.effects import Effect
+from ..protocol.effects import Effect, Plain
 from ..protocol.ids import GROUP, BrokerId, ClientId, Link
 from ..protocol.messages import BrokerMessage
 from .filters import Filter
@@ -113,6 +113,17 @@ class MovingHybrid(Hybrid):
     def subscribers(self) -> list[ClientId]:
         """Return the clients that have a subscription here."""
         return list(self._subscriptions)
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps, its place included; `restore` takes it."""
+        place = {"position": self.position, "attached": self.attached, "fellows": sorted(self._fellows)}
+        return {**super().snapshot(), **place}
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        self.move(plain["position"], attached=plain["attached"])
+        self.meet(plain["fellows"])
 
     def members_with_filters(self) -> list[BrokerId]:
         """Return the members of the group that want something."""

@@ -20,12 +20,12 @@ Source: docs/decisions/0018-schemes.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Effect, Send
+from ..protocol.effects import Confirm, Effect, Plain, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Announce, Events, Installed, Withdraw
 from ..protocol.quench import Above, AboveDone
@@ -58,6 +58,16 @@ class NotedTable(RoutingTable):
         return super().remove(item, link, holder)
 
 
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that the table keeps; `restore` takes it."""
+        return {**super().snapshot(), "touched": list(self.touched)}
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the table was whose snapshot that is; only for one that is empty."""
+        super().restore(plain)
+        self.touched.update(dict.fromkeys(plain["touched"]))
+
+
 @dataclass(slots=True, eq=False)
 class _Told:
     """A broker below: what it knows, None for nothing; the last message to it, and the last that it has answered."""
@@ -73,6 +83,12 @@ class _Waiting:
 
     effect: Effect
     due: list[tuple[_Told, int]] | None = None
+
+    def due_of(self, name_of: Mapping[int, BrokerId]) -> list[tuple[BrokerId, int]] | None:
+        """Return whose answers it waits for by name; who is not told any more is not waited for."""
+        if self.due is None:
+            return None
+        return [(name_of[id(told)], number) for told, number in self.due if id(told) in name_of]
 
 
 @dataclass(slots=True)
@@ -201,7 +217,7 @@ class MovingQuenched(MovingHybrid):
         begins = told.outlet is None
         items = self.table.touched
         if told.outlet is None:
-            told.outlet = Outlet((child,), child, covering=True, merging=self.merges)
+            told.outlet = self._outlet(child)
             items = dict.fromkeys(entry.filter for table in (self.table, self.above) for entry in table)
         changes: list[Announce | Withdraw] = []
         for item in items:
@@ -213,6 +229,9 @@ class MovingQuenched(MovingHybrid):
         if not changes and not begins:
             return []
         return [self._message(child, told, Above(0, True, begins, tuple(changes)))]
+
+    def _outlet(self, child: BrokerId) -> Outlet:
+        return Outlet((child,), child, covering=True, merging=self.merges)
 
     def _message(self, child: BrokerId, told: _Told, message: Above) -> Effect:
         self._below.number += 1
@@ -227,6 +246,36 @@ class MovingQuenched(MovingHybrid):
                 )
             )
         return super()._carry_out(Steps(steps.up))
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        name_of = {id(told): child for child, told in self._below.told.items()}
+        return {
+            **super().snapshot(),
+            "above": None if self.above is None else self.above.snapshot(),
+            "number": self._below.number,
+            "below": [
+                (child, told.sent, told.answered, None if told.outlet is None else told.outlet.snapshot())
+                for child, told in self._below.told.items()
+            ],
+            "waiting": [(waiting.effect, waiting.due_of(name_of)) for waiting in self._waiting],
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        self.above = None if plain["above"] is None else RoutingTable()
+        if self.above is not None:
+            self.above.restore(plain["above"])
+        below = self._below = _Below(number=plain["number"])
+        for child, sent, answered, outlet in plain["below"]:
+            told = below.told[child] = _Told(None, sent, answered)
+            if outlet is not None:
+                told.outlet = self._outlet(child)
+                told.outlet.restore(outlet)
+        for effect, due in plain["waiting"]:
+            named = None if due is None else [(below.told[child], number) for child, number in due]
+            self._waiting.append(_Waiting(effect, named))
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps; `above` counts the filters that it knows to be wanted there."""

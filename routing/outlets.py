@@ -4,14 +4,14 @@ Rules
 -----
 * An outlet holds the filters that come from the links which it passes on. Of those it announces the ones that no
   other covers, or all when it does not look at covering.
-* An announcement is installed when everyone whom it went to has answered.
+* An announcement is installed when everyone whom it went to has answered: at once when there is nobody left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..protocol.effects import Effect, Multicast, Send
+from ..protocol.effects import Effect, Multicast, Plain, Send
 from ..protocol.ids import GROUP, BrokerId, Link
 from ..protocol.messages import Announce, Withdraw
 from .announcer import Announcer, Steps, Waiter
@@ -49,6 +49,14 @@ class _Flat(CoveringDag):
     def remove(self, item: Filter) -> list[Filter]:
         del self._items[item]
         return []
+
+    def snapshot(self) -> Plain:
+        """Return the filters; `restore` takes it."""
+        return list(self._items)
+
+    def restore(self, plain: Plain, slot_of: Callable[[Filter], int]) -> None:
+        """Be as the set was whose snapshot that is."""
+        self._items.update(dict.fromkeys(plain))
 
     def check(self) -> None:
         """Nothing can be wrong with a set."""
@@ -137,10 +145,36 @@ class Outlet:
             item: Filter = message.filter  # type: ignore[assignment]
             if isinstance(message, Announce):
                 self._tokens[item] = message.token
-                self._unanswered[message.token] = set(self._to)
+                if self._to:
+                    self._unanswered[message.token] = set(self._to)
+                else:
+                    steps.ready += self._announcer.installed(message.token).ready
             else:
                 self._unanswered.pop(self._tokens.pop(item), None)
         return steps
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that it keeps; `restore` takes it."""
+        return {
+            "to": self._to,
+            "index": None if self._index is None else self._index.snapshot(),
+            "slots": list(self._slots.items()),
+            "dag": self._dag.snapshot(),
+            "announcer": self._announcer.snapshot(),
+            "unanswered": [(token, sorted(left)) for token, left in self._unanswered.items()],
+            "tokens": list(self._tokens.items()),
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the outlet was whose snapshot that is; only for one that holds nothing."""
+        self._to = plain["to"]
+        if self._index is not None:
+            self._index.restore(plain["index"])
+        self._slots.update(plain["slots"])
+        self._dag.restore(plain["dag"], self._slots.__getitem__)
+        self._announcer.restore(plain["announcer"])
+        self._unanswered.update((token, set(left)) for token, left in plain["unanswered"])
+        self._tokens.update(plain["tokens"])
 
     def check(self, held: Iterable[Filter]) -> None:
         """Assert that exactly these filters are held and that all agree; for tests."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Effect, Send
+from ..protocol.effects import Confirm, Effect, Plain, Send
 from ..protocol.ids import Link
 from ..protocol.messages import Installed
 from .announcer import Steps, Waiter
@@ -127,6 +127,23 @@ class PeerRouter(TreeRouter):
                     del self._waits[waiter]
                     effects.append(_answer(waiter))
         return effects
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        return {
+            **super().snapshot(),
+            "neighbours": sorted(self._neighbours),
+            "waits": [(waiter, wait.filter, sorted(wait.outlets)) for waiter, wait in self._waits.items()],
+            "outlets": {name: outlet.snapshot() for name, outlet in self.outlets.items()},
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router at this position was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        self._neighbours = frozenset(plain["neighbours"])
+        self._waits.update((waiter, _Wait(item, set(outlets))) for waiter, item, outlets in plain["waits"])
+        for name, outlet in plain["outlets"].items():
+            self.outlets[name].restore(outlet)
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Received
+from ..protocol.effects import Effect, Plain, Received
 from ..protocol.errors import InputError
 from .fanning import FannedHybrid
 from .flooding import Flooding
@@ -44,6 +44,21 @@ class Router(Protocol):
 
     def handle(self, event: Received) -> list[Effect]:
         """Take in one message and return what is to be done about it."""
+        ...
+
+    def changed_by(self, event: Received) -> bool:
+        """Return whether a message can change what the router keeps: a record of the router must have it then."""
+        ...
+
+    def snapshot(self) -> Plain:
+        """Return all that the router keeps; a store takes it."""
+        ...
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the router of this broker was whose snapshot that is: from here on both do the same, in the same order.
+
+        Only for one that has not handled anything.
+        """
         ...
 
     def describe(self) -> dict[str, int]:

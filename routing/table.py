@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..protocol.batch import EventBatch, Rows
+from ..protocol.effects import Plain
 from ..protocol.ids import ClientId, Link
 from .filters import Filter
 from .matching import MatchIndex
@@ -184,22 +185,27 @@ class RoutingTable:
             return Routes(brokers, (), _START, _NO_ROWS)
         return Routes(brokers, tuple(clients), np.array(starts, np.intp), np.array(flat, np.intp))
 
-    def state(self) -> tuple[Any, ...]:
-        """Return the entries, and the links in the order in which they were first seen; `restore` takes it."""
+    def snapshot(self) -> dict[str, Plain]:
+        """Return the entries with their slots, and brokers and clients in their order; `restore` takes it."""
         entries = [
-            (entry.filter, [(link, list(holders)) for link, holders in entry.links.items()])
+            (entry.filter, entry.slot, [(link, list(holders)) for link, holders in entry.links.items()])
             for entry in self._entries.values()
         ]
-        return entries, list(self._brokers)
+        return {
+            "index": self.index.snapshot(),
+            "entries": entries,
+            "brokers": list(self._brokers),
+            "clients": list(self._clients.items()),
+        }
 
-    def restore(self, state: tuple[Any, ...]) -> None:
-        """Be as the one was whose state that is."""
-        entries, brokers = state
-        self._brokers.update((link, bit) for bit, link in enumerate(brokers))
-        for item, links in entries:
-            for link, holders in links:
-                for holder in holders:
-                    self.add(item, link, holder)
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the table was whose snapshot that is; only for one that is empty."""
+        self.index.restore(plain["index"])
+        for item, slot, links in plain["entries"]:
+            entry = Entry(item, slot, {link: dict.fromkeys(holders) for link, holders in links})
+            self._entries[item] = self._by_slot[slot] = entry
+        self._brokers.update((link, bit) for bit, link in enumerate(plain["brokers"]))
+        self._clients.update(plain["clients"])
 
     def check(self) -> None:
         """Assert that index, entries and counts agree; for tests."""

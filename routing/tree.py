@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..protocol.configs import Position
-from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send
+from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Plain, Received, Send
 from ..protocol.ids import GROUP, ClientId, Link
 from ..protocol.messages import (
     Announce,
@@ -192,18 +192,27 @@ class TreeRouter:
         self.strays += 1
         return []
 
-    def state(self) -> tuple[Any, ...]:
-        """Return all that this router keeps, as plain data; `restore` takes it."""
-        wishes = {client: dict(mine) for client, mine in self._subscriptions.items()}
-        return self.table.state(), self.dag.state(), self.announcer.state(), wishes, self.strays
+    def changed_by(self, event: Received) -> bool:
+        """Return whether a message can change what this router keeps."""
+        return not isinstance(event.message, Events)
 
-    def restore(self, state: tuple[Any, ...]) -> None:
-        """Be as the router at this position was whose state that is; only for one that has not handled anything."""
-        table, dag, announcer, self._subscriptions, self.strays = state
-        self._subscriptions = {client: dict(mine) for client, mine in self._subscriptions.items()}
-        self.table.restore(table)
-        self.dag.restore(dag, self.table.slot)
-        self.announcer.restore(announcer)
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        return {
+            "table": self.table.snapshot(),
+            "dag": self.dag.snapshot(),
+            "announcer": self.announcer.snapshot(),
+            "subscriptions": {client: dict(mine) for client, mine in self._subscriptions.items()},
+            "strays": self.strays,
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router at this position was whose snapshot that is; only for one that has not handled anything."""
+        self.table.restore(plain["table"])
+        self.dag.restore(plain["dag"], self.table.slot)
+        self.announcer.restore(plain["announcer"])
+        self._subscriptions = {client: dict(mine) for client, mine in plain["subscriptions"].items()}
+        self.strays = plain["strays"]
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps."""

@@ -27,7 +27,7 @@ from typing import Any
 
 from ..protocol.configs import Position
 from ..protocol.cube import CubeView, CubeWants
-from ..protocol.effects import Confirm, Effect, Send
+from ..protocol.effects import Confirm, Effect, Plain, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Announce, Echo, Spread, Withdraw
 from .announcer import Announcer, Steps
@@ -70,8 +70,6 @@ class ViewedRouter(TreeRouter):
     missing
         The brokers of the view that have not told yet what they want.
     """
-
-    restore = None  # type: ignore[assignment]  # its state is that of a view, which the others have left behind
 
     def __init__(self, position: Position) -> None:
         super().__init__(position)
@@ -252,7 +250,39 @@ class ViewedRouter(TreeRouter):
             effects += self._take_in(message)
         return effects
 
-    # To look at.
+    # What it keeps.
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        return {
+            **super().snapshot(),
+            "view": self.view,
+            "others": self.others.snapshot(),
+            "missing": sorted(self.missing),
+            "number": self._number,
+            "told": [(told.number, told.change, told.tokens) for told in self._told],
+            "awaited": [
+                (key, awaited.back, sorted(awaited.behind), awaited.taken_in)
+                for key, awaited in self._awaited.items()
+            ],
+            "too_early": {origin: list(early) for origin, early in self._too_early.items()},
+            "have": dict(self._have),
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        if plain["view"] is not None:
+            self.enter(plain["view"])
+        self.others.restore(plain["others"])
+        self.missing = set(plain["missing"])
+        self._number = plain["number"]
+        self._told.extend(_Told(*told) for told in plain["told"])
+        self._awaited.update(
+            (key, _Awaited(back, set(behind), taken)) for key, back, behind, taken in plain["awaited"]
+        )
+        self._too_early.update((origin, list(early)) for origin, early in plain["too_early"].items())
+        self._have = dict(plain["have"])
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps; `recorded` counts the filters of other brokers."""

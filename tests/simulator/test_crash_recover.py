@@ -72,7 +72,7 @@ def state(net: StableSimulation) -> dict[int, Any]:
     """What each broker keeps: its router, to the order of its tables, and its numbers."""
     return {
         broker: (
-            host.machine.router.state(),
+            host.machine.router.snapshot(),
             host.machine.stable._heard,
             {link: out.last for link, out in host.machine.stable._out.items()},
             host.machine.stable._unheard._last,
