@@ -75,7 +75,8 @@ class Encoder:
     def _encode_events(self, events: Events) -> bytes:
         batch, arrays = self._pack(events.batch)
         term, number = events.round
-        return _joined(b"E", (batch, term, number, events.again, events.ballot), arrays)
+        rest = events.age_seconds, events.forgot_seconds, events.doubt_seconds, events.entry
+        return _joined(b"E", (batch, term, number, events.again, events.ballot, *rest), arrays)
 
     def _encode_delivery(self, deliver: Deliver) -> bytes:
         batch, arrays = self._pack(deliver.batch)
@@ -127,8 +128,8 @@ def _parted(data: memoryview) -> tuple[tuple[Any, ...], memoryview]:
 
 
 def _events(data: memoryview) -> Events:
-    (batch, term, number, again, ballot), rest = _parted(data)
-    return Events(unpack(batch, rest), RoundNumber(term, number), again, ballot)
+    (batch, term, number, *others), rest = _parted(data)
+    return Events(unpack(batch, rest), RoundNumber(term, number), *others)
 
 
 def _delivery(data: memoryview) -> Deliver:

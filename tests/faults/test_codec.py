@@ -3,12 +3,14 @@
 import os
 import pickle
 import subprocess
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from rayvous.faults.codec import decode, encode
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import StorageFailed
+from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages import Announce, Events, Register
 from rayvous.protocol.values import Timestamp
 from rayvous.routing.filters import to_filter
@@ -37,6 +39,15 @@ def test_a_batch_reads_back_equal() -> None:
     assert again.events() == batch.events()
     assert [again.identity(row) for row in range(3)] == [("p", 9), ("p", 10), ("p", 11)]
     assert np.array_equal(again.published_at, batch.published_at)
+
+
+def test_events_read_back_with_all_that_is_said_of_them() -> None:
+    """In a hypercube, what does not say where it was published goes no further."""
+    said = {"round": RoundNumber(2, 3), "again": True, "ballot": (4, 5), "entry": 6}
+    said |= {"age_seconds": 0.5, "forgot_seconds": 1.5, "doubt_seconds": 2.5}
+    read = decode(encode(Events(batch_of([{"i": 1}]), **said)))
+    found = {field.name: getattr(read, field.name) for field in fields(read)}
+    assert found.pop("batch").events() == ({"i": 1},) and found == said
 
 
 class Harm:
