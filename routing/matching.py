@@ -162,7 +162,9 @@ class MatchIndex:
             self._owners = None
 
     def _insert(self, filter: Filter, *, settled: bool) -> int:
-        return self._put(filter, [self._take_column() for _ in filter.clauses] or [self._take_column()], settled)
+        return self._put(
+            filter, [self._take_column() for _ in filter.clauses] or [self._take_column()], settled
+        )
 
     def _put(self, filter: Filter, columns: Sequence[int], settled: bool) -> int:
         for column, clause in zip(columns, filter.clauses, strict=False):

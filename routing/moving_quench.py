@@ -57,7 +57,6 @@ class NotedTable(RoutingTable):
         self.touched[item] = None
         return super().remove(item, link, holder)
 
-
     def snapshot(self) -> dict[str, Plain]:
         """Return all that the table keeps; `restore` takes it."""
         return {**super().snapshot(), "touched": list(self.touched)}

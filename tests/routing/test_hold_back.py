@@ -21,3 +21,13 @@ def test_a_gap_is_given_up_and_counted_when_too_many_wait():
     assert order.take(3, 3) == [], "what was given up does not come late"
     assert order.give_up() == [8]
     assert order.lost == 4
+
+
+def test_what_waits_waits_on_in_one_that_is_restored():
+    order, again = HoldBack(held_max=2), HoldBack(held_max=2)
+    for number in (1, 4, 5, 8):
+        order.take(number, number)
+    again.restore(order.snapshot())
+    assert again.snapshot() == order.snapshot() and again.lost == 2
+    assert again.take(6, 6) == order.take(6, 6) == [6]
+    assert again.take(7, 7) == order.take(7, 7) == [7, 8]

@@ -2,6 +2,7 @@
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.protocol.messages import Announce
@@ -125,3 +126,40 @@ def test_filters_that_differ_in_two_attributes_are_left_alone():
     held.hold(first)
     held.hold(second)
     assert set(held.parent) == {first, second}
+
+
+class Bare:
+    """An announcer and its index."""
+
+    def __init__(self):
+        self.index = MatchIndex()
+        self.dag = CoveringDag(self.index)
+        self.announcer = MergingAnnouncer(self.dag, top=False)
+        self.slots = {}
+
+    def hold(self, item):
+        self.slots[item] = self.index.insert(item)
+        return self.announcer.hold(item, self.slots[item])
+
+    def again(self):
+        other = Bare()
+        other.slots = dict(self.slots)
+        other.index.restore(self.index.snapshot())
+        other.dag.restore(self.dag.snapshot(), other.slots.__getitem__)
+        other.announcer.restore(self.announcer.snapshot())
+        return other
+
+
+@pytest.mark.parametrize("leaves", [None, 0, 1])
+def test_an_announcer_that_is_restored_merges_what_the_other_merges(leaves):
+    """Where two groups have the same rest, a newcomer is merged with the one that came last, if that is still there."""
+    filters = [to_filter(f"{each} AND x = 1") for each in ("s LIKE 'a%'", "s LIKE '%b'", "s = 'c'")]
+    bare = Bare()
+    for item in filters[:2]:
+        bare.hold(item)
+    if leaves is not None:
+        bare.announcer.release(filters[leaves])
+        bare.index.remove(bare.slots.pop(filters[leaves]))
+    again = bare.again()
+    assert again.hold(filters[2]) == bare.hold(filters[2])
+    again.announcer.check()
