@@ -11,7 +11,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[demo,dev]'
+	$(BIN)/pip install --quiet --editable '.[all,dev]'
 	mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/rayvous
 	touch $@
 

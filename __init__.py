@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .protocol.stability import Stability, Stable
     from .protocol.telemetry import TelemetryConfig
     from .routing.builders import attr
-    from .routing.covering import covers, intersects, merge
+    from .routing.comparing import covers, intersects, merge
     from .routing.filters import Filter
     from .routing.language import to_filter
     from .routing.topologies import ClusterTree
@@ -85,9 +85,9 @@ _HOMES = {
     "TelemetryConfig": "protocol.telemetry",
     "TopologyError": "protocol.errors",
     "attr": "routing.builders",
-    "covers": "routing.covering",
-    "intersects": "routing.covering",
-    "merge": "routing.covering",
+    "covers": "routing.comparing",
+    "intersects": "routing.comparing",
+    "merge": "routing.comparing",
     "networks": "actors.network",
     "to_filter": "routing.language",
 }

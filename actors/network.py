@@ -15,10 +15,9 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from html import escape
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import networkx as nx
 import ray
 
 from ..protocol.admission import AdmissionConfig
@@ -55,6 +54,9 @@ from .store import RayStore
 from .subscriber import Subscriber
 from .telemetry import Telemetry
 from .telemetry_source import prepare, read_telemetry, save_telemetry, start_collector
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 __all__ = ["Network", "ensure_ray", "networks"]
 
@@ -355,6 +357,8 @@ class Network(Attaching, Operations, NetworkAdmission):
         Nodes are broker ids with `label`, `role`, `cluster` and the sizes of what the broker keeps and has done; edges
         have `kind`, "tree", "group" or "cube".
         """
+        import networkx as nx
+
         graph = nx.Graph(name=self.name, scheme=self._directory.scheme)
         sizes: dict[BrokerId, Mapping[str, int]] = {}
         for answer in self._ask("describe", timeout_seconds=60):

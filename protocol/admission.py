@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from .errors import InputError
+from .checks import flag, instance, number, one_of, whole_number, wrong
 from .ids import BrokerId, ClientId
 from .messages import Filter
 
@@ -53,6 +53,23 @@ class Capacity:
     def link(self, to: BrokerId) -> float:
         """Return the events per second that the link to a neighbour can carry."""
         return self.links.get(to, self.link_events_per_second)
+
+    def validate(self) -> Capacity:
+        """Return the capacity itself.
+
+        Raises
+        ------
+        InputError
+            If a value is no number above 0.
+        """
+        for name in ("events_per_second", "link_events_per_second"):
+            number(f"capacity {name}", getattr(self, name), above=True, infinite=True)
+        for broker, rate in instance(
+            "capacity links", self.links, Mapping, "a mapping from broker to rate"
+        ).items():
+            number(f"capacity links[{broker!r}]", rate, above=True, infinite=True)
+        whole_number("capacity entries", self.entries, 1)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +122,21 @@ class AdmissionConfig:
         InputError
             If a value is out of range.
         """
-        share = self.refusing_share_max
-        if share is not None and not 0 <= share < 1:
-            raise InputError(f"refusing_share_max is {share!r}: it must be from 0 to below 1, or None")
-        if self.estimator not in ("paper", "tight"):
-            raise InputError(f"estimator is {self.estimator!r}: it must be 'paper' or 'tight'")
+        if (
+            self.refusing_share_max is not None
+            and not number("refusing_share_max", self.refusing_share_max) < 1
+        ):
+            raise wrong("refusing_share_max", self.refusing_share_max, "from 0 to below 1, or None")
+        one_of("estimator", self.estimator, ("paper", "tight"))
+        flag("measure", self.measure)
         for name in ("default_rate", "utilisation_max", "sample_seconds"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} is {getattr(self, name)!r}: it must be above 0")
-        if self.deadline_seconds is not None and not self.deadline_seconds > 0:
-            raise InputError(f"deadline_seconds is {self.deadline_seconds!r}: it must be above 0, or None")
-        for given in (self.capacity, *self.capacities.values()):
-            rates = (given.events_per_second, given.link_events_per_second, *given.links.values())
-            if any(not rate > 0 for rate in rates) or given.entries < 1:
-                raise InputError(f"{given}: what a broker can carry must be above 0")
+            number(name, getattr(self, name), above=True)
+        if self.deadline_seconds is not None:
+            number("deadline_seconds", self.deadline_seconds, above=True)
+        instance("capacity", self.capacity, Capacity, "a Capacity()").validate()
+        by_broker = instance("capacities", self.capacities, Mapping, "a mapping from broker to Capacity()")
+        for broker, capacity in by_broker.items():
+            instance(f"capacities[{broker!r}]", capacity, Capacity, "a Capacity()").validate()
         return self
 
 

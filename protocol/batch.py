@@ -204,6 +204,8 @@ def batch_of(
     EventError
         If an attribute name or a value is not one, or an event is too large; the message says which event.
     """
+    if not isinstance(events, Iterable):
+        raise EventError(f"events are a sequence of mappings, not a {type(events).__name__}")
     gathered: dict[ColumnKey, tuple[list[int], list[Value]]] = {}
     row = -1
     for row, event in enumerate(events):

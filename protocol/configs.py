@@ -5,11 +5,11 @@ Every queue, cache and log of the system has its limit here; nothing grows witho
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from .checks import positive_fields
 from .cube import CubeView
-from .errors import InputError
 from .ids import BrokerId, ClusterId
 
 Role: TypeAlias = Literal["REB", "DEB", "NEB"]
@@ -109,10 +109,7 @@ class Limits:
         InputError
             If a limit is not a positive number.
         """
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise InputError(f"limit {entry.name} is {value!r}: it must be a number above 0")
+        positive_fields(self, "limit")
         return self
 
     @classmethod

@@ -5,9 +5,10 @@ Who sends what when is in docs/decisions/0011-recovery.md. All of these are smal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from .checks import one_of, positive_fields
 from .cube import CubeMessage
 from .errors import InputError
 from .ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
@@ -395,15 +396,8 @@ class Recovery:
         InputError
             If a number is not positive, the detector is unknown, or suspicion comes before two heartbeats.
         """
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if entry.name == "detector":
-                if value not in ("adaptive", "fixed"):
-                    raise InputError(f"detector {value!r}: it is adaptive or fixed")
-            elif entry.name == "load_max" and value is None:
-                continue
-            elif isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise InputError(f"recovery {entry.name} is {value!r}: it must be a number above 0")
+        one_of("recovery detector", self.detector, ("adaptive", "fixed"))
+        positive_fields(self, "recovery", skip=("detector",), none=("load_max",))
         if self.suspect_after_seconds < 2 * self.heartbeat_seconds:
             raise InputError(
                 f"suspect_after_seconds is {self.suspect_after_seconds}: it must be at least two heartbeats, "

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from .checks import instance, number, optional, whole_number
 from .configs import Position
 from .errors import ScenarioError
 from .files import read_json
@@ -73,10 +74,8 @@ class LinkModel:
     def __post_init__(self) -> None:
         for entry in fields(self):
             value = getattr(self, entry.name)
-            if value is None and entry.name in ("delay_seconds", "group_seconds"):
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-                raise ScenarioError(f"links: {entry.name} is {value!r}: it must be a number, 0 or more")
+            if value is not None or entry.name not in ("delay_seconds", "group_seconds"):
+                number(f"links: {entry.name}", value, error=ScenarioError)
         if not self.loss < 1:
             raise ScenarioError(f"links: loss is {self.loss!r}: it must be below 1")
 
@@ -114,12 +113,22 @@ class Scenario:
     workload: Workload | None = None
 
     def __post_init__(self) -> None:
+        kinds = tuple(STEPS.values())
+        instance("name", self.name, str, "a string", ScenarioError)
+        instance(
+            "topology", self.topology, Mapping, "a mapping, as ClusterTree has parameters", ScenarioError
+        )
+        instance("scheme", self.scheme, str, "the name of a routing scheme", ScenarioError)
+        whole_number("seed", self.seed, error=ScenarioError)
+        instance("links", self.links, LinkModel, "a LinkModel()", ScenarioError)
+        number("publish_interval_seconds", self.publish_interval_seconds, error=ScenarioError)
+        for place, step in enumerate(instance("steps", self.steps, tuple, "a tuple of steps", ScenarioError)):
+            instance(
+                f"steps[{place}]", step, kinds, "a Subscribe, Unsubscribe, Publish or Settle", ScenarioError
+            )
+        optional("workload", self.workload, Workload, "a Workload()", ScenarioError)
         if self.steps and self.workload is not None:
             raise ScenarioError(f"scenario {self.name!r} has both steps and a workload: give one of them")
-        if not self.publish_interval_seconds >= 0:
-            raise ScenarioError(
-                f"publish_interval_seconds is {self.publish_interval_seconds!r}: it must be 0 or more"
-            )
 
     @classmethod
     def load(cls, path: str | Path) -> Scenario:

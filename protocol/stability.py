@@ -5,11 +5,11 @@ Every queue of such a broker has its limit here (promise 9).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from .errors import InputError
+from .checks import instance, one_of, path, positive_fields, whole_number
 from .ids import BrokerId
 
 Synchronous: TypeAlias = Literal["off", "normal", "full"]
@@ -54,10 +54,7 @@ class Stability:
         InputError
             If one is not a number above 0.
         """
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise InputError(f"stability: {entry.name} is {value!r}: it must be a number above 0")
+        positive_fields(self, "stability")
         return self
 
 
@@ -90,11 +87,11 @@ class Stable:
         InputError
             If one cannot be used.
         """
-        if self.synchronous not in SYNCHRONOUS:
-            raise InputError(f"synchronous is {self.synchronous!r}: it is one of {', '.join(SYNCHRONOUS)}")
-        if self.pages_max is not None and self.pages_max < 1:
-            raise InputError(f"pages_max is {self.pages_max!r}: it must be a number above 0, or None")
-        self.stability.validate()
+        path("directory", self.directory)
+        one_of("synchronous", self.synchronous, SYNCHRONOUS)
+        if self.pages_max is not None:
+            whole_number("pages_max", self.pages_max, 1)
+        instance("stability", self.stability, Stability, "a Stability()").validate()
         return self
 
     def file_of(self, broker: BrokerId) -> Path:

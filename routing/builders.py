@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
+from ..protocol.checks import shown, text
 from ..protocol.errors import SelectorError
 from .predicates import Between, Compare, Contains, In, IsNull, Like, Predicate, Prefix, Suffix
 
@@ -25,7 +26,7 @@ class Attribute:
     __hash__: Final = None  # type: ignore[assignment]  # == makes a condition
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = text("attribute name", name, SelectorError)
 
     def __repr__(self) -> str:
         return f"attr({self.name!r})"
@@ -65,8 +66,8 @@ class Attribute:
 
     def isin(self, values: Iterable[Any]) -> Predicate:
         """Return the condition that the value is one of these."""
-        if isinstance(values, str):
-            raise SelectorError(f"isin needs a list of values, found the string {values!r}")
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise SelectorError(f"isin needs a list of values, found {shown(values)}")
         return In(self.name, tuple(values))
 
     def like(self, pattern: str, escape: str | None = None) -> Predicate:

@@ -21,7 +21,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..protocol.batch import EventBatch, Mask
-from ..protocol.errors import SelectorError
+from ..protocol.checks import instance, whole_number, wrong
+from ..protocol.errors import EventError, SelectorError
 from ..protocol.values import Value
 from .clauses import Clause, Event, Test, clause_of
 from .normal import CLAUSES_MAX, clauses_of, reduce_clauses
@@ -54,6 +55,12 @@ class Filter:
     _test: Test | None = field(default=None, init=False, compare=False)
     _witnesses: tuple[dict[str, Value] | None, ...] | None = field(default=None, init=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if type(self.clauses) is not tuple or not all(type(clause) is Clause for clause in self.clauses):
+            raise wrong(
+                "clauses", self.clauses, "a tuple of clauses; to_filter makes a filter", SelectorError
+            )
+
     def __hash__(self) -> int:
         known = self._hash
         if known is None:
@@ -85,6 +92,8 @@ class Filter:
             Attribute name to value, as :func:`~rayvous.protocol.values.normalize` returns them; a missing
             value is an absent key.
         """
+        if type(event) is not dict and not isinstance(event, Mapping):
+            raise wrong("event", event, "a mapping from attribute name to value", EventError)
         test = self._test
         if test is None:
             test = _any_test([clause.test() for clause in self.clauses])
@@ -93,7 +102,7 @@ class Filter:
 
     def evaluate_batch(self, batch: EventBatch) -> Mask:
         """Return one boolean an event of the batch: whether it matches."""
-        hits = np.zeros(len(batch), np.bool_)
+        hits = np.zeros(len(instance("batch", batch, EventBatch, "an EventBatch")), np.bool_)
         for clause in self.clauses:
             hits |= clause.mask(batch)
         return hits
@@ -146,6 +155,7 @@ def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX) -> Filter:
     FilterTooComplex
         If its normal form has more than `clauses_max` clauses.
     """
+    whole_number("clauses_max", clauses_max, 1)
     if isinstance(given, Filter):
         return given
     return normalize_predicate(to_predicate(given), clauses_max)

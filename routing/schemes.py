@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from ..protocol.checks import instance
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Plain, Received
 from ..protocol.errors import InputError
@@ -105,7 +106,7 @@ def scheme(name: str) -> type[Router]:
     InputError
         If there is none, or it has no such option; the message lists what there is.
     """
-    base, *options = name.split("+")
+    base, *options = instance("scheme", name, str, "the name of a routing scheme").split("+")
     if base not in SCHEMES:
         raise InputError(f"no routing scheme {base!r}: there are {', '.join(SCHEMES)}")
     if not options:

@@ -15,14 +15,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-import networkx as nx
-
+from ..protocol.checks import instance, one_of, texts, whole_number
 from ..protocol.configs import Position
 from ..protocol.errors import TopologyError
 from ..protocol.ids import BrokerId
-from .transit_stub import Joined, check_links, spanning_tree, transit_stub_graph
+
+if (
+    TYPE_CHECKING
+):  # networkx takes half a second, also in every broker process: imported where a graph is made
+    import networkx as nx
+
+    from .transit_stub import Joined
 
 Shape: TypeAlias = Literal["plain", "transit-stub"]
 
@@ -31,6 +36,9 @@ LINK_SECONDS: Final = 0.010
 
 GROUP_SECONDS: Final = 0.0005
 """Delay between two members of a cluster: a local network."""
+
+BROKERS_MAX: Final = 1_000_000
+"""More than this is a slip of the keyboard, and is refused before it takes all memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,8 @@ class Topology:
         brokers and has `parent`, `child` and `delay_seconds`; one of kind "group" joins a normal broker to
         its designated one (in the group itself all members hear each other).
         """
+        import networkx as nx
+
         graph = nx.Graph()
         for place in self._positions:
             graph.add_node(place.broker, role=place.role, cluster=place.cluster, label=place.label)
@@ -226,20 +236,26 @@ class ClusterTree(Topology):
     links: int | None = None
 
     def __post_init__(self) -> None:
-        _check_count("clusters", self.clusters, 1)
-        _check_count("brokers_per_cluster", self.brokers_per_cluster, 1)
-        _check_count("degree", self.degree, 0)
-        _check_count("seed", self.seed, 0)
-        if self.shape not in get_args(Shape):
-            raise TopologyError(f"shape is {self.shape!r}: it must be one of {', '.join(get_args(Shape))}")
+        whole_number("clusters", self.clusters, 1, BROKERS_MAX, TopologyError)
+        whole_number("brokers_per_cluster", self.brokers_per_cluster, 1, BROKERS_MAX, TopologyError)
+        whole_number("degree", self.degree, 0, error=TopologyError)
+        whole_number("seed", self.seed, 0, error=TopologyError)
+        one_of("shape", self.shape, get_args(Shape), TopologyError)
+        if self.clusters * self.brokers_per_cluster > BROKERS_MAX:
+            raise TopologyError(
+                f"{self.clusters:,} clusters of {self.brokers_per_cluster:,} brokers: "
+                f"a network has at most {BROKERS_MAX:,} brokers"
+            )
         if self.degree == 0 and self.clusters > 1:
             raise TopologyError(
                 f"degree 0 joins one cluster, not {self.clusters}: give a degree of 1 or more"
             )
         if self.links is not None:
-            _check_count("links", self.links, 0)
+            whole_number("links", self.links, 0, error=TopologyError)
             if self.shape != "transit-stub":
                 raise TopologyError(f"links are for the shape transit-stub, not {self.shape}")
+            from .transit_stub import check_links
+
             check_links(self.clusters, self.links)
 
     def physical_graph(self) -> nx.Graph:
@@ -252,6 +268,8 @@ class ClusterTree(Topology):
         """
         if self.shape != "transit-stub":
             raise TopologyError(f"the shape {self.shape} has no physical network")
+        from .transit_stub import transit_stub_graph
+
         return transit_stub_graph(self.clusters, self.seed, self.links)
 
     @cached_property
@@ -259,6 +277,8 @@ class ClusterTree(Topology):
         if self.shape == "plain":
             parents = [(parent, LINK_SECONDS) for parent in _level_by_level(self.clusters, self.degree)]
         else:
+            from .transit_stub import spanning_tree
+
             parents = _in_order_of_joining(spanning_tree(self.physical_graph(), self.degree))
         out = [_Cluster(self._labels(0), None, 0.0)]
         for number, (parent, delay) in enumerate(parents, start=1):
@@ -308,6 +328,10 @@ class FixedTree(Topology):
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        instance(
+            "parents", self.parents, Mapping, "a mapping from label to the parent's label", TopologyError
+        )
+        instance("members", self.members, Mapping, "a mapping from label to labels", TopologyError)
         roots = [name for name, parent in self.parents.items() if parent is None]
         if len(roots) != 1:
             raise TopologyError(f"a tree has one root, a broker whose parent is null; here: {roots}")
@@ -319,9 +343,7 @@ class FixedTree(Topology):
         for name, labels in self.members.items():
             if name not in self.parents:
                 raise TopologyError(f"members of {name!r}: there is no such designated broker")
-            if isinstance(labels, str):
-                raise TopologyError(f"members of {name!r} is {labels!r}: it must be a list of labels")
-            for label in labels:
+            for label in texts(f"members of {name!r}", labels, TopologyError):
                 if label in seen:
                     raise TopologyError(f"label {label!r} stands twice")
                 seen.add(label)
@@ -386,10 +408,3 @@ def topology_of(description: Mapping[str, Any]) -> Topology:
         if key in description and not isinstance(description[key], Mapping):
             raise TopologyError(f"topology: {key} is {description[key]!r}: it must be a mapping by label")
     return kind(**description)
-
-
-def _check_count(name: str, value: object, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TopologyError(f"{name} is {value!r}: it must be a whole number")
-    if value < low:
-        raise TopologyError(f"{name} is {value}: it must be {low} or more")

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
+from ..protocol import checks
 from ..protocol.admission import AdmissionConfig, News
 from ..protocol.configs import Limits, Position
 from ..protocol.effects import (
@@ -38,7 +39,7 @@ from ..protocol.effects import (
     Send,
     Ticked,
 )
-from ..protocol.errors import SimulationStepLimit
+from ..protocol.errors import ClientError, SimulationStepLimit
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Directed, Events
 from ..protocol.recorder import TelemetryBuffer, merge_tables
@@ -157,9 +158,22 @@ class VirtualNetwork:
         limits: Limits | None = None,
         admission: AdmissionConfig | None = None,
     ) -> None:
+        for position in checks.instance(
+            "positions", positions, Sequence, "what a topology's positions() returns"
+        ):
+            checks.instance("a position", position, Position, "one of what a topology's positions() returns")
         self.now = 0.0
         self.steps = self.notified = self.lost = 0
-        self.links = links or LinkModel()
+        self.links = checks.optional("links", links, LinkModel, "a LinkModel()") or LinkModel()
+        for name, given in (("delay_of", delay_of), ("telemetry", telemetry), ("record", record)):
+            checks.callback(name, given)
+        checks.whole_number("seed", seed)
+        checks.flag("trace_events", trace_events)
+        checks.flag("keep_notifications", keep_notifications)
+        limits = (checks.optional("limits", limits, Limits, "a Limits()") or Limits()).validate()
+        checks.optional("admission", admission, AdmissionConfig, "an AdmissionConfig()")
+        if admission is not None:
+            admission.validate()
         self._seed = seed
         self._delay_of = delay_of
         self._record = record
@@ -170,7 +184,6 @@ class VirtualNetwork:
             place.broker: Node(place, scheme, admission) for place in scheme_of(scheme).positions(positions)
         }
         if telemetry is not None:
-            limits = limits or Limits()
             for node in self._nodes.values():
                 node.buffer = TelemetryBuffer(node.position, limits, trace_events=trace_events)
         self._heap: list[_Underway] = []
@@ -201,14 +214,14 @@ class VirtualNetwork:
         SimulationStepLimit
             If it takes more than `steps_max` steps.
         """
-        steps = self._drive(math.inf, steps_max)
+        steps = self._drive(math.inf, checks.whole_number("steps_max", steps_max, 0))
         self.now = max(self.now, self._quiet_at)
         self.flush()
         return steps
 
     def advance(self, seconds: float) -> int:
         """Let that much time pass; return how many steps were made."""
-        return self._advance_to(self.now + seconds)
+        return self._advance_to(self.now + checks.seconds("seconds", seconds))
 
     def _advance_to(self, until: float) -> int:
         steps = self._drive(until, STEPS_MAX)
@@ -217,11 +230,12 @@ class VirtualNetwork:
 
     def run_until_installed(self, client: ClientId, number: int) -> bool:
         """Let time pass until the subscription is installed up to the root; False if that never happens."""
-        if (client, number) not in self._installed:
-            self._halt_on = client, number
+        key = checks.text("client", client), checks.whole_number("number", number)
+        if key not in self._installed:
+            self._halt_on = key
             self._drive(math.inf, STEPS_MAX)
             self._halt_on = None
-        confirmed = self._installed.get((client, number))
+        confirmed = self._installed.get(key)
         if confirmed is None:
             return False
         self._advance_to(max(self.now, confirmed))
@@ -341,8 +355,20 @@ class VirtualNetwork:
         }
 
     def broker(self, broker: BrokerId) -> Broker:
-        """Return one broker, to look at."""
-        return self._nodes[broker].broker
+        """Return one broker, to look at.
+
+        Raises
+        ------
+        ClientError
+            If there is no such broker.
+        """
+        return self._node(broker).broker
+
+    def _node(self, broker: BrokerId) -> Node:
+        checks.whole_number("broker", broker)
+        if broker not in self._nodes:
+            raise ClientError(f"no broker {broker!r}: there are {len(self._nodes)}, numbered from 0")
+        return self._nodes[broker]
 
     def brokers(self) -> list[Broker]:
         """Return all brokers, to look at."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heappush
 from typing import Any, NamedTuple
 
+from ..protocol import checks
 from ..protocol.admission import MICRO, AdmissionRequest, Advertise, News, Unadvertise, WouldAdmit
 from ..protocol.batch import batch_of
 from ..protocol.effects import Received
@@ -79,6 +80,8 @@ class Simulation(VirtualNetwork):
             If there is no such broker, or the client is attached to another one.
         """
         wanted = to_filter(given)
+        checks.whole_number("number", number, 0)
+        checks.whole_number("priority", priority)
         node = self._attach(client, broker)
         last = self._numbers.get(client, 0)
         number = number or last + 1
@@ -95,7 +98,7 @@ class Simulation(VirtualNetwork):
         ClientError
             If the client is not attached.
         """
-        self._enter(self._home(client), client, Cancel(number))
+        self._enter(self._home(client), client, Cancel(checks.whole_number("number", number)))
         self._installed.pop((client, number), None)
 
     def detach(self, client: ClientId) -> None:
@@ -121,7 +124,7 @@ class Simulation(VirtualNetwork):
         ClientError
             If there is no such broker, or the client is attached to another one.
         """
-        first = self._sequences.get(client, 0) + 1
+        first = self._sequences.get(checks.text("client", client), 0) + 1
         batch = batch_of(events, publisher=client, first_sequence=first, published_at=self.now)
         node = self._attach(client, broker)
         if len(batch):
@@ -136,24 +139,29 @@ class Simulation(VirtualNetwork):
         self, client: ClientId, broker: BrokerId, given: FilterLike, max_rate: float, number: int = 1
     ) -> None:
         """Advertise what a publisher will publish, at most `max_rate` events per second, under a number of its own."""
-        message = Advertise(number, to_filter(given), round(max_rate * MICRO))
+        rate = checks.number("max_rate", max_rate, above=True)
+        message = Advertise(checks.whole_number("number", number, 1), to_filter(given), round(rate * MICRO))
         self._enter(self._attach(client, broker), client, message)
 
     def unadvertise(self, client: ClientId, number: int = 1) -> None:
         """Withdraw an advertisement."""
-        self._enter(self._home(client), client, Unadvertise(number))
+        self._enter(self._home(client), client, Unadvertise(checks.whole_number("number", number)))
 
     def would_admit(self, client: ClientId, broker: BrokerId, given: FilterLike, number: int = 0) -> None:
         """Ask whether a subscription would be admitted; the judgement comes with the news."""
-        self._enter(self._attach(client, broker), client, WouldAdmit(number, to_filter(given)))
+        message = WouldAdmit(checks.whole_number("number", number), to_filter(given))
+        self._enter(self._attach(client, broker), client, message)
 
     def news(self, client: ClientId) -> list[News]:
         """Return what the client has been told so far about its subscriptions and advertisements, in order."""
-        return [news for arrives, news in self._news.get(client, ()) if arrives <= self.now]
+        return [
+            news for arrives, news in self._news.get(checks.text("client", client), ()) if arrives <= self.now
+        ]
 
     def installed(self, client: ClientId, number: int) -> bool:
         """Return whether the client has heard that its subscription is installed up to the root."""
-        return self._installed.get((client, number), float("inf")) <= self.now
+        key = checks.text("client", client), checks.whole_number("number", number)
+        return self._installed.get(key, float("inf")) <= self.now
 
     def notifications(self, client: ClientId) -> list[tuple[ClientId, int]]:
         """Return (publisher, sequence) of what the client was notified of, in order of arrival."""
@@ -162,7 +170,7 @@ class Simulation(VirtualNetwork):
     def timed_notifications(self, client: ClientId) -> list[Notification]:
         """Return what the client was notified of, in order of arrival, with the virtual times."""
         self._sort_out()
-        return list(self._inboxes.get(client, ()))
+        return list(self._inboxes.get(checks.text("client", client), ()))
 
     def subscribers(self) -> list[ClientId]:
         """Return the clients that were notified of anything, in order of their names."""
@@ -180,16 +188,14 @@ class Simulation(VirtualNetwork):
         self._delivered.clear()
 
     def _attach(self, client: ClientId, broker: BrokerId) -> Node:
-        if broker not in self._nodes:
-            raise ClientError(f"no broker {broker!r}: there are {len(self._nodes)}, numbered from 0")
-        node = self._homes.setdefault(client, self._nodes[broker])
+        node = self._homes.setdefault(checks.text("client", client), self._node(broker))
         if node.id != broker:
             raise ClientError(f"client {client!r} is attached to broker {node.id}, not {broker}")
         return node
 
     def _home(self, client: ClientId) -> Node:
         try:
-            return self._homes[client]
+            return self._homes[checks.text("client", client)]
         except KeyError:
             raise ClientError(f"client {client!r} is not attached to a broker") from None
 

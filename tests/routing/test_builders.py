@@ -63,7 +63,7 @@ def test_and_or_not_are_refused_with_a_hint() -> None:
         (lambda: x == attr("y"), "attribute 'x' with attribute 'y' is not supported"),
         (lambda: x == None, "IS NULL"),  # noqa: E711
         (lambda: x > float("nan"), "NaN"),
-        (lambda: x.isin("abc"), "found the string 'abc'"),
+        (lambda: x.isin("abc"), "found 'abc'"),
         (lambda: x.isin([]), "at least one"),
         (lambda: attr("") > 1, "attribute name"),
     ],
