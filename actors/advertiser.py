@@ -13,6 +13,7 @@ from typing import Any
 
 import ray
 
+from ..protocol import checks
 from ..protocol.admission import MICRO
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
@@ -47,10 +48,11 @@ class Advertiser(Client):
         InputError
             If the network has no admission control, or a parameter is out of range.
         """
+        self._open()
         edge, item = self._advertising(), to_filter(filter, self._directory.limits.filter_clauses_max)
         assert self._directory.admission is not None
         default = edge.history.highest or self._directory.admission.default_rate
-        rate = default if max_rate is None else max_rate
+        rate = default if max_rate is None else checks.number("max_rate", max_rate, above=True)
         with self._turn:
             self._open()
             number = self._next_advertisement
@@ -83,7 +85,7 @@ class Advertiser(Client):
         edge = self._advertising()
         with self._turn:
             self._open()
-            if number not in edge.advertisements:
+            if checks.whole_number("number", number) not in edge.advertisements:
                 raise InputError(f"{self} has no advertisement {number}: it has {list(edge.advertisements)}")
 
             def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:

@@ -9,7 +9,8 @@ from uuid import uuid4
 import ray
 
 from ..faults.durable import DeadLetter
-from ..protocol.errors import InputError
+from ..protocol import checks
+from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
 from ..routing.claims import claims_of
 from .coming_back import publisher_back, subscriber_back
@@ -58,7 +59,8 @@ class Attaching(Lives):
         InputError
             If it is durable and the network does not heal, or its scheme heals by views.
         """
-        if durable:
+        checks.text("name", name)
+        if checks.flag("durable", durable):
             publisher: Publisher = self._lasting(publisher_back, name, broker)
             return publisher
         return self.publishers([name], broker=broker)[0]
@@ -93,29 +95,31 @@ class Attaching(Lives):
         InputError
             If it is durable and the network does not heal, or its scheme heals by views.
         """
-        if durable:
+        checks.text("name", name)
+        if checks.flag("durable", durable):
             subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker)
             return subscriber
         return self.subscribers([name], broker=broker)[0]
 
     def publishers(self, names: Iterable[ClientId], *, broker: BrokerId | None = None) -> list[Publisher]:
         """Attach several publishers at once."""
-        return self._attach(Publisher, list(names), broker)
+        return self._attach(Publisher, checks.texts("names", names), broker)
 
     def subscribers(self, names: Iterable[ClientId], *, broker: BrokerId | None = None) -> list[Subscriber]:
         """Attach several subscribers at once."""
-        return self._attach(Subscriber, list(names), broker)
+        return self._attach(Subscriber, checks.texts("names", names), broker)
 
     def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None) -> Any:
+        self._require_open()
         if self._recovery is None:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
         if not claims_of(self._directory.scheme).lasting:
             raise InputError(
                 f"scheme {self._directory.scheme!r} has no durable clients: hybrid has, with any options"
             )
-        if self._closed:
-            raise InputError(f"this process has left network {self.name!r}")
         self._find_reborn()
+        if broker is not None:
+            self.host_of(broker)
         client = back(self._directory, self._rendezvous, self._process, name, broker)
         self._clients.append(client)
         return client
@@ -130,6 +134,8 @@ class Attaching(Lives):
         without
             Brokers that are not asked, since they could not answer.
         """
+        checks.text("publisher", publisher)
+        checks.instance("without", without, Collection, "a collection of brokers")
         return max(self._ask("accepted_here", publisher, timeout_seconds=60, without=without), default=0)
 
     def dead_letters(self) -> list[DeadLetter]:
@@ -138,11 +144,9 @@ class Attaching(Lives):
         return sorted(letters, key=lambda letter: letter.at_seconds)
 
     def _attach(self, kind: Any, names: list[ClientId], broker: BrokerId | None) -> list[Any]:
-        if self._closed:
-            raise InputError(f"this process has left network {self.name!r}")
-        for name in names:
-            if not isinstance(name, str) or not name:
-                raise InputError(f"client name {name!r}: a name is a string of at least one character")
+        self._require_open()
+        if broker is not None:
+            checks.whole_number("broker", broker)
         with broker_errors(f"attaching to {self.name!r}"):
             call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex)
             places = ray.get(call, timeout=60)
@@ -159,7 +163,16 @@ class Attaching(Lives):
         return clients
 
     def release(self, client: Publisher | Subscriber) -> None:
-        """Close a client of this process and free its name."""
+        """Close a client of this process and free its name.
+
+        Raises
+        ------
+        ClientError
+            If it is no client of this network in this process, or the network is closed.
+        """
+        self._require_open()
+        if client not in self._clients:
+            raise ClientError(f"{checks.shown(client)} is no client of network {self.name!r} in this process")
         client.close()
         self._clients.remove(client)
         self._leave([client])

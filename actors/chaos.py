@@ -174,7 +174,11 @@ class _Run:
         topology = topology_of(self.case.topology)
         try:
             with Network.launch(
-                topology, scheme=self.case.scheme, recovery=self.recovery, stable=self.stable
+                topology,
+                scheme=self.case.scheme,
+                recovery=self.recovery,
+                stable=self.stable,
+                progress=False,
             ) as net:
                 self.net = net
                 self.breaker = Breaker(net, self.clock, self.case.seed // len(aims_of(self.case.scheme)))

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
+from ..protocol import checks
 from ..protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RayvousError
 from ..protocol.ids import BrokerId, ClientId
 from .errors import broker_errors
@@ -201,9 +202,8 @@ class Client:
         self._open()
         if self._recovery is None:
             raise InputError(f"{self} cannot move: launch the network with recovery=Recovery()")
-        if broker not in self._directory.hosts:
-            raise InputError(f"no broker {broker}")
-
+        if checks.whole_number("broker", broker) not in self._directory.hosts:
+            raise InputError(f"no broker {broker}: there are {checks.shown(sorted(self._directory.hosts))}")
         self._process.submit(self.go_to(broker)).result()
         return self.broker
 
@@ -283,6 +283,10 @@ class Client:
 
     def _fail(self, error: RayvousError) -> None:
         raise error
+
+    def abandon(self) -> None:
+        """Note that its network is closed in this process: it can do nothing any more, and its readers end."""
+        self._closed = True
 
     def _open(self) -> None:
         if self._closed:

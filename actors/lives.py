@@ -19,7 +19,8 @@ from typing import Any, Final
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
-from ..protocol.errors import InputError
+from ..protocol import checks
+from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
 from .errors import broker_errors
@@ -37,6 +38,7 @@ class Lives:
     _directory: Directory
     _rendezvous: Any
     _dead: set[Any]
+    _closed: bool
 
     @property
     def rendezvous(self) -> Any:
@@ -46,6 +48,13 @@ class Lives:
     @property
     def _recovery(self) -> Recovery | None:
         return self._directory.recovery
+
+    def _require_open(self) -> None:
+        """Raise ClientError when this process has closed the network."""
+        if self._closed:
+            raise ClientError(
+                f"network {self._directory.name!r} is closed in this process: launch it, or attach to it, again"
+            )
 
     def hosts(self) -> list[Any]:
         """Return the host actors, each once, in the order of their first broker; without those known to be dead."""
@@ -59,12 +68,13 @@ class Lives:
         without: Collection[BrokerId] = (),
     ) -> list[Any]:
         """Return what the living hosts answer; those of the brokers `without` are not asked."""
+        self._require_open()
         with broker_errors(f"{method} in network {self._directory.name!r}"):
             if self._recovery is None:
                 calls = [getattr(host, method).remote(*args) for host in self.hosts()]
                 return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
             answers: list[Any] = []
-            asked = {self._directory.hosts[broker] for broker in without}
+            asked = {self.host_of(broker) for broker in without}
             while True:
                 self._find_reborn()
                 hosts = [host for host in self.hosts() if host not in asked]
@@ -172,12 +182,20 @@ class Lives:
 
     def tell_weather(self, forecast: Forecast) -> None:
         """Let links be cut, slow or bad, and brokers slow, until it is told anew; for tests of what goes wrong."""
+        checks.instance("forecast", forecast, Forecast, "a Forecast()")
         self._ask("weather", forecast, timeout_seconds=60)
 
     def host_of(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker, as far as it is known here."""
-        if broker not in self._directory.hosts:
-            raise InputError(f"no broker {broker}")
+        """Return the actor of a broker, as far as it is known here.
+
+        Raises
+        ------
+        InputError
+            If there is no such broker, or this process has closed the network.
+        """
+        self._require_open()
+        if checks.whole_number("broker", broker) not in self._directory.hosts:
+            raise InputError(f"no broker {broker}: there are {checks.shown(sorted(self._directory.hosts))}")
         return self._directory.hosts[broker]
 
     def _buried(self, host: Any) -> list[BrokerId]:

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from uuid import uuid4
 
 import ray
 
+from ..protocol import checks
 from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Limits, Position
 from ..protocol.cube import CubeLeave
@@ -29,31 +31,22 @@ from ..protocol.recovery import Recovery
 from ..protocol.stability import Stable
 from ..protocol.telemetry import TelemetryConfig
 from ..routing.claims import claims_of
-from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
 from .attaching import Attaching
-from .broker import HEALING_SCHEMES
 from .convergence import problems, standing, state_of
 from .errors import broker_errors
-from .launching import (
-    NAMESPACE,
-    Progress,
-    claim,
-    connect,
-    ensure_ray,
-    launch_hosts,
-    networks,
-    rendezvous_name,
-)
+from .launching import NAMESPACE, ensure_ray, networks, rendezvous_name, start_network, starts_ray
 from .network_admission import NetworkAdmission
 from .operations import Operations
 from .process import ClientProcess
 from .publisher import Publisher
 from .rendezvous import Directory
+from .settings import Settings
+from .stages import Progress, check_progress, told
 from .store import RayStore
 from .subscriber import Subscriber
 from .telemetry import Telemetry
-from .telemetry_source import prepare, read_telemetry, save_telemetry, start_collector
+from .telemetry_source import prepare, read_telemetry, save_telemetry
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -120,7 +113,8 @@ class Network(Attaching, Operations, NetworkAdmission):
         trace_events
             Whether telemetry has a row for each event, beside those for batches.
         detached
-            Whether the network outlives this process.
+            Whether the network outlives this process. That takes a Ray that does: of a cluster, or of ``ray start``.
+            None is started for that, since it would run on with nobody who knows that he has to stop it.
         recovery
             How quickly brokers notice and mend failures, in a network that heals; None for one that does not.
         stable
@@ -131,59 +125,44 @@ class Network(Attaching, Operations, NetworkAdmission):
         telemetry
             Where telemetry goes, and how much is kept in memory; None keeps it in Ray's object store.
         progress
-            Called as brokers get ready.
+            Called with (brokers ready, brokers in all); True shows the start on standard error, False does not. None
+            shows it to people: at a terminal, and in a notebook.
 
         Raises
         ------
         NetworkExists
             If there is a network of that name.
         InputError
-            If a parameter is out of range.
+            If a parameter is of the wrong type or out of range, or `detached` is asked for on a Ray that ends with
+            this process. Nothing was started then.
+        RayUnavailable
+            If Ray could not be started or joined.
         """
-        if not isinstance(brokers_per_actor, int) or brokers_per_actor < 1:
-            raise InputError(f"brokers_per_actor is {brokers_per_actor!r}: it must be a whole number from 1")
-        limits = (limits or Limits()).validate()
-        if recovery is not None:
-            recovery.validate()
-            if scheme not in HEALING_SCHEMES:
-                raise InputError(f"scheme {scheme!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-        if stable is not None:
-            stable.validate()
-        if admission is not None:
-            if stable is not None:
-                raise InputError(
-                    "a network with stable brokers has no admission control: give stable or admission"
-                )
-            admission.validate()
-        positions = routing_scheme(scheme).positions(topology.positions())
-        telemetry = prepare(telemetry)
-        name = name or f"network-{uuid4().hex[:8]}"
-        started_ray = ensure_ray()
-        token = uuid4().hex
-        rendezvous = claim(name, detached, None if recovery is None else token)
-        actors = [rendezvous]
-        try:
-            collector = start_collector(name, token, detached, telemetry, positions, scheme)
-            actors.append(collector)
-            stores, stable = (None, stable) if recovery is None else (stable, None)
-            arguments: tuple[Any, ...] = (scheme, limits, trace_events, collector, name, recovery)
-            if stable is None:
-                arguments = (*arguments, admission, stores)
-            hosts, made = launch_hosts(
-                positions, brokers_per_actor, arguments, name, detached, actors, progress, stable
-            )
-            shape = name, scheme, limits, tuple(positions), hosts, collector, recovery, token
-            directory = Directory(*shape, trace_events, detached, stable, admission, stores, telemetry)
-            connect(directory, made, rendezvous)
-            ray.get(rendezvous.open.remote(directory))
-            if recovery is not None or stable is not None:
-                ray.get([host.begin.remote() for host, _ in made])
-        except BaseException:
-            for started in actors:
-                ray.kill(started)
-            if started_ray:
-                ray.shutdown()
-            raise
+        check_progress(progress)
+        name = f"network-{uuid4().hex[:8]}" if name is None else name
+        limits = Limits() if limits is None else limits
+        settings = Settings(
+            topology,
+            name,
+            scheme,
+            brokers_per_actor,
+            limits,
+            trace_events,
+            detached,
+            recovery,
+            stable,
+            admission,
+            telemetry,
+        ).validate()
+        settings = replace(settings, telemetry=prepare(telemetry))
+        with told(progress) as stages:
+            started_ray = ensure_ray(lasting=detached, stages=stages)
+            try:
+                directory, rendezvous = start_network(settings, stages)
+            except BaseException:
+                if started_ray:
+                    ray.shutdown()
+                raise
         return cls(directory, rendezvous, owner=not detached, started_ray=started_ray)
 
     @classmethod
@@ -195,6 +174,9 @@ class Network(Attaching, Operations, NetworkAdmission):
         NetworkNotFound
             If there is none of that name on this Ray cluster.
         """
+        checks.text("name", name)
+        if starts_ray():
+            raise NetworkNotFound(f"no network {name!r}: no Ray is running here, and RAY_ADDRESS names none")
         ensure_ray()
         try:
             rendezvous = ray.get_actor(rendezvous_name(name), namespace=NAMESPACE)
@@ -230,6 +212,8 @@ class Network(Attaching, Operations, NetworkAdmission):
             self._end()
             for process in apart:
                 process.close()
+            for client in self._clients:
+                client.abandon()
         else:
             for client in self._clients:
                 with suppress(BrokerUnavailable):
@@ -242,7 +226,15 @@ class Network(Attaching, Operations, NetworkAdmission):
             ray.shutdown()
 
     def shutdown(self) -> None:
-        """End the network for everybody, detached or not."""
+        """End the network for everybody, detached or not.
+
+        Raises
+        ------
+        ClientError
+            If this process has left it before: attach to it to end it.
+        """
+        if not self._owner:
+            self._require_open()
         self._owner = True
         self.close()
 
@@ -280,7 +272,8 @@ class Network(Attaching, Operations, NetworkAdmission):
         BrokerUnavailable
             If the network does not come to rest in time.
         """
-        deadline = time.monotonic() + timeout_seconds
+        checks.flag("deliveries", deliveries)
+        deadline = time.monotonic() + checks.seconds("timeout_seconds", timeout_seconds)
         while True:
             state = self._healed(deadline)
             before: list[int] = []
@@ -317,6 +310,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         """
         if self._recovery is None:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
+        checks.instance("without", without, Collection, "a collection of brokers")
         survey: dict[BrokerId, dict[str, Any]] = {}
         for answer in self._ask("survey", timeout_seconds=60, without=without):
             survey |= answer
@@ -341,6 +335,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         BrokerUnavailable
             If they are not in time; the message says what is missing.
         """
+        checks.seconds("timeout_seconds", timeout_seconds)
         assert self._recovery is not None or self.survey()
         started = time.monotonic()
         while found := self.problems():
@@ -388,14 +383,12 @@ class Network(Attaching, Operations, NetworkAdmission):
 
         `await_convergence` waits for it.
         """
-        views = claims_of(self._directory.scheme).views
-        if self._recovery is None or not views or broker not in self._directory.hosts:
-            raise InputError(
-                f"brokers leave a network that heals by views: {self!r} does not, or has no broker {broker}"
-            )
+        host = self.host_of(broker)
+        if self._recovery is None or not claims_of(self._directory.scheme).views:
+            raise InputError(f"brokers leave a network that heals by views: {self!r} does not")
         with broker_errors(f"leaving of broker {broker}"):
             ray.get(self._rendezvous.retire.remote([broker]), timeout=60)
-            call = self._directory.hosts[broker].receive.remote(broker, broker, [CubeLeave()])
+            call = host.receive.remote(broker, broker, [CubeLeave()])
             ray.get(call, timeout=60)
 
     def standing(self) -> tuple[Position, ...]:
@@ -435,6 +428,8 @@ class Network(Attaching, Operations, NetworkAdmission):
         return f"Network({self.name!r}, brokers={brokers}, clusters={clusters}, scheme={scheme!r})"
 
     def _repr_html_(self) -> str:
+        if self._closed:
+            return f"<p><code>{escape(repr(self))}</code>, closed</p>"
         graph = self.describe()
         columns = ("label", "role", "cluster", "filters", "subscriptions", "events_in", "notifications")
         head = "".join(f"<th>{name}</th>" for name in ("broker", *columns))

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import ray
 
+from ..protocol import checks
 from ..protocol.admission import Judgement
 from ..protocol.configs import Position
-from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..routing.language import to_filter
 from .errors import broker_errors
@@ -52,6 +52,11 @@ class NetworkAdmission:
         share
             How much of a CPU the actor gets for that: it stands still for the rest of the time.
         """
+        checks.instance("cpu_seconds", cpu_seconds, Mapping, "a mapping from broker to CPU seconds")
+        for broker, cost in cpu_seconds.items():
+            checks.seconds(f"cpu_seconds[{broker!r}]", cost)
+        if checks.number("share", share, above=True) > 1:
+            raise checks.wrong("share", share, "above 0, and at most 1")
         with broker_errors(f"burdening brokers of network {self._directory.name!r}"):
             calls = [self.host_of(broker).burden.remote(cost, share) for broker, cost in cpu_seconds.items()]
             ray.get(calls, timeout=self._directory.limits.call_seconds)
@@ -76,12 +81,10 @@ class NetworkAdmission:
             If the network has no admission control, or no such broker.
         """
         item = to_filter(filter, clauses_max=self._directory.limits.filter_clauses_max)
+        checks.whole_number("priority", priority)
         at = self.positions[0].broker if broker is None else broker
-        if at not in self._directory.hosts:
-            raise InputError(f"no broker {at}")
+        host = self.host_of(at)
         with broker_errors(f"asking broker {at} of network {self._directory.name!r}"):
             number = next(_QUESTIONS)
-            call = self._directory.hosts[at].would_admit.remote(
-                at, self._process.session, number, item, priority
-            )
+            call = host.would_admit.remote(at, self._process.session, number, item, priority)
             return ray.get(call, timeout=self._directory.limits.call_seconds)  # type: ignore[no-any-return]

@@ -21,6 +21,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError
 
+from ..protocol import checks
 from ..protocol.configs import Position
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId, ClusterId
@@ -31,6 +32,7 @@ from .launching import start_new
 from .lives import Lives
 
 LOOK_SECONDS = 0.05
+CLUSTER_BROKERS_MAX = 10_000
 SEARCH_SECONDS_MAX = 20.0
 """How long one cluster may look for a nearer parent before the next one's turn comes."""
 
@@ -52,6 +54,7 @@ class Operations(Lives):
         InputError
             If the network does not heal, or there is no such cluster.
         """
+        checks.whole_number("cluster", cluster)
         survey = self._operable()
         members = sorted(broker for broker, one in survey.items() if one["cluster"] == cluster)
         if not members:
@@ -74,9 +77,8 @@ class Operations(Lives):
         InputError
             If the network does not heal, or there is to be no broker.
         """
+        checks.whole_number("brokers", brokers, 1, CLUSTER_BROKERS_MAX)
         self._operable()
-        if not isinstance(brokers, int) or brokers < 1:
-            raise InputError(f"a cluster of {brokers!r} brokers: it has at least one")
         with broker_errors("adding a cluster"):
             ids, cluster = ray.get(self._rendezvous.identities.remote(brokers, cluster=True), timeout=60)
             members = tuple(ids)
@@ -105,10 +107,13 @@ class Operations(Lives):
         BrokerUnavailable
             If it has not left in time; the message says what it waits for.
         """
-        self._remove([broker], timeout_seconds)
+        checks.whole_number("broker", broker)
+        self._remove([broker], checks.seconds("timeout_seconds", timeout_seconds))
 
     def remove_cluster(self, cluster: ClusterId, timeout_seconds: float = 60.0) -> None:
         """Let a whole cluster leave in good order, its designated broker last; as `remove_broker`."""
+        checks.whole_number("cluster", cluster)
+        checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
         members = [broker for broker, one in survey.items() if one["cluster"] == cluster]
         if not members:

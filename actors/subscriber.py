@@ -14,7 +14,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayTaskError
 
 from ..faults.clients import SubscriberMachine
+from ..protocol import checks
 from ..protocol.admission import Refusal
 from ..protocol.errors import BrokerUnavailable, InputError, RayvousError, SubscriptionTimeout
 from ..protocol.ids import BrokerId, ClientId
@@ -118,8 +119,12 @@ class Subscriber(Client):
         """Subscribe to several filters in one call; all of them, or none when an error is raised. See `subscribe`."""
         self._open()
         limits = self._directory.limits
+        if isinstance(filters, str | Mapping) or not isinstance(filters, Iterable):
+            raise checks.wrong("filters", filters, "a list of filters")
         items = [to_filter(given, clauses_max=limits.filter_clauses_max) for given in filters]
-        seconds = limits.call_seconds if timeout_seconds is None else timeout_seconds
+        seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
+        seconds = limits.call_seconds if seconds is None else seconds
+        checks.whole_number("priority", priority)
         with self._turn:
             numbers = list(range(self._next_number, self._next_number + len(items)))
             self._next_number += len(items)
@@ -187,7 +192,7 @@ class Subscriber(Client):
             If there is no subscription of that number.
         """
         self._open()
-        if number not in self.subscriptions:
+        if checks.whole_number("number", number) not in self.subscriptions:
             known = list(self.subscriptions)
             raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {known}")
 
@@ -217,7 +222,15 @@ class Subscriber(Client):
         ----------
         timeout_seconds
             End when nothing has come for so long; None never ends by itself, 0 takes only what is there.
+
+        Raises
+        ------
+        InputError
+            If it is no number of seconds; at once, not when the first notification is taken.
         """
+        return self._notes(checks.optional_seconds("timeout_seconds", timeout_seconds))
+
+    def _notes(self, timeout_seconds: float | None) -> Iterator[Notification]:
         while (note := self._next_unread()) is not None or self._unpack(self._inbox.wait(timeout_seconds)):
             if note is not None:
                 yield note
@@ -228,7 +241,13 @@ class Subscriber(Client):
                 yield note
 
     def batches(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
-        """Iterate over what comes in batches: `batch`, the `rows` of it that are for this subscriber, `received_at`."""
+        """Iterate over what comes in batches: `batch`, the `rows` of it that are for this subscriber, `received_at`.
+
+        `timeout_seconds` is as that of `notifications`.
+        """
+        return self._arrivals(checks.optional_seconds("timeout_seconds", timeout_seconds))
+
+    def _arrivals(self, timeout_seconds: float | None) -> Iterator[Arrival]:
         while (arrival := self._inbox.wait(timeout_seconds)) is not None:
             self.received += len(arrival.rows)
             for row in arrival.rows.tolist():
@@ -246,6 +265,7 @@ class Subscriber(Client):
             If the broker is gone, or the publisher's process, which the slices belong to, has ended.
         """
         self._open()
+        checks.instance("notification", notification, Notification, "a Notification")
         with broker_errors(str(self)):
             seconds = self._directory.limits.call_seconds
             return read_payload(self.host, self.broker, notification.event, seconds)
@@ -273,6 +293,11 @@ class Subscriber(Client):
             published_at = float(arrival.batch.published_at[row])
             self._unread.append(Notification(event, publisher, sequence, published_at, arrival.received_at))
         return True
+
+    def abandon(self) -> None:
+        """Note that its network is closed in this process: it can do nothing any more, and its readers end."""
+        super().abandon()
+        self._inbox.close()
 
     def close(self) -> None:
         """Leave the network: subscriptions are cancelled, readers end, the name is free again."""

@@ -1,4 +1,4 @@
-"""How a network's telemetry is begun, read and saved: what `Network` asks of the collector.
+"""How a network's telemetry is prepared, read and saved: what `Network` asks of the collector.
 
 Rule: Ray starts the collector again when it dies, and makes the calls again that it did not answer. Whoever closes a
 network with a telemetry folder waits until what was seen is in it, but does not fail for it.
@@ -7,22 +7,18 @@ network with a telemetry folder waits until what was seen is in it, but does not
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import ray
 from ray.exceptions import RayError
 
-from ..protocol.configs import Position
 from ..protocol.errors import InputError, RayvousError
 from ..protocol.telemetry import TelemetryConfig
-from .collector import Collector
 from .errors import broker_errors
-from .launching import actor
 from .rendezvous import Directory
 from .telemetry import COLLECTOR, Telemetry
-from .telemetry_files import network_of, prepare_folder, run_name
+from .telemetry_files import prepare_folder
 
 READ_SECONDS: Final = 60.0
 SAVE_SECONDS: Final = 10.0
@@ -36,27 +32,11 @@ def prepare(config: TelemetryConfig | None) -> TelemetryConfig | None:
     Raises
     ------
     InputError
-        If a setting or the folder cannot be used.
+        If the folder cannot be used.
     """
-    if config is None:
-        return None
-    if not isinstance(config, TelemetryConfig):
-        raise InputError(f"telemetry is {config!r}: it must be a TelemetryConfig, or None")
-    config.validate()
-    return config if config.folder is None else replace(config, folder=prepare_folder(config.folder))
-
-
-def start_collector(
-    name: str,
-    token: str,
-    detached: bool,
-    config: TelemetryConfig | None,
-    positions: Sequence[Position],
-    scheme: str,
-) -> Any:
-    """Start the collector of a network, which Ray starts again as often as it dies."""
-    kind = actor(Collector, f"{name}:collector", detached, max_restarts=-1, max_task_retries=-1)
-    return kind.remote(run_name(name, token), config, network_of(positions, scheme))
+    if config is None or config.folder is None:
+        return config
+    return replace(config, folder=prepare_folder(config.folder))
 
 
 def read_telemetry(collector: Any, since: Telemetry | None = None) -> Telemetry:

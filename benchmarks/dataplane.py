@@ -47,7 +47,7 @@ def run(
     batches = [_trades(random, min(BATCH_EVENTS, events - start)) for start in range(0, events, BATCH_EVENTS)]
     started_ray = ensure_ray()
     try:
-        with Network.launch(ClusterTree(3, 1, degree=1)) as net:
+        with Network.launch(ClusterTree(3, 1, degree=1), progress=False) as net:
             show("subscriptions", 0, subscriptions)
             installed = _subscribe(net, subscriptions, random)
             show("subscriptions", subscriptions, subscriptions)

@@ -173,7 +173,9 @@ def run_criterion(
 @contextmanager
 def _network(plan: RayPlan, config: AdmissionConfig) -> Iterator[Network]:
     limits = Limits(call_events_max=CALL_EVENTS)
-    with Network.launch(ClusterTree(plan.brokers, 1, degree=1), limits=limits, admission=config) as net:
+    with Network.launch(
+        ClusterTree(plan.brokers, 1, degree=1), limits=limits, admission=config, progress=False
+    ) as net:
         net.burden(_costs(plan), plan.cpu_share)
         yield net
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
+from ..protocol.extras import extra
+
+with extra("plots"):
+    from matplotlib.figure import Figure
+
 
 COLOURS = {"none": "#000000", "40 %": "#D55E00", "20 %": "#E69F00", "full": "#0072B2"}
 MARKERS = {"none": "x", "40 %": "^", "20 %": "s", "full": "o"}

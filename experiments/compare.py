@@ -244,7 +244,7 @@ def _on_ray(scenario: Scenario) -> _Seen:
 
     topology = topology_of(scenario.topology)
     each = max(1, len(topology.positions()) // 4)
-    with Network.launch(topology, scheme=scenario.scheme, brokers_per_actor=each) as net:
+    with Network.launch(topology, scheme=scenario.scheme, brokers_per_actor=each, progress=False) as net:
         trace = replay(net, scenario)
         filters = [_entries(data) for _, data in net.describe().nodes(data=True)]
         return _Seen(trace, telemetry_of(net, ("transfers", "deliveries")), filters, None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from matplotlib.figure import Figure
-
 from ..pipelines.plots import DPI
+from ..protocol.extras import extra
+
+with extra("plots"):
+    from matplotlib.figure import Figure
 
 _BLUE: Final = "#0072B2"
 _ORANGE: Final = "#D55E00"

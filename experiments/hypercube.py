@@ -24,17 +24,20 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 
 from ..pipelines.plots import save_png, short
 from ..protocol.effects import Send
 from ..protocol.errors import InputError
+from ..protocol.extras import extra
 from ..protocol.messages import Events, Spread
 from ..routing.cube import mean_hops
 from ..routing.topologies import ClusterTree
 from ..simulator.network import Step
 from ..simulator.simulation import Simulation
 from .balance import balance_of
+
+with extra("plots"):
+    from matplotlib.figure import Figure
 
 PAPER_RANGES: Final = (100, 1_000, 10_000, 100_000)
 QUICK_RANGES: Final = (100, 1_000)

@@ -16,10 +16,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from matplotlib.figure import Figure
-
 from ..pipelines.plots import DPI, save_png
+from ..protocol.extras import extra
 from ..routing.lbdd_plan import Plan, plan
+
+with extra("plots"):
+    from matplotlib.figure import Figure
 
 SOURCE: Final = "10.3.17.74"
 TARGETS: Final = tuple(f"10.3.17.{last}" for last in (97, 234, 90, 98, 64, 61, 184, 72, 88, 44, 68))

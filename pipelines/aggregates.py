@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
-
+from ..protocol.extras import extra
 from ..protocol.telemetry import LINK_KINDS
+
+with extra("spark"):
+    from pyspark.sql import Column, DataFrame, Window
+    from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 TREE_KINDS: Final = ("up", "down", "multicast")
 PERCENTILES: Final[dict[str, int]] = {"p50": 50, "p90": 90, "p99": 99}

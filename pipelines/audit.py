@@ -20,15 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from ..faults.conditions import RULES, test_of
 from ..faults.reliability import explain_violation
 from ..faults.trace import EventId, Trace
 from ..faults.verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 from ..protocol.errors import InputError
+from ..protocol.extras import extra
 from .trace_files import check_folder, decode_event, operations_from, read_table
+
+with extra("spark"):
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

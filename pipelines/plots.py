@@ -16,15 +16,18 @@ from typing import Any, Final
 
 import networkx as nx
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection
-from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
 
+from ..protocol.extras import extra
 from .layout import Layout, layered_layout
+
+with extra("plots"):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter
 
 ROLE_COLOURS: Final = {"REB": "#D55E00", "DEB": "#0072B2", "NEB": "#009E73"}
 ROLE_NAMES: Final = {"REB": "root (REB)", "DEB": "designated (DEB)", "NEB": "member (NEB)"}

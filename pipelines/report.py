@@ -23,13 +23,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import networkx as nx
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
 from ..protocol.errors import InputError
+from ..protocol.extras import extra
 from . import plots
 from .figures import NAMES
+
+with extra("spark"):
+    import pandas as pd
 
 PICTURES: Final = ("tree.png", "load.png", "latency.png")
 

@@ -32,6 +32,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from ..actors.java import prepare_java
 from ..protocol.errors import InputError, SparkUnavailable
+from ..protocol.extras import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,6 +98,8 @@ def spark_session(
     ------
     InputError
         A number is not positive, or ``RAYVOUS_JAVA_HOME`` is wrong.
+    MissingExtra
+        PySpark, RayDP or Java is not installed.
     SparkUnavailable
         Ray is not running, its workers have no Java, it has too few CPUs, a Spark session that is not ours is open in
         this process, or Spark did not start in time.
@@ -105,6 +108,7 @@ def spark_session(
         raise InputError(
             "spark_session: executors, executor_cores and start_timeout_seconds must be positive"
         )
+    require("spark")
     with _starting:
         ours = _open is None
         if ours:

@@ -15,6 +15,10 @@ class InputError(RayvousError, ValueError):
     """What was given cannot be used; the message says what and where."""
 
 
+class MissingExtra(InputError):
+    """What was asked for needs packages that are not installed; the message has the line that installs them."""
+
+
 class SelectorError(InputError):
     """A selector is not in the grammar, or compares what cannot be compared.
 
@@ -96,6 +100,10 @@ class NotAdvertised(InputError):
 
 class RateExceeded(RayvousError):
     """A publisher published more than it advertised, and had asked to be told so."""
+
+
+class RayUnavailable(RayvousError):
+    """Ray could not be started, or the cluster that was named could not be joined."""
 
 
 class SparkUnavailable(RayvousError):

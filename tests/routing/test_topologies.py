@@ -188,7 +188,7 @@ def test_one_cluster_needs_no_degree():
         ({"A": None}, {"A": ["n", "n"]}, "label 'n' stands twice"),
         ({"A": None}, {"A": ["A"]}, "label 'A' stands twice"),
         ({"A": None}, {"A": "nm"}, "it must be a list"),
-        ({"A": None}, {"A": [""]}, "not a string of at least one character"),
+        ({"A": None}, {"A": [""]}, "a string of at least one character"),
     ],
 )
 def test_a_broken_description_says_why(parents, members, message):
