@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
 from ..protocol.errors import InputError, RayvousError
+from ..protocol.extras import require
 from . import console
+from .bench import bench
+from .inputs import check_out
 from .lbdd import experiment_lbdd
+from .options import AsJson, TraceDir, at_most
 
 app = typer.Typer(
     name="rayvous",
@@ -24,10 +28,6 @@ app = typer.Typer(
     help="Content-based publish/subscribe whose brokers are Ray actors.",
     epilog="Start with: rayvous demo",
 )
-bench = typer.Typer(
-    no_args_is_help=True,
-    help="Measure our speed beside its limits and peers; prints JSON, never fails for being slow.",
-)
 app.add_typer(bench, name="bench")
 experiment = typer.Typer(
     no_args_is_help=True,
@@ -36,13 +36,22 @@ experiment = typer.Typer(
 app.add_typer(experiment, name="experiment")
 experiment.command("lbdd")(experiment_lbdd)
 
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
-]
-TraceDir = Annotated[
-    Path | None,
-    typer.Option(help="Folder for the trace, event by event, for rayvous audit; made if it is not there."),
-]
+USAGE_ERRORS: Final[Any] = typer.BadParameter.__mro__[1]
+"""What typer raises for a wrong option or argument; its class is not at the same place in all of typer's versions."""
+DEMO_OUT: Final = Path("out/demo")
+GROUPS: Final = ("bench", "experiment")
+"""Verbs that have verbs; alone they print their help."""
+
+
+@app.callback()
+def before_the_verb(
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show also what Ray, Spark and their processes say.")
+    ] = False,
+) -> None:
+    """Content-based publish/subscribe whose brokers are Ray actors."""
+    if "--help" not in sys.argv and sys.argv[-1] not in GROUPS:
+        console.keep_results_apart(verbose=verbose)
 
 
 @app.command()
@@ -54,22 +63,29 @@ def demo(
     subscriptions: Annotated[
         Path | None, typer.Option(help="Selectors from a file, one a line, each for a subscriber of its own.")
     ] = None,
-    clusters: Annotated[int, typer.Option(help="Clusters in the tree.")] = 4,
-    brokers_per_cluster: Annotated[int, typer.Option(help="Brokers in a cluster, each a Ray actor.")] = 3,
+    clusters: Annotated[int, typer.Option(callback=at_most(10_000), help="Clusters in the tree.")] = 4,
+    brokers_per_cluster: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Brokers in a cluster, each a Ray actor.")
+    ] = 3,
     degree: Annotated[int, typer.Option(help="Child clusters that a cluster may have.")] = 8,
     subscribers: Annotated[
-        int, typer.Option(help="Subscribers, when no file of subscriptions is given.")
+        int,
+        typer.Option(
+            callback=at_most(1_000_000), help="Subscribers, when no file of subscriptions is given."
+        ),
     ] = 200,
-    publishers: Annotated[int, typer.Option(help="Publishers that share the events.")] = 4,
-    limit: Annotated[int, typer.Option(help="Events at most.")] = 20_000,
-    brokers_per_actor: Annotated[int, typer.Option(help="Brokers that share one actor.")] = 1,
+    publishers: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Publishers that share the events.")
+    ] = 4,
+    limit: Annotated[int, typer.Option(callback=at_most(10_000_000), help="Events at most.")] = 20_000,
+    brokers_per_actor: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Brokers that share one actor.")
+    ] = 1,
     scheme: Annotated[
         str, typer.Option(help="Routing scheme: hybrid, lbdd, ...: see docs/schemes.md.")
     ] = "hybrid",
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = Path(
-        "out/demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = DEMO_OUT,
     spark: Annotated[bool, typer.Option(help="Hand the telemetry to Spark and write the report.")] = True,
     kill: Annotated[
         str | None,
@@ -93,6 +109,10 @@ def demo(
     """
     from .demo import DemoOptions, run_demo
 
+    if spark:
+        require("spark")
+    if spark or out != DEMO_OUT:
+        check_out(out)
     options = DemoOptions(
         events, subscriptions, clusters, brokers_per_cluster, degree, subscribers, publishers, limit,
         brokers_per_actor, scheme, seed, out, spark, kill, trace_dir,
@@ -130,7 +150,9 @@ def chaos(
     seed: Annotated[
         int, typer.Option(help="The first seed: topology, clients and faults are drawn from it.")
     ] = 0,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from the first on.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(callback=at_most(1_000_000), help="How many seeds, from the first on.")
+    ] = 1,
     on: Annotated[
         str,
         typer.Option(
@@ -139,7 +161,8 @@ def chaos(
     ] = "sim",
     plan: Annotated[Path | None, typer.Option(help="A fault plan (JSON) instead of a drawn one.")] = None,
     brokers: Annotated[
-        int | None, typer.Option(help="Brokers at most: 60 on sim, 9 on ray if not given.")
+        int | None,
+        typer.Option(callback=at_most(10_000), help="Brokers at most: 60 on sim, 9 on ray if not given."),
     ] = None,
     scheme: Annotated[
         str,
@@ -248,11 +271,19 @@ def compare(
     on: Annotated[
         str, typer.Option(help="Where: sim (virtual time) or ray (small networks, one for each scheme).")
     ] = "sim",
-    clusters: Annotated[int, typer.Option(help="Clusters in the tree.")] = 12,
-    brokers_per_cluster: Annotated[int, typer.Option(help="Brokers in a cluster.")] = 3,
-    subscribers: Annotated[int, typer.Option(help="Subscribers, with one subscription each.")] = 20,
-    publishers: Annotated[int, typer.Option(help="Publishers that share the events.")] = 12,
-    events: Annotated[int, typer.Option(help="Events, published one by one.")] = 300,
+    clusters: Annotated[int, typer.Option(callback=at_most(10_000), help="Clusters in the tree.")] = 12,
+    brokers_per_cluster: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Brokers in a cluster.")
+    ] = 3,
+    subscribers: Annotated[
+        int, typer.Option(callback=at_most(1_000_000), help="Subscribers, with one subscription each.")
+    ] = 20,
+    publishers: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Publishers that share the events.")
+    ] = 12,
+    events: Annotated[
+        int, typer.Option(callback=at_most(10_000_000), help="Events, published one by one.")
+    ] = 300,
     matching: Annotated[
         float, typer.Option(help="Share of the events that a subscription matches, 0 to 1.")
     ] = 0.05,
@@ -347,7 +378,11 @@ def experiment_admission(
 def experiment_hypercube(
     preset: Annotated[str, typer.Option(help="quick (smaller ranges) or paper (its parameters).")] = "quick",
     brokers: Annotated[
-        int, typer.Option(help="How many; the paper's are 8. Others than 2, 4, 8, ... leave vacancies.")
+        int,
+        typer.Option(
+            callback=at_most(1_000_000),
+            help="How many; the paper's are 8. Others than 2, 4, 8, ... leave vacancies.",
+        ),
     ] = 8,
     seed: Annotated[int, typer.Option(help="Of what each broker starts.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the picture; made if it is not there.")] = Path(
@@ -368,143 +403,32 @@ def experiment_hypercube(
     run_hypercube(preset, brokers, seed, out, as_json=as_json)
 
 
-@bench.command("matching")
-def bench_matching(
-    filters: Annotated[
-        list[int] | None, typer.Option(help="How many filters; may be given more than once.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the filters and events.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Measure the match index beside a vectorised brute force: microseconds per event, build, insert, remove.
-
-    10 integer attributes, 5 interval constraints a filter, each half of the domain wide.
-    """
-    from ..benchmarks import matching
-
-    counts = tuple(filters) if filters else (1_000, 10_000, 100_000)
-    if min(counts) < 1:
-        raise InputError(f"--filters {min(counts)}: there must be at least 1")
-    _show_bench(matching.run(filter_counts=counts, seed=seed), as_json)
-
-
-@bench.command("dataplane")
-def bench_dataplane(
-    events: Annotated[int, typer.Option(help="Events to publish in batches.")] = 400_000,
-    subscriptions: Annotated[int, typer.Option(help="Subscriptions spread over the three brokers.")] = 10_000,
-    as_json: AsJson = False,
-) -> None:
-    """Three broker actors in a row beside a bare chain of three Ray actors: events per second, idle latency."""
-    from ..benchmarks import dataplane
-
-    with console.steps() as steps:
-        result = dataplane.run(events=events, subscriptions=subscriptions, progress=steps.show)
-    _show_bench(result, as_json)
-
-
-@bench.command("simulator")
-def bench_simulator(
-    seed: Annotated[int, typer.Option(help="Of the workload.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Measure the simulator: broker steps per second in one process."""
-    from ..benchmarks import simulator
-
-    _show_bench(simulator.run(seed=seed), as_json)
-
-
-@bench.command("durability")
-def bench_durability(
-    events: Annotated[int, typer.Option(help="Events through each store.")] = 200_000,
-    batch_events: Annotated[
-        list[int] | None, typer.Option(help="Events in one publication; may be given more than once.")
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(help="Where the files go for the run; the disk that it is on is what is measured."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure stable storage: events a second in memory and in SQLite files, beside SQLite's own batched commits.
-
-    Examples: rayvous bench durability --json; rayvous bench durability --directory /data --batch-events 512
-    """
-    from ..benchmarks import durability
-
-    sizes = tuple(batch_events) if batch_events else (1, 64, 512)
-    if events < 1 or min(sizes) < 1:
-        raise InputError("--events and --batch-events: there must be at least 1")
-    _show_bench(durability.run(events=events, batch_events=sizes, directory=directory), as_json)
-
-
-@bench.command("admission")
-def bench_admission(
-    advertisements: Annotated[
-        list[int] | None, typer.Option(help="How many advertisements; may be given more than once.")
-    ] = None,
-    subscriptions: Annotated[int, typer.Option(help="Subscriptions to time.")] = 500,
-    seed: Annotated[int, typer.Option(help="Of all filters.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Measure admission control: subscriptions judged per second by a broker that knows many advertisements.
-
-    Besides, how the cost grows with their number beside the paper's O(N), and the two estimators side by side.
-    """
-    from ..benchmarks import admission
-
-    counts = tuple(sorted(advertisements)) if advertisements else (1_000, 10_000)
-    if min(counts) < 1 or subscriptions < 1:
-        raise InputError("--advertisements and --subscriptions: there must be at least 1")
-    _show_bench(admission.run(advertisements=counts, subscriptions=subscriptions, seed=seed), as_json)
-
-
-@bench.command("report")
-def bench_report(
-    rows: Annotated[
-        int, typer.Option(help="Telemetry rows; by default as many as a demo of 20,000 events has.")
-    ] = 84_000,
-    seed: Annotated[int, typer.Option(help="Of the telemetry.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Measure Spark's part of a report beside the floor of any Spark job here, and both ways of handing over.
-
-    The floor is a Spark session on Ray in which the rows of one table are counted. Takes a minute or two.
-    """
-    from ..benchmarks import report
-
-    if rows < 100:
-        raise InputError(f"--rows {rows}: there must be at least 100")
-    with console.steps() as steps:
-        result = report.run(rows=rows, seed=seed, progress=steps.show)
-    _show_bench(result, as_json)
-
-
-def _show_bench(result: dict[str, object], as_json: bool) -> None:
-    if as_json:
-        console.print_json(result)
-        return
-    rows = result.get("results")
-    flat = {name: str(value) for name, value in result.items() if name != "results"}
-    console.print_table(f"bench {result['benchmark']}", flat)
-    for row in rows if isinstance(rows, list) else ():
-        console.print_table("", {name: str(value) for name, value in row.items()})
-
-
 def main() -> None:
     """Run the command line and exit."""
-    if "--help" not in sys.argv and len(sys.argv) > 1:
-        console.keep_stdout_for_results()
     try:
-        app()  # ends the process itself; wrong options are status 2
+        status = app(standalone_mode=False)  # what a verb exits with, or None
+    except USAGE_ERRORS as error:
+        _fail(_usage(error), 2)
     except InputError as error:
         _fail(error, 2)
     except RayvousError as error:
         _fail(error, 1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
+    sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(error: object, status: int) -> None:
+def _usage(error: Any) -> str:
+    """Return what is wrong with the words of a command, and where the right ones are; nothing when help was printed."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # typer prints the help when it makes the error
+        return ""
+    said = " ".join(error.format_message().split())
+    where = error.ctx.command_path if error.ctx is not None else "rayvous"
+    return f"{said.rstrip('.')}: see {where} --help"
+
+
+def _fail(error: object, status: int) -> NoReturn:
     line = " ".join(str(error).split())
-    console.err.print(f"rayvous: {line}", markup=False, soft_wrap=True)
+    if line:
+        console.err.print(f"rayvous: {line}", markup=False, soft_wrap=True)
     sys.exit(status)

@@ -6,10 +6,12 @@ on standard error and exit status 2.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
@@ -32,15 +34,31 @@ LINE_SECONDS: Final = 15.0
 """Time between two lines of progress where there is no terminal."""
 
 
-def keep_stdout_for_results() -> None:
-    """Send whatever libraries and their processes print on standard output to standard error from now on.
+def keep_results_apart(*, verbose: bool) -> None:
+    """Leave standard output to results, and silence Ray and Spark, unless they are to be heard on standard error.
 
-    Ray prints its warnings there, and Java what it likes; only what is printed through this module stays.
+    Ray prints what its own processes report (a worker that died, a node) on Python's standard output; its C++ side and
+    Java write to the file descriptors 1 and 2; libraries warn of what they will change one day. None of that tells the
+    user of a verb anything that the verb does not say itself. What goes through this module, tracebacks and the log of
+    this package stay.
+
+    Parameters
+    ----------
+    verbose
+        Whether to let all that through, on standard error.
     """
-    results = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    sys.stdout = sys.stderr
-    out.file = results
+    out.file = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    if verbose:
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr
+        return
+    sys.stderr = os.fdopen(os.dup(2), "w", encoding="utf-8", buffering=1, errors="backslashreplace")
+    faulthandler.enable(sys.stderr)  # what kills the process itself is still heard
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+    sys.stdout = os.fdopen(nowhere, "w", encoding="utf-8")
+    warnings.simplefilter("ignore")
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -142,7 +160,8 @@ class Lines:
         if done < total and now - self._said.get(name, -LINE_SECONDS) < LINE_SECONDS:
             return
         self._said[name] = now
-        err.print(f"{name}: {done:,} of {total:,} after {now - self._begun:,.0f} s", markup=False)
+        far = f"{done:,} of {total:,}" if total != 1 else "done" if done else "begun"
+        err.print(f"{name}: {far} after {now - self._begun:,.0f} s", markup=False)
 
 
 @contextmanager

@@ -109,9 +109,7 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
     given = _read(options)
     with ExitStack() as stack:
         with console.steps() as steps:
-            steps.show("Ray", 0, 1)
-            stack.enter_context(joined_ray())
-            steps.show("Ray", 1, 1)
+            stack.enter_context(joined_ray(steps))
             spark = _start_spark(stack) if options.spark else None
             net = stack.enter_context(_launch(options, topology, steps))
             seen = _publish_and_read(net, options, given, steps)

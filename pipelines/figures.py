@@ -12,13 +12,16 @@ from functools import reduce
 from typing import Any, Final
 
 import networkx as nx
-import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from ..protocol.errors import InputError
+from ..protocol.extras import extra
 from ..protocol.telemetry import TABLES
 from . import aggregates
+
+with extra("spark"):
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 ALWAYS: Final = ("transfers", "deliveries")
 """The tables without which there is no report."""

@@ -1,0 +1,32 @@
+"""Options that several verbs have, and the bounds of their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..protocol.errors import InputError
+
+
+def at_most(high: int) -> Callable[[typer.CallbackParam, Any], Any]:
+    """Return what refuses a number, or a list of them, with more than this: it would take for ever."""
+
+    def check(option: typer.CallbackParam, given: Any) -> Any:
+        for number in given if isinstance(given, list | tuple) else [given]:
+            if number is not None and number > high:
+                raise InputError(f"{option.opts[0]} {number}: it must be at most {high:,}")
+        return given
+
+    return check
+
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
+]
+TraceDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the trace, event by event, for rayvous audit; made if it is not there."),
+]
