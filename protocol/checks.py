@@ -71,13 +71,17 @@ def text(name: str, value: Any, error: type[InputError] = InputError) -> str:
     InputError
         If it is none.
     """
-    try:
-        sendable = isinstance(value, str) and value.encode() != b""
-    except UnicodeEncodeError:
-        sendable = False
-    if not sendable:
+    if not isinstance(value, str) or not value or not _encodable(value):
         raise wrong(name, value, "a string of at least one character", error)
     return str(value)
+
+
+def _encodable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def texts(name: str, values: Any, error: type[InputError] = InputError) -> list[str]:
@@ -89,7 +93,8 @@ def texts(name: str, values: Any, error: type[InputError] = InputError) -> list[
 
 def path(name: str, value: Any, error: type[InputError] = InputError) -> Path:
     """Return a path; InputError for what is neither a string nor a path, or can be none."""
-    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+    given = str(value) if isinstance(value, str | Path) else ""
+    if not given or "\0" in given or not _encodable(given):
         raise wrong(name, value, "a path", error)
     return Path(value)
 

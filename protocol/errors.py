@@ -34,6 +34,10 @@ class SelectorError(InputError):
         self.column = column
 
 
+class NoTruthValue(SelectorError, TypeError):
+    """A condition was used as a truth value (with ``and``, ``or``, ``not``, ``if``); it has one only for an event."""
+
+
 class FilterTooComplex(InputError):
     """The normal form of a filter is larger than the limit."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .checks import path as checked_path
 from .errors import ScenarioError
 
 T = TypeVar("T")
@@ -29,8 +30,9 @@ def read_json(path: str | Path, make: Callable[[Any], T], **options: Any) -> T:
     ScenarioError
         If the file is missing, empty, or not JSON, or `make` raises it; the message says where.
     """
+    place = checked_path("path", path, ScenarioError)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = place.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ScenarioError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:

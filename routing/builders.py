@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
 from ..protocol.checks import shown, text
-from ..protocol.errors import SelectorError
+from ..protocol.errors import NoTruthValue, SelectorError
 from .predicates import Between, Compare, Contains, In, IsNull, Like, Predicate, Prefix, Suffix
 
 __all__ = ["Attribute", "attr"]
@@ -58,7 +58,7 @@ class Attribute:
         return self._compare(">=", value)
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(f"{self!r} alone is no condition: for a boolean attribute write {self!r} == True")
+        raise NoTruthValue(f"{self!r} alone is no condition: for a boolean attribute write {self!r} == True")
 
     def between(self, low: Any, high: Any) -> Predicate:
         """Return the condition that the value lies between two bounds, both included."""

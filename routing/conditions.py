@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ..protocol.batch import check_name
-from ..protocol.errors import EventError, FilterTooComplex, SelectorError
+from ..protocol.errors import EventError, FilterTooComplex, NoTruthValue, SelectorError
 from ..protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, normalize
 
 DEPTH_MAX: Final = 100
@@ -49,7 +49,7 @@ class Predicate:
         return self.term if isinstance(self, Not) else Not(self)
 
     def __bool__(self) -> bool:
-        raise TypeError(
+        raise NoTruthValue(
             "a condition has no truth value without an event: combine conditions with & | ~ "
             "instead of and, or, not, and write 1 < x < 2 as attr('x').between(1, 2)"
         )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ..protocol.checks import instance, one_of, texts, whole_number
+from ..protocol.checks import instance, one_of, text, texts, whole_number
 from ..protocol.configs import Position
 from ..protocol.errors import TopologyError
 from ..protocol.ids import BrokerId
@@ -103,6 +103,7 @@ class Topology:
         TopologyError
             If there is none.
         """
+        text("label", label, TopologyError)
         for position in self._positions:
             if position.label == label:
                 return position.broker
@@ -116,6 +117,8 @@ class Topology:
         TopologyError
             If there is no link between the two.
         """
+        for broker in (one, other):
+            whole_number("broker", broker, error=TopologyError)
         brokers = range(len(self._positions))
         if one in brokers and other in brokers and one != other:
             a, b = self._positions[one], self._positions[other]
@@ -137,7 +140,7 @@ class Topology:
             If there is no such broker.
         """
         for broker in (one, other):
-            if broker not in range(len(self._positions)):
+            if whole_number("broker", broker, error=TopologyError) not in range(len(self._positions)):
                 raise TopologyError(f"no broker {broker!r} in this network")
         a, b = self._positions[one], self._positions[other]
         if a.cluster == b.cluster:
