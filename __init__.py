@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .actors.publisher import Publisher
     from .actors.subscriber import Subscriber
     from .actors.telemetry import Telemetry
+    from .pipelines.folder_report import report
     from .protocol.admission import AdmissionConfig, Capacity
     from .protocol.configs import Limits
     from .protocol.errors import (
@@ -91,6 +92,7 @@ _HOMES = {
     "intersects": "routing.comparing",
     "merge": "routing.comparing",
     "networks": "actors.network",
+    "report": "pipelines.folder_report",
     "to_filter": "routing.language",
 }
 
@@ -131,6 +133,7 @@ __all__ = [
     "intersects",
     "merge",
     "networks",
+    "report",
     "to_filter",
 ]
 

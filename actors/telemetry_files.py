@@ -182,6 +182,31 @@ def runs(folder: str | Path) -> list[str]:
     return sorted(begun, key=lambda run: (begun[run], run))
 
 
+def choose_run(folder: str | Path, run: str | None = None) -> str:
+    """Return the run that was named, or else the one in the folder that was started last.
+
+    Raises
+    ------
+    InputError
+        If the folder is not there, has no telemetry, or not of that run.
+    """
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: there is no such folder")
+    known = runs(folder)
+    if not known:
+        raise InputError(f"{folder} has no telemetry: it needs <table>/run=<run>/part-*.parquet")
+    if run is not None and run not in known:
+        raise InputError(f"{folder} has no run {run!r}; there is {', '.join(known)}")
+    return run or known[-1]
+
+
+def check_run(folder: Path, run: str) -> None:
+    """Refuse a run that was written with another version of the schema; raises InputError."""
+    for name in TABLES:
+        for path in list(parts(folder, name, run).values())[-1:]:
+            check_version(path, pq.read_schema(path))
+
+
 # The network of a run.
 
 
@@ -208,21 +233,33 @@ def write_network(folder: Path, run: str, network: Mapping[str, Any]) -> None:
     hidden.replace(place)
 
 
-def read_network(folder: str | Path, run: str) -> nx.Graph:
-    """Return the network of a run as a graph, as it was launched; an empty one when nothing says it.
+def read_network(folder: str | Path, run: str) -> dict[str, Any]:
+    """Return what `write_network` put down; nothing when it put down nothing.
+
+    Raises
+    ------
+    InputError
+        If the file is not what it wrote.
+    """
+    place = Path(folder) / "_runs" / f"{run}.json"
+    if not place.is_file():
+        return {}
+    try:
+        network: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        graph_of(network)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{place} does not describe a network: {error!r}; remove it to go on") from None
+    return network
+
+
+def graph_of(network: Mapping[str, Any]) -> nx.Graph:
+    """Return a network as a graph, as it was launched.
 
     Nodes are broker ids with `label`, `role` and `cluster`; edges have `kind`.
     """
     graph = nx.Graph()
-    place = Path(folder) / "_runs" / f"{run}.json"
-    if not place.is_file():
-        return graph
-    try:
-        told = json.loads(place.read_text(encoding="utf-8"))
-        for broker in told["brokers"]:
-            graph.add_node(broker.pop("broker"), **broker)
-        for one, other, kind in told["links"]:
-            graph.add_edge(one, other, kind=kind)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{place} does not describe a network: {error!r}; remove it to go on") from None
+    for broker in network.get("brokers", ()):
+        graph.add_node(broker["broker"], **{key: broker[key] for key in ("label", "role", "cluster")})
+    for one, other, kind in network.get("links", ()):
+        graph.add_edge(one, other, kind=kind)
     return graph

@@ -19,6 +19,7 @@ from .bench import bench
 from .inputs import check_out
 from .lbdd import experiment_lbdd
 from .options import AsJson, TraceDir, at_most
+from .report import report
 
 app = typer.Typer(
     name="rayvous",
@@ -337,6 +338,9 @@ def selector(
         console.print_json(result)
     else:
         console.print_table("Selector", {name: str(value) for name, value in result.items()})
+
+
+app.command()(report)
 
 
 @experiment.command("admission")

@@ -12,7 +12,6 @@ Rules
 from __future__ import annotations
 
 import atexit
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -21,10 +20,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..actors.telemetry import Telemetry
-from ..actors.telemetry_files import check_version, parts
+from ..actors.telemetry_files import check_run, parts
 from ..protocol.telemetry import TABLES
 from .local import open_session, start_local
-from .tables import empty, spark_schema, to_spark
+from .tables import empty, spark_path, spark_schema, to_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +52,7 @@ def frames_in(spark: SparkSession, folder: str | Path, run: str) -> dict[str, Da
     InputError
         If the run was written with another version of the schema.
     """
+    check_run(Path(folder), run)
     return {name: _read(spark, name, list(parts(Path(folder), name, run).values())) for name in TABLES}
 
 
@@ -64,15 +64,7 @@ def is_raydp(spark: SparkSession) -> bool:
 def _read(spark: SparkSession, name: str, paths: list[Path]) -> DataFrame:
     if not paths:
         return empty(spark, name)
-    import pyarrow.parquet as pq
-
-    check_version(paths[-1], pq.read_schema(paths[-1]))
-    return spark.read.schema(spark_schema(name)).parquet(*(hadoop_path(path) for path in paths))
-
-
-def hadoop_path(path: Path) -> str:
-    """Return a path as Spark takes it: not percent-encoded, and what would be a pattern escaped."""
-    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
+    return spark.read.schema(spark_schema(name)).parquet(*map(spark_path, paths))
 
 
 def _hand_over(spark: SparkSession, name: str, table: pa.Table) -> DataFrame:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..actors.java import prepare_java
 from ..protocol.errors import SparkUnavailable
+from .session import _java_prints_to as java_prints_to
+from .session import _tail as tail
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,10 +50,14 @@ def start_local(app_name: str = "rayvous", cores: int = 2) -> SparkSession:
     for key, value in _configs(cores).items():
         builder = builder.config(key, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    try:
-        spark = builder.getOrCreate()
-    except Exception as error:  # PySpark raises what it finds; all of it means the same to a caller
-        raise SparkUnavailable(f"Spark did not start on this machine: {error}") from error
+    with tempfile.TemporaryFile("w+") as java_output:
+        try:
+            with java_prints_to(java_output):
+                spark = builder.getOrCreate()
+        except Exception as error:  # PySpark raises what it finds; all of it means the same to a caller
+            raise SparkUnavailable(
+                f"Spark did not start on this machine: {error}{tail(java_output)}"
+            ) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -11,8 +11,10 @@ Rules
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -113,6 +115,11 @@ def spark_schema(name: str) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(arrow_schema(name))
+
+
+def spark_path(path: Path) -> str:
+    """Return a path of this machine as Spark takes it: with the scheme, not percent-encoded, patterns escaped."""
+    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.absolute()))
 
 
 def _told(schema: pa.Schema) -> str:

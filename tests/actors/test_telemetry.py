@@ -13,6 +13,7 @@ from rayvous.actors.collector import Collector
 from rayvous.actors.telemetry import Telemetry
 from rayvous.actors.telemetry_files import (
     PartKey,
+    graph_of,
     network_of,
     prepare_folder,
     read_network,
@@ -102,12 +103,12 @@ def test_two_runs_in_one_folder_stay_apart(tmp_path, make_host):
 
 
 def test_the_network_of_a_run_is_a_graph_as_describe_draws_it(held, tmp_path):
-    graph = read_network(tmp_path / "live", "net-1a2b")
+    graph = graph_of(read_network(tmp_path / "live", "net-1a2b"))
     assert len(graph) == 4
     assert sorted(role for _, role in graph.nodes(data="role")) == ["DEB", "NEB", "NEB", "REB"]
     assert sorted(kind for *_, kind in graph.edges(data="kind")) == ["group", "group", "tree"]
     assert nx.is_connected(graph)
-    assert len(read_network(tmp_path, "nothing")) == 0
+    assert len(graph_of(read_network(tmp_path, "nothing"))) == 0
     (tmp_path / "live" / "_runs" / "net-1a2b.json").write_text(json.dumps({"brokers": 3}))
     with pytest.raises(InputError, match="does not describe a network"):
         read_network(tmp_path / "live", "net-1a2b")
