@@ -72,9 +72,10 @@ def report_folder(
     """Write the report of a run in a folder and print its figures."""
     from ..actors.telemetry_files import choose_run
     from ..pipelines.folder_report import report as write
+    from ..pipelines.local import session_at
 
     chosen = choose_run(folder, run)
-    with _spark(address) as spark:
+    with session_at(address) as spark:
         written = write(folder, out, spark, run=chosen)
     figures = written.figures
     traced = "latency_percentiles" in figures
@@ -109,45 +110,22 @@ def follow_folder(
         raise InputError(f"{folder}: there is no such folder")
     stop = threading.Event()
     with _interrupts_set(stop):
-        while not runs(folder) and not stop.is_set():
+        if not runs(folder):
             console.err.print(f"waiting for telemetry in {folder}", markup=False)
-            stop.wait(WAIT_SECONDS * 10)
+        while not runs(folder) and not stop.wait(WAIT_SECONDS):
+            pass
         chosen = choose_run(folder, run)
     from ..pipelines.live import Following
+    from ..pipelines.local import session_at
     from ..pipelines.streaming import follow
 
     following = Following(chosen, *times).validate()
     # Spark's own handler of interrupts is set when it starts, so ours comes after it.
-    with _spark(address) as spark, _interrupts_set(stop), _shown(as_json) as show:
+    with session_at(address) as spark, _interrupts_set(stop), _shown(as_json) as show:
         figures = follow(spark, folder, out, following, show=show, stop=stop)
     if not as_json:
         console.print_table("rayvous report --follow", _rows(figures))
     return figures
-
-
-@contextmanager
-def _spark(address: str | None) -> Iterator[Any]:
-    """Start Spark on this machine, or on the Ray at an address."""
-    from ..pipelines.local import local_session
-
-    if address is None:
-        with local_session("rayvous-report") as spark:
-            yield spark
-        return
-    import ray
-
-    from ..pipelines.session import prepare_java, spark_session
-
-    prepare_java()
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, ValueError) as error:
-        raise InputError(f"--address {address}: no Ray there: {error}") from None
-    try:
-        with spark_session("rayvous-report") as spark:
-            yield spark
-    finally:
-        ray.shutdown()
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..actors.java import prepare_java
-from ..protocol.errors import SparkUnavailable
+from ..protocol.errors import InputError, SparkUnavailable
 from .session import _java_prints_to as java_prints_to
 from .session import _tail as tail
+from .session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +71,35 @@ def local_session(app_name: str = "rayvous", cores: int = 2) -> Iterator[SparkSe
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def session_at(address: str | None, app_name: str = "rayvous-report") -> Iterator[SparkSession]:
+    """Start Spark on the Ray at an address, or for None on this machine; stop it at the end of the block.
+
+    Raises
+    ------
+    InputError
+        If there is no Ray at the address.
+    SparkUnavailable
+        If Spark did not start.
+    """
+    if address is None:
+        with local_session(app_name) as spark:
+            yield spark
+        return
+    import ray
+
+    prepare_java()
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except (ConnectionError, ValueError) as error:
+        raise InputError(f"--address {address}: there is no Ray: {error}") from None
+    try:
+        with spark_session(app_name) as spark:
+            yield spark
+    finally:
+        ray.shutdown()
 
 
 def open_session(session: SparkSession | None = None) -> SparkSession | None:
