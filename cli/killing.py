@@ -96,6 +96,10 @@ class Killing:
 
     Attributes
     ----------
+    started
+        When the run started, on the clock of `time.perf_counter`.
+    started_at
+        The same moment in seconds since 1970, as telemetry tells times: so the timeline can be laid over it.
     killed
         The brokers that were killed.
     cut
@@ -112,6 +116,10 @@ class Killing:
     cut: tuple[ClusterId, ClusterId] | None = None
     recovery_seconds: float | None = None
     timeline: list[tuple[float, str]] = field(default_factory=list)
+    started_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started_at = time.time() - (time.perf_counter() - self.started)
 
     def say(self, what: str) -> None:
         """Put a line into the timeline."""
@@ -175,6 +183,7 @@ class Killing:
             "killed": self.killed,
             **({} if self.cut is None else {"cut": list(self.cut)}),
             "recovery_seconds": self.recovery_seconds,
+            "started_at": self.started_at,
             "timeline": [{"seconds": at, "what": what} for at, what in self.timeline],
         }
 

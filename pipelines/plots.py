@@ -1,8 +1,9 @@
-"""The pictures of a report: the cluster tree with the load on its links, latency, load of the brokers.
+"""The pictures of a report that are charts: rates over time, latency, load of the brokers.
 
 Rules
 -----
 * Each function returns a new matplotlib ``Figure``; pyplot and its global state are never touched.
+* A figure's size in inches is the size at which it is meant to be shown: nothing in it is smaller than 8 points then.
 * Colours can be told apart by colour-blind readers; numbers are written out where there is room for them.
 * No Spark here: what is drawn comes in as plain numbers.
 """
@@ -14,29 +15,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import networkx as nx
 import numpy as np
 
 from ..protocol.extras import extra
-from .layout import Layout, layered_layout
 
 with extra("plots"):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.collections import LineCollection
-    from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter
 
-ROLE_COLOURS: Final = {"REB": "#D55E00", "DEB": "#0072B2", "NEB": "#009E73"}
+ROLE_COLOURS: Final = {"REB": "#B84A00", "DEB": "#0072B2", "NEB": "#007A5A"}
 ROLE_NAMES: Final = {"REB": "root (REB)", "DEB": "designated (DEB)", "NEB": "member (NEB)"}
-DPI: Final = 110
+DEAD_COLOUR: Final = "#7A7A7A"
+OTHER_COLOUR: Final = "#555555"
+DPI: Final = 144
+PAGE_INCHES: Final = 10.2
+"""How wide a picture can be without being made smaller on the page of a report."""
+
+BARS_A_ROW: Final = 60
+LABELLED_BARS_MAX: Final = 2 * BARS_A_ROW
+NUMBERED_BARS_MAX: Final = 24
 LATENCY_SECONDS_MIN: Final = 1e-6
 """Latencies are drawn on a logarithmic axis; what is shorter (clocks that differ) is drawn here."""
-
-_LOAD_COLOURS: Final[Colormap] = LinearSegmentedColormap.from_list("load", ["#C9CED6", "#E3B23C", "#C1272D"])
-_OTHER: Final = "#777777"
 
 
 def save_png(figure: Figure, path: Path) -> Path:
@@ -53,131 +55,84 @@ def short(number: float) -> str:
     return f"{number:.0f}"
 
 
-def tree_figure(
-    graph: nx.Graph,
-    link_events: Mapping[tuple[int, int], int],
-    group_events: Mapping[int, int],
-    title: str = "Cluster tree: events over each link",
-) -> Figure:
-    """Draw the cluster tree; the more events went over a link, the wider and redder it is.
-
-    Parameters
-    ----------
-    graph
-        See :func:`~rayvous.pipelines.layout.layered_layout`; a node's ``label`` is written on it (its id
-        without).
-    link_events
-        ``{(low, high): events both ways}`` of tree links; a link that is not there carried nothing.
-    group_events
-        ``{cluster: events multicast in it}``.
-    """
-    layout = layered_layout(graph)
-    figure = Figure(figsize=_tree_size(layout), dpi=DPI, layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-    axes.set_title(title, fontsize=13, loc="left")
-    # Rings and groups share the links' scale: a multicast is one transfer over one (group) link.
-    norm = Normalize(0, max([1, *link_events.values(), *group_events.values()]))
-    _draw_groups(axes, graph, layout, group_events, norm)
-    _draw_links(axes, graph, layout, link_events, norm)
-    _draw_brokers(axes, graph, layout, group_events)
-    axes.set_xlim(-0.15, layout.width + 0.15)
-    axes.set_ylim(-layout.height + 0.3, 0.6)
-    bar = figure.colorbar(
-        ScalarMappable(norm, _LOAD_COLOURS),
-        ax=axes,
-        location="bottom",
-        shrink=min(0.5, 5 / figure.get_figwidth()),
-        aspect=40,
-        pad=0.01,
-    )
-    bar.set_label("events over the link, both ways; ⇉ multicast in the cluster")
-    bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-    present = {role for _, role in graph.nodes(data="role")}
-    figure.legend(handles=_role_handles(present), loc="outside upper right", ncols=3, frameon=False)
-    return figure
+def seconds(value: float) -> str:
+    """Write a time with the unit that fits: ``250 µs``, ``12 ms``, ``1.5 s``."""
+    for limit, unit in ((1.0, "s"), (1e-3, "ms")):
+        if abs(value) >= limit * 0.9995:
+            return f"{value / limit:.3g} {unit}"
+    return f"{value / 1e-6:.3g} µs"
 
 
-def _tree_size(layout: Layout) -> tuple[float, float]:
-    inches = min(max(1.15, 7 / layout.width), 1.9, 56 / layout.width)
-    return max(layout.width * inches + 0.5, 7.0), max(layout.height * inches + 1.6, 4.0)
-
-
-def _draw_groups(
-    axes: Any, graph: nx.Graph, layout: Layout, events: Mapping[int, int], norm: Normalize
-) -> None:
-    hubs = set(layout.hubs)
-    lines, values = [], []
-    for u, v, kind in graph.edges(data="kind"):
-        if kind == "group" and (u in hubs) != (v in hubs):
-            lines.append([layout.places[u], layout.places[v]])
-            values.append(events.get(graph.nodes[u].get("cluster"), 0))
-    axes.add_collection(_lines(lines, values, norm, widest=3.0, zorder=1))
-
-
-def _draw_links(
-    axes: Any, graph: nx.Graph, layout: Layout, events: Mapping[tuple[int, int], int], norm: Any
-) -> None:
-    lines, values = [], []
-    for u, v, kind in sorted(graph.edges(data="kind"), key=lambda edge: (min(edge[:2]), max(edge[:2]))):
-        if kind != "tree":
-            continue
-        upper, lower = sorted((layout.places[u], layout.places[v]), key=lambda place: -place[1])
-        value = events.get((min(u, v), max(u, v)), 0)
-        lines.append([upper, lower])
-        values.append(value)
-        share = 0.62  # nearer to the child, where siblings' links have parted
-        axes.annotate(
-            short(value),
-            (upper[0] + share * (lower[0] - upper[0]), upper[1] + share * (lower[1] - upper[1])),
-            ha="center",
-            va="center",
-            fontsize=8,
-            zorder=5,
-            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85},
-        )
-    axes.add_collection(_lines(lines, values, norm, widest=7.0, zorder=2))
-
-
-def _lines(
-    lines: list[Any], values: list[int], norm: Normalize, widest: float, zorder: int
-) -> LineCollection:
-    shares = np.asarray(values, dtype=float) / norm.vmax
-    return LineCollection(
-        lines,
-        colors=_LOAD_COLOURS(shares),
-        linewidths=1.0 + (widest - 1.0) * shares,
-        zorder=zorder,
-        capstyle="round",
-    )
-
-
-def _draw_brokers(axes: Any, graph: nx.Graph, layout: Layout, group_events: Mapping[int, int]) -> None:
-    hubs = set(layout.hubs)
-    members = [node for node in sorted(graph) if node not in hubs]
-    for nodes, size, font, fits, order in ((members, 150, 6, 2.5, 3), (layout.hubs, 1150, 8, 4.5, 6)):
-        places = np.array([layout.places[node] for node in nodes]).reshape(-1, 2)
-        colours = [ROLE_COLOURS.get(graph.nodes[node].get("role", ""), _OTHER) for node in nodes]
-        axes.scatter(
-            places[:, 0], places[:, 1], s=size, c=colours, edgecolors="white", linewidths=1, zorder=order
-        )
-        for node, (x, y) in zip(nodes, places, strict=True):
-            label = str(graph.nodes[node].get("label", node))
-            small = font * min(1.0, fits / max(len(label), 1))
-            group = group_events.get(graph.nodes[node].get("cluster")) if node in hubs else None
-            style = {"ha": "center", "color": "white", "zorder": order + 1}
-            axes.text(x, y, label, va="center" if group is None else "bottom", fontsize=small, **style)
-            if group is not None:
-                axes.text(x, y, f"⇉ {short(group)}", va="top", fontsize=6.5, **style)
-
-
-def _role_handles(roles: set[str]) -> list[Line2D]:
-    return [
-        Line2D([], [], marker="o", linestyle="none", markersize=9, color=colour, label=ROLE_NAMES[role])
+def role_handles(roles: set[str], *, dead: bool = False) -> list[Any]:
+    """Return the entries of a legend for the roles that are there, and for brokers that have died."""
+    handles: list[Any] = [
+        Line2D([], [], marker="o", linestyle="none", markersize=8, color=colour, label=ROLE_NAMES[role])
         for role, colour in ROLE_COLOURS.items()
         if role in roles
     ]
+    if dead:
+        handles.append(
+            Line2D([], [], marker="o", linestyle="none", markersize=8, color=DEAD_COLOUR, label="† died")
+        )
+    return handles
+
+
+def rate_figure(
+    starts_seconds: Sequence[float],
+    bin_seconds: float,
+    events_per_second: Sequence[float],
+    notifications_per_second: Sequence[float],
+    marks: Sequence[tuple[float, str]] = (),
+) -> Figure:
+    """Draw how many events were published and how many notifications made a second, over the time of the run.
+
+    Parameters
+    ----------
+    starts_seconds
+        When each bin starts, in seconds since the run began; rising by `bin_seconds`, at least one.
+    events_per_second, notifications_per_second
+        The rate in each bin.
+    marks
+        ``(seconds, what happened)``, by time: each a line with its label; from the first to the last is shaded.
+    """
+    figure = Figure(figsize=(PAGE_INCHES, 5.0), dpi=DPI, layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    edges = np.append(np.asarray(starts_seconds, dtype=float), starts_seconds[-1] + bin_seconds)
+    panels = (
+        (upper, events_per_second, "events published\nper second", "#0072B2"),
+        (lower, notifications_per_second, "notifications\nper second", "#007A5A"),
+    )
+    for axes, rates, name, colour in panels:
+        axes.stairs(rates, edges, fill=True, color=colour)
+        axes.set_ylabel(name, fontsize=10)
+        axes.set_ylim(0, max(*rates, 1.0) * 1.08)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axes.grid(True, axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        if len(marks) > 1:
+            axes.axvspan(marks[0][0], marks[-1][0], color="#F4D9C6", alpha=0.55, zorder=0, linewidth=0)
+        for at, _ in marks:
+            axes.axvline(at, color="#B84A00", linestyle="--", linewidth=1.2)
+    first, last = min([edges[0], *(at for at, _ in marks)]), max([edges[-1], *(at for at, _ in marks)])
+    lower.set_xlim(first, last + 0.01 * (last - first))
+    lower.set_xlabel(f"seconds since publishing began (bins of {seconds(bin_seconds)})")
+    rows = len(marks)
+    for row, (at, what) in enumerate(marks):  # one above the other, so that labels never meet
+        left = at < (first + last) / 2
+        upper.annotate(
+            f"{what}, {at:.2f} s",
+            (at, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(4 if left else -4, 2 + 13 * (rows - 1 - row)),
+            textcoords="offset points",
+            ha="left" if left else "right",
+            va="bottom",
+            fontsize=9,
+            color="#B84A00",
+        )
+    upper.set_title("Throughput over time", fontsize=13, loc="left", pad=8 + 13 * rows)
+    return figure
 
 
 def latency_figure(
@@ -195,7 +150,7 @@ def latency_figure(
     """
     latencies = np.maximum(np.asarray(latencies_seconds, dtype=float), LATENCY_SECONDS_MIN)
     shares = np.asarray(probabilities, dtype=float)
-    figure = Figure(figsize=(9, 6.2), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(PAGE_INCHES, 5.6), dpi=DPI, layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
     decades = math.log10(latencies[-1] / latencies[0]) if latencies[-1] > latencies[0] else 0.0
     pad = 10 ** max(0.05 * decades, 0.05)
@@ -214,7 +169,7 @@ def latency_figure(
         linewidth=2,
     )
     lower.set_ylabel("at most this late (%)")
-    lower.set_xlabel("latency")
+    lower.set_xlabel("latency (logarithmic)")
     lower.set_xscale("log")
     lower.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds(value)))
     for axes in (upper, lower):
@@ -234,16 +189,16 @@ def _draw_marks(upper: Any, lower: Any, marks: Mapping[str, float]) -> None:
         upper.legend(frameon=False)
 
 
-def seconds(value: float) -> str:
-    """Write a time with the unit that fits: ``250 µs``, ``12 ms``, ``1.5 s``."""
-    for limit, unit in ((1.0, "s"), (1e-3, "ms")):
-        if abs(value) >= limit * 0.9995:
-            return f"{value / limit:.3g} {unit}"
-    return f"{value / 1e-6:.3g} µs"
-
-
-def load_figure(labels: Sequence[str], roles: Sequence[str], loads: Sequence[int], note: str = "") -> Figure:
+def load_figure(
+    labels: Sequence[str],
+    roles: Sequence[str],
+    loads: Sequence[int],
+    note: str = "",
+    dead: Sequence[bool] | None = None,
+) -> Figure:
     """Draw the events that each broker handled, the busiest first.
+
+    Up to 120 brokers have their names below the bars, in rows of 60; of more only the shape is drawn.
 
     Parameters
     ----------
@@ -251,34 +206,63 @@ def load_figure(labels: Sequence[str], roles: Sequence[str], loads: Sequence[int
         One entry a broker, in any order.
     note
         A line under the title, such as the Gini coefficient.
+    dead
+        Which brokers have died; none if not given. Their bars are hatched, and a dagger follows the name.
     """
+    died = list(dead or [False] * len(loads))
     order = sorted(range(len(loads)), key=lambda index: (-loads[index], index))
-    values = np.array([loads[index] for index in order], dtype=float)
-    figure = Figure(figsize=(min(max(7.0, 0.32 * len(loads) + 2), 14.0), 4.6), dpi=DPI, layout="constrained")
-    axes = figure.add_subplot()
-    colours = [ROLE_COLOURS.get(roles[index], _OTHER) for index in order]
-    many = len(loads) > 40
-    axes.bar(np.arange(len(order)), values, width=1.0 if many else 0.8, color=colours)
-    axes.set_title(f"Events per broker{': ' + note if note else ''}", fontsize=13, loc="left")
-    axes.set_ylabel("events in + out + notifications")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(True, axis="y", alpha=0.3)
-    axes.set_axisbelow(True)
-    axes.set_xlim(-0.7, max(len(order), 1) - 0.3)
-    if many:
-        axes.set_xlabel(f"{len(order)} brokers, the busiest first")
-        rare = [
-            place for place, index in enumerate(order) if roles[index] != "NEB"
-        ]  # too thin to be seen as bars
-        axes.scatter(rare, values[rare], c=[colours[place] for place in rare], s=22, zorder=3)
-    else:
-        axes.set_xticks(np.arange(len(order)), [labels[index] for index in order], rotation=45, ha="right")
+    labelled = len(order) <= LABELLED_BARS_MAX
+    count = max(math.ceil(len(order) / BARS_A_ROW), 1) if labelled else 1
+    a_row = math.ceil(len(order) / count)
+    width = min(max(6.2, 0.5 * len(order) + 1.2), PAGE_INCHES)
+    figure = Figure(figsize=(width, 0.7 + 3.7 * count), dpi=DPI, layout="constrained")
+    rows = list(np.atleast_1d(figure.subplots(count, 1, sharey=True)))
+    top = max([*loads, 1])
+    for row, axes in enumerate(rows):
+        part = order[row * a_row : (row + 1) * a_row]
+        colours = [ROLE_COLOURS.get(roles[index], OTHER_COLOUR) for index in part]
+        values = [loads[index] for index in part]
+        bars = axes.bar(np.arange(len(part)), values, width=0.8 if labelled else 1.0, color=colours)
+        for bar, index in zip(bars, part, strict=True):
+            if died[index]:
+                bar.set(facecolor=DEAD_COLOUR, edgecolor="white", hatch="///")
+        axes.set_ylim(0, top * 1.1)
+        axes.set_xlim(-0.7, max(a_row, 1) - 0.3)
+        axes.set_ylabel("events in + out + notifications")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(True, axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+        if labelled:
+            names = [labels[index] + (" †" if died[index] else "") for index in part]
+            _name_bars(axes, names, values)
+        else:
+            _mark_rare_bars(axes, [roles[index] for index in part], values)
+    handles = role_handles({role for role, gone in zip(roles, died, strict=True) if not gone})
+    if any(died):
+        handles.append(Patch(facecolor=DEAD_COLOUR, edgecolor="white", hatch="///", label="† died"))
+    if len(order):
+        mean = sum(loads) / len(loads)
+        for axes in rows:
+            axes.axhline(mean, color="#444444", linestyle=":", linewidth=1.4, zorder=0.9)
+        handles.append(Line2D([], [], color="#444444", linestyle=":", label=f"mean {short(mean)}"))
+    rows[0].set_title(f"Events per broker{': ' + note if note else ''}", fontsize=13, loc="left")
+    rows[0].legend(handles=handles, frameon=False, loc="upper right", fontsize=9)
+    return figure
+
+
+def _name_bars(axes: Any, names: Sequence[str], values: Sequence[int]) -> None:
+    upright = len(names) > 12 or max(map(len, names), default=0) > 8
+    axes.set_xticks(np.arange(len(names)), names, rotation=90 if upright else 0, fontsize=8 if upright else 9)
+    axes.tick_params(axis="x", length=0)
+    if len(names) <= NUMBERED_BARS_MAX:
         for place, value in enumerate(values):
             axes.text(place, value, short(value), ha="center", va="bottom", fontsize=8, zorder=4)
-    handles = _role_handles(set(roles))
-    if len(order):
-        axes.axhline(values.mean(), color="#444444", linestyle=":", linewidth=1.4, zorder=0.9)
-        handles.append(Line2D([], [], color="#444444", linestyle=":", label=f"mean {short(values.mean())}"))
-    axes.legend(handles=handles, frameon=False, loc="upper right")
-    return figure
+
+
+def _mark_rare_bars(axes: Any, roles: Sequence[str], values: Sequence[int]) -> None:
+    """Mark the root and the designated, which are too thin to be seen as bars."""
+    rare = [place for place, role in enumerate(roles) if role != "NEB"]
+    colours = [ROLE_COLOURS.get(roles[place], OTHER_COLOUR) for place in rare]
+    axes.scatter(rare, [values[place] for place in rare], c=colours, s=22, zorder=3)
+    axes.set_xlabel(f"{len(roles):,} brokers, the busiest first")

@@ -1,10 +1,11 @@
 """Whom `rayvous demo --kill` kills."""
 
+import time
 from typing import Any
 
 import pytest
 from rayvous.actors.broker import Broker
-from rayvous.cli.killing import check_kind, link_to_cut, recovery_for, victims
+from rayvous.cli.killing import Killing, check_kind, link_to_cut, recovery_for, victims
 from rayvous.protocol.errors import InputError
 from rayvous.routing.topologies import ClusterTree
 
@@ -44,3 +45,15 @@ def test_the_link_that_is_cut_leaves_the_cluster_somewhere_to_go() -> None:
 def test_what_a_network_has_not_cannot_be_killed(kind: str, clusters: int, each: int, said: str) -> None:
     with pytest.raises(InputError, match=said):
         check_kind(kind, clusters, each, 2)
+
+
+def test_the_timeline_can_be_laid_over_telemetry() -> None:
+    """A moment of the timeline is a moment of the clock that telemetry is written by."""
+    killing = Killing("deb", started=time.perf_counter() - 5.0)
+    before = time.time()
+    killing.say("killed broker 5")
+    after = time.time()
+    told = killing.to_dict()
+    (moment,) = told["timeline"]
+    assert moment["seconds"] >= 5.0
+    assert before - 0.1 <= told["started_at"] + moment["seconds"] <= after + 0.1

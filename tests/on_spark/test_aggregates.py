@@ -7,6 +7,8 @@ who multicasts 6.
 
 import numpy as np
 import pandas as pd
+import itertools
+
 import pytest
 from rayvous.pipelines.aggregates import (
     aed,
@@ -16,6 +18,7 @@ from rayvous.pipelines.aggregates import (
     link_load,
     load_balance,
     loss_and_duplicates,
+    rate_over_time,
     tct,
     throughput,
 )
@@ -240,3 +243,33 @@ def test_loss_of_everything(frame, rows):
         loss_and_duplicates(frame("notified", []), frame("published", PUBLISHED), frame("notified", NOTIFIED))
     )
     assert (found["notifications"], found["duplicates"], found["missing"]) == (0, 0, 4)
+
+
+def test_rate_over_time_has_every_bin_from_the_first_to_the_last(frame, rows):
+    found = rows(rate_over_time(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES), bins=6))
+    # From 100 to 110, eleven whole seconds: bins of 1 s are too many, of 2 s just enough.
+    assert [row["time_seconds"] for row in found] == [100.0, 102.0, 104.0, 106.0, 108.0, 110.0]
+    assert {row["bin_seconds"] for row in found} == {2.0}
+    assert [row["events"] for row in found] == [10, 0, 0, 0, 0, 0]  # only what publishers sent
+    assert [row["notifications"] for row in found] == [0, 0, 4, 0, 0, 1]
+    assert [row["events_per_second"] for row in found] == [5.0, 0, 0, 0, 0, 0]
+    assert [row["notifications_per_second"] for row in found] == [0, 0, 2.0, 0, 0, 0.5]
+
+
+@pytest.mark.parametrize(("seconds", "width"), [(0.5, 0.01), (1.5, 0.02), (30.0, 0.5), (86_400.0, 1000.0)])
+def test_rate_over_time_never_has_more_bins_than_it_may(frame, rows, seconds, width):
+    start = 1_700_000_000.003  # of today's size, and no multiple of a bin
+    deliveries = [(start + seconds * step / 200, 1, 3, 0.1) for step in range(201)]
+    found = rows(rate_over_time(frame("transfers", []), frame("deliveries", deliveries), bins=100))
+    assert {row["bin_seconds"] for row in found} == {width}
+    assert len(found) <= 100
+    assert sum(row["notifications"] for row in found) == 3 * 201
+    gaps = [b["time_seconds"] - a["time_seconds"] for a, b in itertools.pairwise(found)]
+    assert gaps == pytest.approx([width] * len(gaps), abs=1e-5)
+
+
+def test_rate_over_time_of_one_moment_and_of_nothing(frame, rows):
+    one = [(1_700_000_000.0, 1, 3, 0.1), (1_700_000_001.0, 1, 0, 0.0)]  # the second tells of nothing
+    (found,) = rows(rate_over_time(frame("transfers", []), frame("deliveries", one)))
+    assert (found["bin_seconds"], found["notifications"], found["events"]) == (0.01, 3, 0)
+    assert rows(rate_over_time(frame("transfers", []), frame("deliveries", []))) == []
