@@ -27,7 +27,7 @@ ALWAYS: Final = ("transfers", "deliveries")
 """The tables without which there is no report."""
 
 NAMES: Final = (
-    *("tct", "aed", "throughput", "broker_load", "load_balance", "link_load"),
+    *("tct", "aed", "throughput", "rate_over_time", "broker_load", "load_balance", "link_load"),
     *("latency_percentiles", "latency_quantiles", "loss_and_duplicates"),
 )
 """Every figure that a run can have; the last three need the event trace."""
@@ -83,6 +83,7 @@ def described(
         "tct": aggregates.tct(transfers),
         "aed": aggregates.aed(deliveries if notified is None else notified),
         "throughput": aggregates.throughput(transfers, deliveries),
+        "rate_over_time": aggregates.rate_over_time(transfers, deliveries),
         "broker_load": loads,
         "load_balance": aggregates.load_balance(loads),
         "link_load": aggregates.link_load(transfers),

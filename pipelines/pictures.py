@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +44,7 @@ def draw_pictures(
         Of the run; of it ``started_at`` (seconds since 1970) and ``timeline`` are used where they are.
     """
     drawn = {
-        "rate": _rate(figures, summary),
+        "rate": _rate(figures, graph, summary),
         "tree": _tree(figures, graph),
         "load": _load(figures, graph),
         "latency": _latency(figures),
@@ -55,16 +56,27 @@ def draw_pictures(
     }
 
 
-def marks_of(timeline: Sequence[Mapping[str, Any]]) -> list[tuple[float, str]]:
+def named(text: str, graph: nx.Graph) -> str:
+    """Return a line of a timeline with the labels of the brokers that it names by their ids."""
+
+    def with_label(found: re.Match[str]) -> str:
+        node = int(found[0])
+        label = graph.nodes[node].get("label") if node in graph else None
+        return found[0] if label is None else f"{found[0]} ({label})"
+
+    return re.sub(r"\bbrokers? \d+(, \d+)*", lambda found: re.sub(r"\d+", with_label, found[0]), text)
+
+
+def marks_of(timeline: Sequence[Mapping[str, Any]], graph: nx.Graph) -> list[tuple[float, str]]:
     """Return the moments of a timeline that a picture marks: when, and what happened in a few words."""
     return [
-        (float(moment["seconds"]), str(moment["what"]).partition(":")[0])
+        (float(moment["seconds"]), named(str(moment["what"]).partition(":")[0], graph))
         for moment in timeline
         if str(moment["what"]).startswith(MARKED)
     ]
 
 
-def _rate(figures: Mapping[str, pd.DataFrame], summary: Mapping[str, Any]) -> Figure | None:
+def _rate(figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]) -> Figure | None:
     rates = figures.get("rate_over_time")
     if rates is None or not len(rates):
         return None
@@ -76,7 +88,7 @@ def _rate(figures: Mapping[str, pd.DataFrame], summary: Mapping[str, Any]) -> Fi
         list(rates["events_per_second"]),
         list(rates["notifications_per_second"]),
         # Without the moment of the start nobody knows where on the axis the timeline lies.
-        [] if began is None else marks_of(summary.get("timeline", ())),
+        [] if began is None else marks_of(summary.get("timeline", ()), graph),
     )
 
 

@@ -1,4 +1,4 @@
-"""The report of a run: its figures as Parquet, a summary as JSON, three pictures.
+"""The report of a run: its figures as Parquet, a summary as JSON, pictures, and a page that shows them.
 
 Rules
 -----
@@ -6,7 +6,8 @@ Rules
 
       aggregates/<name>.parquet     each figure of `figures`, one file
       summary.json                  {"summary": what was given, "aggregates": the figures that have one row, and TCT}
-      tree.png load.png latency.png
+      rate.png tree.png load.png latency.png
+      report.html                   what people read: all of it in one file
 
 * Only these are written over; what an earlier report left and this one does not write is removed; other
   files stay. The telemetry that the figures come from stands beside them, in `tables/`: see `telemetry_files`.
@@ -20,7 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import networkx as nx
 import pyarrow as pa
@@ -28,13 +29,12 @@ import pyarrow.parquet
 
 from ..protocol.errors import InputError
 from ..protocol.extras import extra
-from . import plots
 from .figures import NAMES
+from .page import write_page
+from .pictures import PICTURES, draw_pictures
 
 with extra("spark"):
     import pandas as pd
-
-PICTURES: Final = ("tree.png", "load.png", "latency.png")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Report:
     folder
         The report's folder.
     paths
-        ``{name: path}``: ``"summary"``; ``"tree"``, ``"load"``, ``"latency"``; each figure by name. A picture or
-        figure that had nothing to show is not there.
+        ``{name: path}``: ``"summary"``; ``"page"``; each picture of `pictures.PICTURES` and each figure by name. A
+        picture or figure that had nothing to show is not there.
     figures
         ``{aggregate: pandas.DataFrame}``.
     """
@@ -77,9 +77,11 @@ def write_report(
         ``{name: pandas.DataFrame}`` as :func:`~rayvous.pipelines.figures.figures_of` returns them.
     graph
         Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``;
-        edges have ``kind`` (``"tree"`` or ``"group"``).
+        edges have ``kind`` (``"tree"`` or ``"group"``). With :func:`~rayvous.pipelines.dead.with_dead` the dead are
+        among them.
     summary
-        What else is to stand in ``summary.json``; anything that JSON can say.
+        What else is to stand in ``summary.json``; anything that JSON can say. The page shows what it knows of it: see
+        :func:`~rayvous.pipelines.page.write_page`.
 
     Raises
     ------
@@ -94,12 +96,13 @@ def write_report(
     for name, figure in figures.items():
         paths[name] = folder / "aggregates" / f"{name}.parquet"
         pa.parquet.write_table(pa.Table.from_pandas(figure, preserve_index=False), paths[name])
-    paths.update(_draw(folder, figures, graph))
+    paths.update(draw_pictures(folder, figures, graph, summary))
     paths["summary"] = folder / "summary.json"
     numbers = {name: _plain_rows(figures[name]) for name in figures if len(figures[name]) == 1}
     told = {"summary": dict(summary), "aggregates": {name: rows[0] for name, rows in numbers.items()}}
     told["aggregates"]["tct"] = _plain_rows(figures["tct"])
     paths["summary"].write_text(_json(told) + "\n", encoding="utf-8")
+    paths["page"] = write_page(folder, figures, graph, summary, paths)
     return Report(folder, paths, dict(figures))
 
 
@@ -126,43 +129,8 @@ def check_folder(out_dir: str | Path) -> Path:
 
 def _own_files(folder: Path) -> list[Path]:
     figures = [folder / "aggregates" / f"{name}.parquet" for name in NAMES]
-    return [folder / "summary.json", *(folder / name for name in PICTURES), *figures]
-
-
-def _draw(folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> dict[str, Path]:
-    paths = {}
-    if graph.number_of_nodes():
-        links = figures["link_load"]
-        tree, groups = links[links["kind"] == "tree"], links[links["kind"] == "group"]
-        ends = zip(tree["low"].astype(int), tree["high"].astype(int), strict=True)
-        link_events = dict(zip(ends, tree["events"].astype(int), strict=True))
-        group_events = dict(zip(groups["cluster"].astype(int), groups["events"].astype(int), strict=True))
-        paths["tree"] = plots.save_png(
-            plots.tree_figure(graph, link_events, group_events), folder / "tree.png"
-        )
-    loads = figures["broker_load"]
-    if len(loads):
-        nodes = [int(broker) for broker in loads["broker"]]
-        known = {node: dict(graph.nodes[node]) if node in graph else {} for node in nodes}
-        labels = [str(known[node].get("label", node)) for node in nodes]
-        roles = [str(known[node].get("role", "")) for node in nodes]
-        figure = plots.load_figure(labels, roles, [int(load) for load in loads["load"]], _balance(figures))
-        paths["load"] = plots.save_png(figure, folder / "load.png")
-    if len(figures.get("latency_quantiles", ())):
-        quantiles, row = figures["latency_quantiles"], figures["latency_percentiles"].iloc[0]
-        marks = {name: float(row[f"{name}_seconds"]) for name in ("p50", "p99")}
-        latency = plots.latency_figure(
-            list(quantiles["probability"]), list(quantiles["latency_seconds"]), marks
-        )
-        paths["latency"] = plots.save_png(latency, folder / "latency.png")
-    return paths
-
-
-def _balance(figures: Mapping[str, pd.DataFrame]) -> str:
-    row = _plain_rows(figures["load_balance"])[0]
-    if row["gini"] is None:
-        return ""
-    return f"max/mean {row['max_over_mean']:.2f}, Gini {row['gini']:.2f}"
+    pictures = [folder / f"{name}.png" for name in PICTURES]
+    return [folder / "summary.json", folder / "report.html", *pictures, *figures]
 
 
 def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ publisher on 2 publishes 10 events in two batches; both go by multicast to 1, wh
 who multicasts 6.
 """
 
-import numpy as np
-import pandas as pd
 import itertools
 
+import numpy as np
+import pandas as pd
 import pytest
 from rayvous.pipelines.aggregates import (
     aed,
