@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .actors.publisher import Publisher
     from .actors.subscriber import Subscriber
     from .actors.telemetry import Telemetry
-    from .pipelines.folder_report import report
+    from .pipelines.run import report
     from .protocol.admission import AdmissionConfig, Capacity
     from .protocol.configs import Limits
     from .protocol.errors import (
@@ -92,7 +92,7 @@ _HOMES = {
     "intersects": "routing.comparing",
     "merge": "routing.comparing",
     "networks": "actors.network",
-    "report": "pipelines.folder_report",
+    "report": "pipelines.run",
     "to_filter": "routing.language",
 }
 

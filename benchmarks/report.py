@@ -36,7 +36,7 @@ def run(
     *, rows: int = ROWS, seed: int = 0, progress: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Any]:
     """Measure, and return the figures as plain data; times in seconds."""
-    from ..pipelines.run import report_run
+    from ..pipelines.run import report
     from ..pipelines.session import spark_session
     from ..pipelines.tables import to_spark
     from ..pipelines.warming import starting_spark
@@ -58,9 +58,9 @@ def run(
             show("Spark in the background", 1, 1)
             show("reports", 0, 2)
             out = Path(folder)
-            files = report_run(telemetry, graph, out / "files", {}, session, by_reference=False)
+            files = report(telemetry, out / "files", session, graph=graph, by_reference=False).took
             show("reports", 1, 2)
-            refs = report_run(telemetry, graph, out / "reference", {}, session, by_reference=True)
+            refs = report(telemetry, out / "reference", session, graph=graph, by_reference=True).took
             show("reports", 2, 2)
     assert counted == telemetry.rows["notified"]
     return {

@@ -76,6 +76,16 @@ class DemoOptions:
         if self.kill is not None:
             check_kind(self.kill, self.clusters, self.brokers_per_cluster, self.degree)
 
+    def told(self) -> dict[str, Any]:
+        """Return what was run, for the report's page."""
+        return {
+            "events": "flights of 2013 from New York" if self.events is None else str(self.events),
+            "selectors": "flight alerts" if self.subscriptions is None else str(self.subscriptions),
+            "subscribers": self.subscribers,
+            "publishers": self.publishers,
+            "seed": self.seed,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class _Input:
@@ -119,7 +129,7 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
             _print_run(result, verdict, options, repr(net))
         if spark is not None:
             with console.steps() as steps:
-                result |= _report(net, options.out, result, spark, steps)
+                result |= _report(net, options, result, spark, steps)
             if not as_json:
                 _print_report(result)
     if as_json:
@@ -258,18 +268,32 @@ def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
 
 
 def _report(
-    net: Network, out: Path, result: Mapping[str, Any], spark: SparkStart, steps: console.Steps
+    net: Network, options: DemoOptions, result: Mapping[str, Any], spark: SparkStart, steps: console.Steps
 ) -> dict[str, Any]:
-    from ..pipelines.run import report_run
+    from ..pipelines.dead import with_dead
+    from ..pipelines.run import report
 
     steps.show("Spark", 0, 1)
     session = spark.session()
     steps.show("Spark", 1, 1)
     steps.show("report", 0, 1)
     started = {"spark_start_seconds": spark.start_seconds}
-    figures = report_run(net.telemetry(), net.describe(), out, {**result, **started}, session)
+    written = report(
+        net.telemetry(),
+        options.out,
+        session,
+        graph=with_dead(net.describe(), net.positions),
+        summary={**result, **started, "run": options.told()},
+    )
     steps.show("report", 1, 1)
-    return started | figures
+    tct = written.figures["tct"].to_dict("records")
+    return {
+        "tct": {row["link_kind"]: int(row["tct"]) for row in tct},
+        "aed_seconds": written.row("aed")["aed_seconds"],
+        "report": str(written.folder),
+        **started,
+        **written.took,
+    }
 
 
 def _seconds(value: float | None) -> str:

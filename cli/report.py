@@ -71,8 +71,8 @@ def report_folder(
 ) -> dict[str, Any]:
     """Write the report of a run in a folder and print its figures."""
     from ..actors.telemetry_files import choose_run
-    from ..pipelines.folder_report import report as write
     from ..pipelines.local import session_at
+    from ..pipelines.run import report as write
 
     chosen = choose_run(folder, run)
     with session_at(address) as spark:

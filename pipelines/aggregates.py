@@ -26,7 +26,7 @@ with extra("spark"):
     from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 TREE_KINDS: Final = ("up", "down", "multicast")
-PERCENTILES: Final[dict[str, int]] = {"p50": 50, "p90": 90, "p99": 99}
+PERCENTILES: Final[dict[str, float]] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 _PAIR: Final = ["subscriber", "publisher", "sequence"]
 _EVENT: Final = ["publisher", "sequence"]
@@ -143,8 +143,8 @@ def latency_percentiles(notified: DataFrame) -> DataFrame:
     """
     points = _points_of_distribution(notified, 100)
     at = {
-        name: F.when(F.col("point") == percent, F.col("latency_seconds"))
-        for name, percent in PERCENTILES.items()
+        name: F.when(F.col("point") == round(100 * share), F.col("latency_seconds"))
+        for name, share in PERCENTILES.items()
     }
     return points.agg(
         F.coalesce(F.max("n"), F.lit(0)).alias("notifications"),
@@ -493,3 +493,19 @@ def rate_over_time(transfers: DataFrame, deliveries: DataFrame, bins: int = 120)
         *(count.alias(name) for name, count in counts.items()),
         *((count / seconds).alias(f"{name}_per_second") for name, count in counts.items()),
     ).orderBy("time_seconds")
+
+
+def telemetry_lost(lost: DataFrame) -> DataFrame:
+    """Rows of telemetry that are missing, so that sums that are too small say so.
+
+    Parameters
+    ----------
+    lost
+        Telemetry table.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        One row for each table and reason: ``table``, ``reason``, ``rows``.
+    """
+    return lost.groupBy("table", "reason").agg(F.sum("rows").alias("rows")).orderBy("table", "reason")

