@@ -192,3 +192,13 @@ def test_what_an_origin_keeps_is_bounded():
     mesh.run()
     mesh.publish(0, *({"n": 1} for _ in range(KEPT_MAX + 10)))
     assert len(mesh.routers[0]._kept) == KEPT_MAX
+
+
+@pytest.mark.parametrize("name", ["point-to-point", "lbdd"])
+def test_a_subscription_at_the_last_that_lives_waits_for_nobody(name):
+    mesh = Mesh(name, 2)
+    mesh.kill(1)
+    mesh.tell(1)
+    mesh.subscribe(0, "n = 1")
+    mesh.run()
+    assert mesh.confirmed == {("s0", 1)}
