@@ -8,7 +8,9 @@ Rules
   wanted of an advertisement is known when the answer to it has come; until then all of its events climb.
 * While a tree is mended, what somebody wants may be known at the root before it is asked for where it is published. So
   what is sent again always climbs, and for `GRACE_HEARTBEATS` after each round of sending again everything does.
-* Control goes over the tree as if a cluster were a star around its designated broker, under every scheme.
+* Control goes over the links that membership tells of (`Placed`): those of a fixed network, of a tree that heals, in
+  which a cluster is a star around its designated broker, or of a view. When they change, both ends of a new link begin
+  anew.
 * An event that none of its publisher's advertisements covers goes no further, and is counted.
 """
 
@@ -25,11 +27,11 @@ from ..admission.advertisements import LOCAL
 from ..admission.controller import Admission, Pass
 from ..faults.rounds import Rounds
 from ..protocol.admission import AdmissionConfig
-from ..protocol.configs import Position
+from ..protocol.configs import Placed
 from ..protocol.effects import Drained, Effect, Multicast, Received, Send, Ticked
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events
-from ..protocol.recovery import ClusterView, Recovery
+from ..protocol.recovery import Recovery
 from ..routing.table import RoutingTable
 
 GRACE_HEARTBEATS: Final = 10
@@ -42,54 +44,44 @@ class HealingSide(Protocol):
     recovery: Recovery
     rounds: Rounds
 
-    @property
-    def view(self) -> ClusterView:
-        """Its cluster as it knows it."""
-        ...
-
-
-def neighbours_of(position: Position, members: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
-    """Return whom a broker is joined to: a normal one to its designated one, that one to the `members` and the tree."""
-    if position.broker != position.designated:
-        return (position.designated,)
-    return replace(position, members=members).neighbours
-
 
 class Admitting:
     """Admission control put before the rest of a broker.
 
     Parameters
     ----------
-    place
+    broker
+        Whose it is.
+    placed
         Says where the broker stands now.
     config
         What it admits.
     inner
         The rest of the broker.
     healing
-        Says who of its cluster is alive, and which round it is in; None for a broker that does not heal.
+        Says which round it is in; None for a broker that does not heal.
     anew
         Whether it has been started again: its neighbours know more than it does, and have to be greeted.
     """
 
     def __init__(
         self,
-        place: Callable[[], Position],
+        broker: BrokerId,
+        placed: Callable[[], Placed],
         config: AdmissionConfig,
         inner: Callable[[Received | Ticked | Drained], list[Effect]],
         *,
         healing: HealingSide | None = None,
         anew: bool = False,
     ) -> None:
-        self._place = place
+        self._placed = placed
         self._healing = healing
         self._inner = inner
-        self._stands, self._fellows = place(), self._members()
+        self._stands = placed()
         self._round = None if healing is None else healing.rounds.current
         self._grace_until = -math.inf
         self._anew = anew
-        neighbours = () if anew else neighbours_of(self._stands, self._fellows)
-        self.admission = Admission(self._stands.broker, config, neighbours)
+        self.admission = Admission(broker, config, () if anew else self._stands.neighbours)
         self.unadvertised = 0
         self._above = RoutingTable()  # what the way to the parent is for
         self._way_up: BrokerId | None = None
@@ -103,7 +95,7 @@ class Admitting:
             effects = self._on_events(event, event.message)
         else:
             effects = self._rest(event)
-        if self._anew or self._place() is not self._stands or self._members() != self._fellows:
+        if self._anew or self._placed() != self._stands:
             effects += self._move()
         return effects
 
@@ -167,7 +159,7 @@ class Admitting:
     def _climbs(self, effect: Send | Multicast) -> bool:
         """Return whether an effect takes events towards the root."""
         if isinstance(effect, Multicast):
-            return self._stands.broker != self._stands.designated
+            return self._stands.over_group
         return effect.to == self._way_up
 
     def _cut(self, message: Events) -> Events | None:
@@ -181,21 +173,17 @@ class Admitting:
 
     # Where it stands.
 
-    def _members(self) -> tuple[BrokerId, ...]:
-        return self._place().members if self._healing is None else self._healing.view.members
-
     def _move(self) -> list[Effect]:
         self._anew = False
-        self._stands, self._fellows = self._place(), self._members()
-        wanted = neighbours_of(self._stands, self._fellows)
+        self._stands = self._placed()
+        wanted = self._stands.neighbours
         effects = [] if wanted == self.admission.neighbours else self._loop(self.admission.relink(wanted))
         self._turn()
         return effects
 
     def _turn(self) -> None:
         """Find the way up, and what is wanted over it."""
-        place = self._stands
-        way_up = place.parent if place.broker == place.designated else place.designated
+        way_up = self._stands.way_up
         if way_up != self._way_up:
             self._way_up, self._above = way_up, RoutingTable()
             self.admission.books.changes.clear()

@@ -126,12 +126,13 @@ class Broker:
         self._admit(admission, anew=incarnation > 0)
 
     def _admit(self, admission: AdmissionConfig | None, *, anew: bool = False) -> None:
-        if admission is not None:
-            healing = self.lasting
-            self.admitting = Admitting(
-                lambda: self.router.position, admission, self.handle, healing=healing, anew=anew
-            )
-            self.handle = self.admitting.handle
+        if admission is None:
+            return
+        here, healing = self.position.placed(self.position.members), self.healing
+        placed = (lambda: here) if healing is None else (lambda: healing.placed)
+        me = self.position.broker
+        self.admitting = Admitting(me, placed, admission, self.handle, healing=healing, anew=anew)
+        self.handle = self.admitting.handle
 
     def learn_dead(self, other: BrokerId) -> None:
         """Take in what the transport knows for certain: the process of another broker is dead."""

@@ -18,7 +18,7 @@ from ..faults.load import Load
 from ..faults.probing import Probing
 from ..faults.rounds import Rounds
 from ..faults.succession import Succession
-from ..protocol.configs import Position
+from ..protocol.configs import Placed, Position
 from ..protocol.effects import Effect
 from ..protocol.ids import FIRST_ROUND, Ballot, BrokerId, ClusterId, Link
 from ..protocol.recovery import ClusterView, Recovery
@@ -62,6 +62,8 @@ class Place:
         )
         self.ledger = Ledger()
         self.load = Load()
+        self._placed_at: tuple[Position, tuple[BrokerId, ...]] | None = None
+        self._placed = Placed(())
         self.fellows = set(position.members) - {position.broker}
         self.parent: ClusterView | None = None
         self.children: dict[ClusterId, ClusterView] = {}
@@ -95,6 +97,14 @@ class Place:
     def view(self) -> ClusterView:
         """This cluster, as it is known here."""
         return self.succession.view
+
+    @property
+    def placed(self) -> Placed:
+        """Where it stands in the tree, among the members of its cluster that live."""
+        here = self.router.position, self.view.members
+        if here != self._placed_at:
+            self._placed_at, self._placed = here, here[0].placed(here[1])
+        return self._placed
 
     @property
     def designated(self) -> bool:

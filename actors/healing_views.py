@@ -65,6 +65,8 @@ class HealingViews(Generic[R]):
 
     Attributes
     ----------
+    placed
+        Where it stands in its view.
     left
         Whether it has left the network for good.
     """
@@ -79,6 +81,7 @@ class HealingViews(Generic[R]):
         self.router = self.make_router(position if incarnation == 0 else replace(position, cube=None))
         self.rounds = Rounds(recovery.retention_events_max, recovery.retention_seconds)
         self.ledger = Ledger()
+        self.placed = self.router.placed()
         self.left = False
         self._me = position.broker
         self._clients: dict[ClientId, None] = {}
@@ -242,7 +245,9 @@ class HealingViews(Generic[R]):
         if self._me not in view.born:
             self.left = self._leave_by is not None
             return []  # who was dropped without leaving asks to be taken in again with its next beat
-        return self.router.install(view) + self._advance()
+        effects = self.router.install(view)
+        self.placed = self.router.placed()
+        return effects + self._advance()
 
     def _advance(self) -> list[Effect]:
         """Begin the round of the view as soon as this broker takes part in it; then work off what was held."""

@@ -6,7 +6,7 @@ Every queue, cache and log of the system has its limit here; nothing grows witho
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from .checks import positive_fields
 from .cube import CubeView
@@ -14,6 +14,24 @@ from .ids import BrokerId, ClusterId
 
 Role: TypeAlias = Literal["REB", "DEB", "NEB"]
 """Root, designated or normal event broker (paper 1, section 2). A root is a designated broker too."""
+
+
+class Placed(NamedTuple):
+    """Where a broker stands now: what the side that knows who is in the network says to the others.
+
+    Attributes
+    ----------
+    neighbours
+        The brokers that it is joined to. These links join all brokers that know the same; each end has the other.
+    way_up
+        The one of them towards the root; None at the root, and where there is no root.
+    over_group
+        Whether what goes to the root is multicast.
+    """
+
+    neighbours: tuple[BrokerId, ...]
+    way_up: BrokerId | None = None
+    over_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +84,14 @@ class Position:
         if self.broker != self.designated:
             return others
         return others + (() if self.parent is None else (self.parent,)) + self.children
+
+    def placed(self, members: tuple[BrokerId, ...]) -> Placed:
+        """Return where this is when a cluster, of which these `members` live, is a star around who speaks for it."""
+        if self.broker != self.designated:
+            return Placed((self.designated,), self.designated, over_group=True)
+        others = tuple(member for member in members if member != self.broker)
+        above = () if self.parent is None else (self.parent,)
+        return Placed(others + above + self.children, self.parent)
 
 
 @dataclass(frozen=True, slots=True)

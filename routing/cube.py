@@ -51,6 +51,7 @@ class Cube:
         self.labels = dict(labels)
         self._at = {label: broker for broker, label in self.labels.items()}
         self._sorted = sorted(self._at)
+        self._beside: dict[BrokerId, tuple[BrokerId, ...]] = {}  # made when it is asked for
         if not self._sorted or len(self._sorted) != len(self.labels):
             raise InputError(f"a cube needs brokers with labels of their own: {self.labels}")
 
@@ -106,6 +107,17 @@ class Cube:
             for dimension in self._walk(label)[0]
             if dimension > after
         ]
+
+    def beside(self, broker: BrokerId) -> tuple[BrokerId, ...]:
+        """Return, rising, all to whom a broker sends or who send to it: covering makes some neighbours one-sided."""
+        if not self._beside:
+            both: dict[BrokerId, set[BrokerId]] = {each: set() for each in self.labels}
+            for each in both:
+                for _, other in self.neighbours(each):
+                    both[each].add(other)
+                    both[other].add(each)
+            self._beside = {each: tuple(sorted(others)) for each, others in both.items()}
+        return self._beside[broker]
 
     def onwards(self, broker: BrokerId, source: BrokerId | None) -> list[BrokerId]:
         """Return to whom a broker forwards a broadcast that came from `source`; None when it starts one."""

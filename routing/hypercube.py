@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from ..protocol.batch import Rows
-from ..protocol.configs import Position
+from ..protocol.configs import Placed, Position
 from ..protocol.cube import CubeSeat, CubeView
 from ..protocol.effects import Deliver, Effect, Send
 from ..protocol.ids import BrokerId, Link
@@ -61,18 +61,15 @@ class Hypercube(ViewedRouter):
         seats = tuple(CubeSeat(broker, members.labels[broker], 1) for broker in sorted(members.labels))
         view = CubeView(1, members.dimensions, members.cluster_max, seats)
         cube = cube_of(view)
-        beside: dict[BrokerId, set[BrokerId]] = {seat.broker: set() for seat in seats}
-        for broker in beside:
-            for _, other in cube.neighbours(broker):
-                beside[broker].add(other)
-                beside[other].add(broker)
         return [
             replace(
                 position,
                 designated=position.broker,
                 parent=None,
                 parent_cluster=None,
-                children=tuple(sorted(beside[position.broker] - set(position.members))),
+                children=tuple(
+                    other for other in cube.beside(position.broker) if other not in position.members
+                ),
                 child_clusters=(),
                 cube=view,
             )
@@ -92,6 +89,10 @@ class Hypercube(ViewedRouter):
     def neighbours(self) -> list[BrokerId]:
         """Return its neighbours by their dimensions."""
         return [] if self.cube is None else [other for _, other in self.cube.neighbours(self.me)]
+
+    def placed(self) -> Placed:
+        """Return those to whom it sends and those who send to it."""
+        return Placed(() if self.cube is None else self.cube.beside(self.me))
 
     # Events.
 

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..protocol.configs import Position
+from ..protocol.configs import Placed, Position
 from ..protocol.cube import CubeView, CubeWants
 from ..protocol.effects import Confirm, Effect, Plain, Send
 from ..protocol.ids import BrokerId, Link
@@ -101,6 +101,10 @@ class ViewedRouter(TreeRouter):
     def neighbours(self) -> list[BrokerId]:
         """Return those to whom it sends events; none before the first view."""
         raise NotImplementedError
+
+    def placed(self) -> Placed:
+        """Return where it stands in the present view; nowhere before the first."""
+        return Placed(tuple(self.neighbours()))
 
     # What this broker wants, told to all others.
 

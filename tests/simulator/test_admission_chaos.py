@@ -1,6 +1,7 @@
 """Admission control in a hostile world: drawn networks that can carry too little, judged from outside."""
 
 import pytest
+from rayvous.actors.broker import HEALING
 from rayvous.chaos.admission_cases import with_admission
 from rayvous.chaos.cases import Advertisement, draw_case
 from rayvous.protocol.admission import AdmissionConfig, Capacity, Refusal
@@ -74,3 +75,44 @@ def test_books_that_are_wrong_are_found(fault):
         net.standing["s1"] = {1: (Refusal(0, "cpu", 1.0, 0.0),)}
         words = "s1 #1 was told that it lacks"
     assert any(words in problem for problem in books_problems(net)), books_problems(net)
+
+
+def network_that_lost_a_broker(scheme, dead):
+    """A network that heals and admits; one broker dies when its advertisements are known and a filter is admitted."""
+    net = AdmittingSimulation(
+        ClusterTree(4, 2, degree=2).positions(),
+        scheme,
+        recovery=Recovery.for_simulator(degree=4),
+        admission=AdmissionConfig(0.0, capacity=Capacity(1000, 1000)),
+        adverts={name: Advertisement("x > 0", 10.0) for name in ("before", "after")},
+        priorities={},
+    )
+    net.publish("before", 6, [{"x": 1}])
+    net.subscribe("s", 1, "x > 0", 1)
+    net.advance(10.0)
+    net.crash(dead)
+    net.advance(20.0)
+    return net
+
+
+@pytest.mark.parametrize("dead", [0, 2, 4])
+@pytest.mark.parametrize("scheme", HEALING)
+def test_who_advertises_after_a_death_is_heard_of_by_all_that_live(scheme, dead):
+    net = network_that_lost_a_broker(scheme, dead)
+    net.publish("after", 7, [{"x": 2}])
+    net.advance(10.0)
+    net.publish("before", 6, [{"x": 3}])
+    net.advance(10.0)
+    got = [(note.publisher, note.sequence) for note in net.account.notifications()]
+    assert got == [("before", 1), ("after", 1), ("before", 2)]
+    net.restart(dead)
+    net.advance(20.0)
+    net.publish("after", 7, [{"x": 4}])
+    net.advance(10.0)
+    got = [(note.publisher, note.sequence) for note in net.account.notifications()]
+    assert got[3:] == [("after", 2)]
+    for broker in net.living():
+        admission = net.broker(broker).admitting.admission
+        assert dead not in admission.neighbours or broker in net.broker(dead).admitting.admission.neighbours
+        assert len(admission.books.adverts) == 2
+        net.broker(broker).check()
