@@ -221,9 +221,12 @@ class HostileSimulation(HostileNetwork):
         self._settle_at(session, alive[0] if alive else self.hosts[self.living()[0]])
 
     def move(self, client: ClientId, broker: BrokerId) -> bool:
-        """Let a client leave its broker and go on at another; return False when that one is dead, or the same."""
-        session, target = self.sessions[client], self.hosts[broker]
-        if not session.alive or not target.alive or target is session.home:
+        """Let a client leave its broker and go on at another.
+
+        Returns False when that one is dead, or the same, or the client has never come to a broker.
+        """
+        session, target = self.sessions.get(client), self.hosts[broker]
+        if session is None or not session.alive or not target.alive or target is session.home:
             return False
         if session.home.alive and session.life == session.home.life:
             self._tell(session, [Detach()])

@@ -12,6 +12,13 @@ from rayvous.simulator.books_survey import books_problems
 from rayvous.simulator.chaos import run_chaos
 
 
+@pytest.mark.parametrize("seed", [7, 28])
+def test_who_has_published_nothing_that_is_advertised_does_not_move(seed):
+    """Such a client has never come to a broker."""
+    report = run_chaos(seed, admission=True, brokers_max=12)
+    assert report.holds, report.problems
+
+
 @pytest.mark.parametrize("seed", [1, 13, 25])
 def test_books_balance_and_nothing_is_lost_whatever_fails(seed):
     """With 60 brokers, seed 13 had an owner told of what was over, and 25 events that were not let up."""
