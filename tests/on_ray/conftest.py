@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import rayvous as rv
+from rayvous.actors import launching
 from rayvous.faults.reliability import judge
 from rayvous.faults.trace import trace_of
 
@@ -82,6 +83,12 @@ def net(ray_started: None) -> Iterator[rv.Network]:
         yield network
         network.settle()
         network.check()
+
+
+@pytest.fixture
+def lasting_ray(ray_started: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the Ray of the tests count as one that lasts: who joins a detached network here ends before it does."""
+    monkeypatch.setattr(launching, "_ends_with_this_process", lambda: False)
 
 
 NUMBERS = count()

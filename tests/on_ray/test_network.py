@@ -1,6 +1,7 @@
 """Networks on real Ray actors: launched, used, joined from other processes, closed."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import textwrap
@@ -169,7 +170,40 @@ PUBLISHER = """
 """
 
 
-def test_a_detached_network_is_joined_from_another_process(ray_started):
+def test_a_network_is_not_detached_on_a_ray_that_ends_with_this_process(ray_started):
+    before = ray.util.list_named_actors(all_namespaces=True)
+    with pytest.raises(rv.InputError, match=r"would end with this process.*ray start --head.*RAY_ADDRESS"):
+        rv.Network.launch(rv.ClusterTree(1, 1), name="lost", detached=True)
+    assert ray.util.list_named_actors(all_namespaces=True) == before
+
+
+ALONE = """
+    import ray
+    import rayvous as rv
+    from rayvous.actors.network import networks
+    try:
+        rv.Network.launch(rv.ClusterTree(1, 1), detached=True)
+    except rv.InputError as error:
+        print(error)
+    try:
+        rv.Network.attach("flights")
+    except rv.NetworkNotFound as error:
+        print(error)
+    print(networks(), ray.is_initialized())
+"""
+
+
+def test_where_no_ray_runs_none_is_started_for_what_it_cannot_do(tmp_path):
+    quiet = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "RAY_TMPDIR": str(tmp_path)}
+    script = [sys.executable, "-c", textwrap.dedent(ALONE)]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False, env=quiet)
+    detached, attached, state = done.stdout.splitlines()
+    assert "ray start --head" in detached
+    assert "no network 'flights': no Ray is running here" in attached
+    assert state == "[] False"
+
+
+def test_a_detached_network_is_joined_from_another_process(lasting_ray):
     with rv.Network.launch(rv.ClusterTree(2, 1), name="shared", detached=True) as net:
         subscriber = net.subscriber("here")
         subscriber.subscribe("n > 1")
