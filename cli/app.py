@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from ..protocol.errors import InputError, RayvousError
+from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
 from .bench import bench
@@ -111,7 +111,10 @@ def demo(
     from .demo import DemoOptions, run_demo
 
     if spark:
-        require("spark")
+        try:
+            require("spark")
+        except MissingExtra as error:
+            raise MissingExtra(f"{error}; or give --no-spark") from None
     if spark or out != DEMO_OUT:
         check_out(out)
     options = DemoOptions(
