@@ -171,7 +171,7 @@ def _launch(options: DemoOptions, topology: ClusterTree, steps: console.Steps) -
         brokers_per_actor=options.brokers_per_actor,
         trace_events=True,
         recovery=None if options.kill is None else recovery_for(options.degree, options.limit),
-        progress=lambda done, total: steps.show("brokers ready", done, total),
+        progress=steps,
     )
 
 
