@@ -99,7 +99,7 @@ def _print(result: dict[str, Any]) -> None:
         f"Lower bound: {links} links (the Steiner tree), {multicast} with multicast.",
         *LEGEND,
     ):
-        console.out.print(line, soft_wrap=True)
+        console.out.print(line)
     for row in result["results"]:
         if row["verdict"] != "holds":
             console.out.print(f"{row['scheme']}: [bold red]violated[/]")

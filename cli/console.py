@@ -23,12 +23,10 @@ from rich.table import Table
 
 from ..faults.trace import describe
 from ..faults.verdict import EXAMPLES_MAX, Verdict
+from .columns import GAP, fitting
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
-
-TABLE_CHARACTERS: Final = 120
-"""A table of many columns is this wide rather than cut off; a terminal may wrap it."""
 
 LINE_SECONDS: Final = 15.0
 """Time between two lines of progress where there is no terminal."""
@@ -78,8 +76,8 @@ def _plain(value: Any) -> Any:
 def print_table(title: str, rows: Mapping[str, Any]) -> None:
     """Print names and values as a table of two columns."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
-    table.add_column(style="cyan")
-    table.add_column()
+    table.add_column(style="cyan", overflow="fold")
+    table.add_column(overflow="fold")
     for name, value in rows.items():
         table.add_row(name, value if isinstance(value, str) else f"{value:,}")
     out.print(table)
@@ -115,13 +113,20 @@ def print_verdict(verdict: Verdict) -> None:
 
 
 def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table with a name above each column; the first is for names, the others for numbers."""
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="cyan")
-    for place, name in enumerate(names):
-        table.add_column(name, justify="right" if place else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    out.print(table, width=max(out.width, TABLE_CHARACTERS), crop=False)
+    """Print a table with a name above each column; the first is for names, the others for numbers.
+
+    Where the terminal is too narrow, what does not fit follows as another table below, with the names again.
+    """
+    for first, last in fitting(names, [list(row) for row in rows], out.width):
+        table = Table(
+            title=title, title_justify="left", box=None, padding=(0, GAP, 0, 0), header_style="cyan"
+        )
+        for place, name in enumerate(first):
+            table.add_column(name, justify="right" if place else "left", overflow="fold")
+        for row in last:
+            table.add_row(*row)
+        out.print(table)
+        title = ""
 
 
 class Steps(Protocol):
