@@ -76,16 +76,6 @@ class DemoOptions:
         if self.kill is not None:
             check_kind(self.kill, self.clusters, self.brokers_per_cluster, self.degree)
 
-    def told(self) -> dict[str, Any]:
-        """Return what was run, for the report's page."""
-        return {
-            "events": "flights of 2013 from New York" if self.events is None else str(self.events),
-            "selectors": "flight alerts" if self.subscriptions is None else str(self.subscriptions),
-            "subscribers": self.subscribers,
-            "publishers": self.publishers,
-            "seed": self.seed,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class _Input:
@@ -124,7 +114,8 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
             net = stack.enter_context(_launch(options, topology, steps))
             seen = _publish_and_read(net, options, given, steps)
             verdict = judge(seen.trace, lambda done, total: steps.show("judged by brute force", done, total))
-        result = _summary(verdict, seen) | keep_trace(options.trace_dir, seen.trace)
+        result = {"settings": _settings(options, given)} | _summary(verdict, seen)
+        result |= keep_trace(options.trace_dir, seen.trace)
         if not as_json:
             _print_run(result, verdict, options, repr(net))
         if spark is not None:
@@ -252,6 +243,17 @@ def _drain(subscribers: Sequence[Subscriber], trace: Trace) -> np.ndarray[Any, A
     return np.concatenate(latencies)
 
 
+def _settings(options: DemoOptions, given: _Input) -> dict[str, Any]:
+    """Return what is run, in the words in which a report says it."""
+    return {
+        "events from": "the flights of 2013" if options.events is None else str(options.events),
+        "subscribers": len(given.selectors),
+        "publishers": options.publishers,
+        "seed": options.seed,
+        **({} if options.kill is None else {"killed half-way": options.kill}),
+    }
+
+
 def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
     some = len(seen.latencies) > 0
     p50, p99 = np.percentile(seen.latencies, (50, 99)) if some else (None, None)
@@ -283,7 +285,7 @@ def _report(
         options.out,
         session,
         graph=with_dead(net.describe(), net.positions),
-        summary={**result, **started, "run": options.told()},
+        summary=result | started,
     )
     steps.show("report", 1, 1)
     tct = written.figures["tct"].to_dict("records")

@@ -21,12 +21,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import networkx as nx
-import pandas as pd
-from jinja2 import Environment, StrictUndefined
 
+from ..protocol.extras import extra
 from . import page_content
 from .pictures import PICTURES
 from .plots import DPI
+
+with extra("spark"):
+    import pandas as pd
+    from jinja2 import Environment, StrictUndefined
 
 FILE: Final = "report.html"
 CSS_PIXELS_AN_INCH: Final = 96
@@ -92,7 +95,7 @@ def write_page(
     graph
         The network: see :func:`~rayvous.pipelines.tree_plot.tree_figure`; ``name`` and ``scheme`` are graph attributes.
     summary
-        All optional: what `Verdict.to_dict` returns; ``run`` (``{name: value}``: what was run, shown as it is);
+        All optional: what `Verdict.to_dict` returns; ``settings`` (``{name: value}``: what was run, shown as it is);
         ``killed``, ``recovery_seconds``, ``started_at``, ``timeline``; rates and latencies as clients measured them;
         ``spark_start_seconds``, ``spark_report_seconds``, ``spark_jobs``, ``floor_seconds``.
     paths

@@ -13,13 +13,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from numbers import Real
 from typing import Any, Final
 
 import networkx as nx
-import pandas as pd
 
+from ..protocol.extras import extra
 from .pictures import MARKED, named
 from .plots import seconds
+
+with extra("spark"):
+    import pandas as pd
 
 CONDITIONS: Final = {
     "once": "No subscriber is notified of an event twice.",
@@ -96,7 +100,7 @@ def facts(graph: nx.Graph, summary: Mapping[str, Any], figures: Mapping[str, pd.
         "brokers": f"{count(brokers, 'broker')} in {count(clusters, 'cluster')}" if brokers else "",
         "died": ", ".join(f"{label(graph, node, dagger=False)} (broker {node})" for node in dead),
     }
-    for name, value in dict(summary.get("run") or {}).items():
+    for name, value in dict(summary.get("settings") or {}).items():
         found[str(name)] = f"{value:,}" if isinstance(value, int) and name != "seed" else _text(value)
     published = known(summary, "events_published") or known(row(figures, "throughput"), "events")
     found["events published"] = "" if published is None else f"{published:,.0f}"
@@ -185,6 +189,7 @@ def tables(
         "load": _loads(graph, figures),
         "costs": _costs(figures),
         "losses": _losses(figures),
+        "lost": _lost(figures),
         "spark": _spark(summary),
     }
     return {name: table for name, table in found.items() if table.rows}
@@ -251,6 +256,16 @@ def _losses(figures: Mapping[str, pd.DataFrame]) -> Table:
     return Table("Losses and duplicates", note, ("what", "count"), rows)
 
 
+def _lost(figures: Mapping[str, pd.DataFrame]) -> Table:
+    rows = [
+        (f"{lost['table']}: {lost['reason']}", f"{lost['rows']:,}")
+        for lost in records(figures, "telemetry_lost")
+    ]
+    return Table(
+        "What telemetry lacks", "Rows that were dropped, and why.", ("table and reason", "rows"), rows
+    )
+
+
 def _spark(summary: Mapping[str, Any]) -> Table:
     rows = [
         (text, seconds(summary[name])) for name, text in SPARK.items() if known(summary, name) is not None
@@ -271,9 +286,9 @@ def row(figures: Mapping[str, pd.DataFrame], name: str) -> dict[str, Any]:
 
 
 def known(values: Mapping[str, Any], name: str) -> float | None:
-    """Return a number, or None when it is missing, null or NaN."""
+    """Return a number, or None when it is missing, null, NaN or no number."""
     value = values.get(name)
-    return None if value is None or not math.isfinite(value) else value
+    return float(value) if isinstance(value, Real) and math.isfinite(value) else None
 
 
 def label(graph: nx.Graph, node: int, *, dagger: bool = True) -> str:

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import networkx as nx
-import pandas as pd
-from matplotlib.figure import Figure
 
+from ..protocol.extras import extra
 from . import plots
 from .tree_plot import tree_figure
+
+with extra("spark"):
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 PICTURES: Final = ("rate", "tree", "load", "latency")
 """Every picture that a report can hold; its file has the same name, with ``.png``."""

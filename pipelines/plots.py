@@ -24,7 +24,7 @@ with extra("plots"):
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
 ROLE_COLOURS: Final = {"REB": "#B84A00", "DEB": "#0072B2", "NEB": "#007A5A"}
 ROLE_NAMES: Final = {"REB": "root (REB)", "DEB": "designated (DEB)", "NEB": "member (NEB)"}
@@ -171,6 +171,7 @@ def latency_figure(
     lower.set_ylabel("at most this late (%)")
     lower.set_xlabel("latency (logarithmic)")
     lower.set_xscale("log")
+    lower.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,)))
     lower.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds(value)))
     for axes in (upper, lower):
         axes.grid(True, which="major", alpha=0.3)

@@ -106,7 +106,7 @@ def report(
         with _tables(source, run, folder / "tables", spark, by_reference) as tables:
             figures = figures_of(tables, graph_of(network) if graph is None else graph)
         took = {"spark_report_seconds": time.perf_counter() - began, "spark_jobs": jobs_of(spark) - jobs}
-    told = {"run": {"telemetry": run}, **(summary or {}), **took}
+    told = {"run": run, **(summary or {}), **took}
     written = write_report(folder, figures, graph_of(network) if graph is None else graph, told)
     return replace(written, took={**took, "report_seconds": time.perf_counter() - began})
 

@@ -17,15 +17,18 @@ from typing import Any, Final
 
 import networkx as nx
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection
-from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
+from ..protocol.extras import extra
 from .layout import Layout
 from .plots import DEAD_COLOUR, DPI, OTHER_COLOUR, ROLE_COLOURS, role_handles, short
 from .tree_size import HUB_POINTS, LABEL_POINTS, SIDE_INCHES, Box, Canvas, Sizes, boxes_of, fit, sizes_of
+
+with extra("plots"):
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
 _LOAD_COLOURS: Final[Colormap] = LinearSegmentedColormap.from_list("load", ["#C9CED6", "#E3B23C", "#C1272D"])
 _NUMBER_SHARES: Final = (0.62, 0.55, 0.68, 0.48, 0.74, 0.4, 0.8, 0.32)
