@@ -1,28 +1,18 @@
 """The pictures are written, have the size that was asked for, show the numbers, and leave pyplot alone."""
 
+import itertools
 import random
 import struct
 import subprocess
 import sys
 from pathlib import Path
 
-import networkx as nx
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.patches import StepPatch
+from matplotlib.text import Text
 from rayvous.pipelines import plots
-
-
-def network(clusters: int, brokers: int) -> nx.Graph:
-    chance, graph = random.Random(0), nx.Graph()
-    for cluster in range(clusters):
-        hub = (cluster + 1) * brokers - 1
-        graph.add_node(hub, role="DEB" if cluster else "REB", cluster=cluster, label=f"B{hub}")
-        for member in range(cluster * brokers, hub):
-            graph.add_node(member, role="NEB", cluster=cluster, label=f"B{member}")
-            graph.add_edge(member, hub, kind="group")
-        if cluster:
-            graph.add_edge((chance.randrange(cluster) + 1) * brokers - 1, hub, kind="tree")
-    return graph
 
 
 def png_size(path: Path) -> tuple[int, int]:
@@ -32,34 +22,41 @@ def png_size(path: Path) -> tuple[int, int]:
     return width, height
 
 
-def texts(figure) -> set[str]:
-    return {text.get_text() for axes in figure.axes for text in axes.texts}
+def written(figure) -> list:
+    """Every text that has letters."""
+    return [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
 
 
-@pytest.mark.parametrize(("clusters", "brokers"), [(1, 1), (4, 3), (100, 10)])
-def test_tree_of_any_size(tmp_path, clusters, brokers):
-    graph = network(clusters, brokers)
-    links = {(min(u, v), max(u, v)): u + v for u, v, kind in graph.edges(data="kind") if kind == "tree"}
-    figure = plots.tree_figure(graph, links, dict.fromkeys(range(clusters), 7))
-    path = plots.save_png(figure, tmp_path / "tree.png")
-    width, height = png_size(path)
-    wanted = [inches * plots.DPI for inches in figure.get_size_inches()]
-    assert (width, height) == pytest.approx(wanted, abs=1)
-    assert width <= 6300
-    assert path.stat().st_size > 5_000
-    assert {graph.nodes[node]["label"] for node in graph} <= texts(figure)
+@pytest.mark.parametrize(
+    "marks", [[], [(0.4, "killed broker 5")], [(0.4, "killed broker 5"), (2.6, "healed")]]
+)
+def test_rates_over_time_with_what_happened(marks):
+    figure = plots.rate_figure([0.0, 0.5, 1.0, 1.5], 0.5, [100, 50, 0, 0], [0, 10, 20, 2000], marks)
+    upper, lower = figure.axes
+    for axes, rates in ((upper, [100, 50, 0, 0]), (lower, [0, 10, 20, 2000])):
+        (stairs,) = [patch for patch in axes.patches if isinstance(patch, StepPatch)]
+        values, edges, _ = stairs.get_data()
+        assert list(values) == rates
+        assert list(edges) == [0.0, 0.5, 1.0, 1.5, 2.0]
+        assert sorted(line.get_xdata()[0] for line in axes.lines) == [at for at, _ in marks]
+        assert "per second" in axes.get_ylabel()
+        # What is shaded is the time between the failure and the end of healing.
+        shaded = [patch.get_extents() for patch in axes.patches if not isinstance(patch, StepPatch)]
+        assert len(shaded) == (len(marks) > 1)
+    assert [text.get_text() for text in upper.texts] == [f"{what}, {at:.2f} s" for at, what in marks]
+    assert "500 ms" in lower.get_xlabel()
+    assert "seconds" in lower.get_xlabel()
+    first, last = lower.get_xlim()
+    assert first <= 0.0
+    assert last >= max([2.0, *(at for at, _ in marks)])
 
 
-def test_tree_writes_the_events_on_links_and_clusters():
-    figure = plots.tree_figure(network(2, 2), {(1, 3): 12_345}, {0: 950, 1: 0})
-    assert {"12.3k", "⇉ 950", "⇉ 0"} <= texts(figure)
-    # One tree link, both its links within clusters; the busiest is the widest.
-    widths = [width for axes in figure.axes for lines in axes.collections for width in lines.get_linewidths()]
-    assert max(widths) == pytest.approx(7.0)
-
-
-def test_tree_without_traffic_shows_zero():
-    assert "0" in texts(plots.tree_figure(network(2, 1), {}, {}))
+def test_labels_of_moments_never_meet():
+    moments = [(1.0, "killed brokers 3, 4, 5"), (1.01, "healed"), (1.02, "healed")]
+    figure = plots.rate_figure([0.0, 1.0], 1.0, [1, 1], [1, 1], moments)
+    FigureCanvasAgg(figure).draw()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +66,7 @@ def test_tree_without_traffic_shows_zero():
 )
 def test_latency_of_any_spread(tmp_path, latencies):
     figure = plots.latency_figure(list(np.linspace(0, 1, len(latencies))), latencies, {"p50": latencies[0]})
-    assert png_size(plots.save_png(figure, tmp_path / "latency.png")) == (990, 682)
+    assert png_size(plots.save_png(figure, tmp_path / "latency.png")) == (1468, 806)
 
 
 def test_latency_shares_add_up_to_everything():
@@ -92,15 +89,42 @@ def test_ties_stand_as_one_bar():
     assert sum(share > 0 for share in shares) == 1
 
 
-@pytest.mark.parametrize("brokers", [1, 12, 1000])
-def test_load_of_any_number_of_brokers(tmp_path, brokers):
+@pytest.mark.parametrize(
+    ("brokers", "rows"), [(0, 1), (1, 1), (12, 1), (60, 1), (61, 2), (100, 2), (120, 2), (1000, 1)]
+)
+def test_load_of_any_number_of_brokers(tmp_path, brokers, rows):
     loads = [random.Random(1).randrange(1000) for _ in range(brokers)]
-    roles = ["REB", *["NEB"] * (brokers - 1)]
-    path = plots.save_png(
-        plots.load_figure([str(i) for i in range(brokers)], roles, loads), tmp_path / "load.png"
-    )
-    assert png_size(path)[1] == 506  # 4.6 inches
-    assert path.stat().st_size > 3_000
+    roles = ["REB", *["NEB"] * (brokers - 1)][:brokers]
+    figure = plots.load_figure([f"N{i}" for i in range(brokers)], roles, loads)
+    assert len(figure.axes) == rows
+    path = plots.save_png(figure, tmp_path / "load.png")
+    assert png_size(path)[0] <= plots.PAGE_INCHES * plots.DPI + 1
+    names = [label.get_text() for axes in figure.axes for label in axes.get_xticklabels()]
+    if brokers <= plots.LABELLED_BARS_MAX:
+        assert set(names) == {f"N{i}" for i in range(brokers)}
+    else:
+        assert figure.axes[0].get_xlabel() == "1,000 brokers, the busiest first"
+    assert min(text.get_fontsize() for text in written(figure)) >= 8
+
+
+@pytest.mark.parametrize("brokers", [12, 60, 100])
+def test_names_below_bars_do_not_run_into_each_other(brokers):
+    labels = [f"N{broker // 3}.{broker % 3}" for broker in range(brokers)]
+    figure = plots.load_figure(labels, ["NEB"] * brokers, list(range(brokers)), dead=[True] * brokers)
+    FigureCanvasAgg(figure).draw()
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
+
+
+def test_a_broker_that_died_has_its_name_a_dagger_and_a_hatched_bar():
+    figure = plots.load_figure(["D1", "D2"], ["DEB", "DEB"], [5, 20], dead=[True, False])
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["D2", "D1 †"]
+    assert [bar.get_hatch() for bar in axes.patches] == [None, "///"]
+    assert "† died" in [text.get_text() for text in axes.get_legend().get_texts()]
+    alive = plots.load_figure(["D1", "D2"], ["DEB", "DEB"], [5, 20])
+    assert "† died" not in [text.get_text() for text in alive.axes[0].get_legend().get_texts()]
 
 
 def test_load_is_sorted_and_coloured_by_role():
