@@ -37,6 +37,10 @@ PAGE_INCHES: Final = 10.2
 BARS_A_ROW: Final = 60
 LABELLED_BARS_MAX: Final = 2 * BARS_A_ROW
 NUMBERED_BARS_MAX: Final = 24
+LABEL_CHARACTERS_MAX: Final = 10
+MOMENT_CHARACTERS_MAX: Final = 60
+"""What is longer is cut in a picture; the tables of a report have the whole."""
+
 LATENCY_SECONDS_MIN: Final = 1e-6
 """Latencies are drawn on a logarithmic axis; what is shorter (clocks that differ) is drawn here."""
 
@@ -61,6 +65,11 @@ def seconds(value: float) -> str:
         if abs(value) >= limit * 0.9995:
             return f"{value / limit:.3g} {unit}"
     return f"{value / 1e-6:.3g} µs"
+
+
+def cut(text: str, characters: int = LABEL_CHARACTERS_MAX) -> str:
+    """Return a text of at most so many characters; an ellipsis stands for the rest."""
+    return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
 def role_handles(roles: set[str], *, dead: bool = False) -> list[Any]:
@@ -121,7 +130,7 @@ def rate_figure(
     for row, (at, what) in enumerate(marks):  # one above the other, so that labels never meet
         left = at < (first + last) / 2
         upper.annotate(
-            f"{what}, {at:.2f} s",
+            f"{cut(what, MOMENT_CHARACTERS_MAX)}, {at:.2f} s",
             (at, 1.0),
             xycoords=("data", "axes fraction"),
             xytext=(4 if left else -4, 2 + 13 * (rows - 1 - row)),
@@ -235,7 +244,7 @@ def load_figure(
         axes.grid(True, axis="y", alpha=0.3)
         axes.set_axisbelow(True)
         if labelled:
-            names = [labels[index] + (" †" if died[index] else "") for index in part]
+            names = [cut(labels[index]) + (" †" if died[index] else "") for index in part]
             _name_bars(axes, names, values)
         else:
             _mark_rare_bars(axes, [roles[index] for index in part], values)

@@ -16,13 +16,10 @@ import networkx as nx
 import numpy as np
 
 from .layout import RING_RADIUS, Layout, layered_layout, ring_angles
-from .plots import PAGE_INCHES, short
+from .plots import PAGE_INCHES, cut, short
 
 LABEL_POINTS: Final = 8.0
 HUB_POINTS: Final = 9.0
-LABEL_CHARACTERS_MAX: Final = 10
-"""What is longer is cut in the picture; the tables of a report have the whole."""
-
 NAMED_BROKERS_MAX: Final = 150
 """In larger networks members are dots."""
 
@@ -60,10 +57,7 @@ def sizes_of(graph: nx.Graph, group_events: Mapping[int, int]) -> Sizes:
     named = graph.number_of_nodes() <= NAMED_BROKERS_MAX
     texts: dict[int, str] = {}
     for node, data in graph.nodes(data=True):
-        label = str(data.get("label", node))
-        if len(label) > LABEL_CHARACTERS_MAX:
-            label = label[: LABEL_CHARACTERS_MAX - 1] + "…"
-        label += " †" if data.get("dead") else ""
+        label = cut(str(data.get("label", node))) + (" †" if data.get("dead") else "")
         group = group_events.get(data.get("cluster")) if node in hubs and not data.get("dead") else None
         texts[node] = label if group is None else f"{label}\n⇉ {short(group)}"
     widest = max((_width(texts[node], HUB_POINTS) for node in hubs), default=10.0)
