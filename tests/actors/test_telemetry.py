@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ray.exceptions import OwnerDiedError
 from rayvous.actors.arrow import arrow_schema
 from rayvous.actors.collector import Collector
 from rayvous.actors.telemetry import Telemetry
@@ -23,7 +24,7 @@ from rayvous.actors.telemetry_files import (
     write_network,
     write_part,
 )
-from rayvous.protocol.errors import InputError
+from rayvous.protocol.errors import BrokerUnavailable, InputError
 from rayvous.protocol.telemetry import SCHEMA_VERSION, TABLES, TelemetryConfig
 from rayvous.routing.topologies import ClusterTree
 
@@ -65,6 +66,20 @@ def test_rows_losses_and_frames(held):
     assert repr(telemetry) == (
         "Telemetry(run='net-1a2b', transfers=1, deliveries=3, published=0, notified=0, lost=1)"
     )
+
+
+def test_rows_that_went_with_the_collector_say_what_to_do(monkeypatch, tmp_path, make_host):
+    def gone(_):
+        raise OwnerDiedError("ref", None, None)
+
+    monkeypatch.setattr("rayvous.actors.telemetry.ray.get", gone)
+    collector = Collector("net-1a2b", put=lambda table: table)
+    collector.take(make_host().flush(deliveries=3))
+    telemetry = Telemetry(collector.hold())
+    assert telemetry.rows["deliveries"] == 3
+    for use in (telemetry.to_arrow, lambda: telemetry.to_parquet(tmp_path)):
+        with pytest.raises(BrokerUnavailable, match=r"went with the collector .*TelemetryConfig\(folder"):
+            use()
 
 
 def test_writing_again_adds_what_is_new_and_touches_nothing_else(held, tmp_path):

@@ -1,0 +1,99 @@
+"""Telemetry of networks on Ray: what is new, what a folder has at the end, and a collector that dies under load."""
+
+import os
+import signal
+
+import pandas as pd
+import pytest
+import ray
+import rayvous as rv
+from rayvous.actors.telemetry_files import runs
+
+SHAPE = rv.ClusterTree(2, 2)
+
+
+def kill_actor(collector):
+    ray.kill(collector, no_restart=False)
+
+
+def kill_process(collector):
+    os.kill(ray.get(collector.pid.remote()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kill", [kill_actor, kill_process])
+def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
+    ray_started, traffic_at, tmp_path, kill
+):
+    # It writes only when somebody reads, so that it has something to lose.
+    config = rv.TelemetryConfig(tmp_path, roll_seconds=1_000.0)
+    with rv.Network.launch(SHAPE, trace_events=True, telemetry=config) as net:
+        traffic = traffic_at(net, {"all": 0, "odd": 3}, {"p": 1, "q": 2})
+        with traffic.flowing():
+            written = net.telemetry()
+            assert written.rows["published"] > 0
+            for publisher in traffic.publishers.values():
+                publisher.publish({"x": 1_000, "odd": False})
+            net._ask("flush_telemetry")  # the collector has it, and no file
+            kill(net._directory.collector)
+            after = net.telemetry(since=written)
+            lost = after.lost["published"]["collector"]
+            assert lost >= len(traffic.publishers)
+        for name, publisher in traffic.publishers.items():
+            for sequence in range(1, publisher.published + 1):
+                traffic.published.setdefault((name, sequence), {"x": 1_000, "odd": False})
+        traffic.verify(100, 60)
+        found = net.telemetry()
+        frames = found.to_pandas()
+        notified = sum(map(len, traffic.notified.values()))
+        for name, total in (("published", len(traffic.published)), ("notified", notified)):
+            assert len(frames[name]) + found.lost[name]["collector"] == total, name
+            key = [column for column in ("subscriber", "publisher", "sequence") if column in frames[name]]
+            assert not frames[name].duplicated(key).any()
+        assert (
+            frames["lost"].groupby("table")["rows"].sum()["published"] == found.lost["published"]["collector"]
+        )
+        late = frames["published"]["time_seconds"].max()
+        assert late > written.to_pandas()["published"]["time_seconds"].max(), "rows after the restart arrive"
+        assert found.lost["published"]["collector"] == lost, "it died once"
+
+
+def test_a_folder_has_all_rows_when_the_network_is_closed(ray_started, tmp_path):
+    with rv.Network.launch(SHAPE, trace_events=True, telemetry=rv.TelemetryConfig(tmp_path)) as net:
+        net.subscriber("s").subscribe("x >= 0")
+        net.publisher("p").publish_batch({"x": range(500)})
+        net.settle()
+    assert len(runs(tmp_path)) == 1
+    assert sorted(pd.read_parquet(tmp_path / "published")["sequence"]) == list(range(1, 501))
+    assert len(pd.read_parquet(tmp_path / "notified")) == 500
+
+
+def test_what_is_new_and_a_collector_that_is_gone_for_good(ray_started):
+    with rv.Network.launch(SHAPE, trace_events=True) as net:
+        subscriber = net.subscriber("s")
+        subscriber.subscribe("x >= 0")
+        publisher = net.publisher("p")
+        publisher.publish_batch({"x": range(10)})
+        net.settle()
+        first = net.telemetry()
+        publisher.publish_batch({"x": range(5)})
+        net.settle()
+        second = net.telemetry(since=first)
+        assert (first.rows["published"], second.rows["published"]) == (10, 5)
+        assert second.to_pandas()["published"]["sequence"].tolist() == list(range(11, 16))
+        assert net.telemetry(since=second).rows["notified"] == 0
+        ray.kill(net._directory.collector)
+        with pytest.raises(rv.BrokerUnavailable, match="reading telemetry: the collector is gone"):
+            net.telemetry()
+        publisher.publish_batch({"x": range(100)})
+        net.settle()
+        assert len(list(subscriber.notifications(timeout_seconds=0))) == 115
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_anything_starts(ray_started, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(rv.InputError, match=r"telemetry folder .* cannot be used"):
+        rv.Network.launch(SHAPE, name="unborn", telemetry=rv.TelemetryConfig(file))
+    with pytest.raises(rv.InputError, match="it must be a TelemetryConfig"):
+        rv.Network.launch(SHAPE, name="unborn", telemetry=str(tmp_path))
+    assert "unborn" not in rv.networks()

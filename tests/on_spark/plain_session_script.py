@@ -1,0 +1,55 @@
+"""Run by test_frames.py in a process of its own: a network's telemetry in a Spark session that knows nothing of Ray."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def counts(frames: dict[str, Any]) -> dict[str, int]:
+    return {name: frame.count() for name, frame in frames.items()}
+
+
+def main() -> None:
+    import rayvous as rv
+    from pyspark.sql import SparkSession
+    from rayvous.actors.java import prepare_java
+    from rayvous.protocol.telemetry import SCHEMAS
+
+    prepare_java()
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    found: dict[str, Any] = {}
+    out = Path(sys.argv[1])
+    shape = rv.ClusterTree(1, 2)
+    with rv.Network.launch(shape, trace_events=True) as net:
+        net.subscriber("s").subscribe("x >= 10")
+        publisher = net.publisher("p")
+        publisher.publish_batch({"x": range(100)})
+        net.settle()
+        first = net.telemetry()
+        frames = first.to_spark(spark)
+        found["rows"], found["counts"] = first.rows, counts(frames)
+        found["columns"] = {name: frames[name].columns == list(SCHEMAS[name]) for name in SCHEMAS}
+        found["events"] = frames["transfers"].where("link_kind = 'publish'").agg({"events": "sum"}).first()[0]
+        found["sequences"] = sorted(row.sequence for row in frames["notified"].collect())
+        publisher.publish({"x": 50})
+        net.settle()
+        found["since"] = counts(net.telemetry(since=first).to_spark())  # the session that is open
+        written = rv.report(net, out / "report", spark, summary={"why": "a test"})
+        found["figures"] = written.row("throughput")
+    found["after"] = counts(frames)  # the rows are the session's, and outlive the network
+    folder = out / "telemetry"
+    with rv.Network.launch(shape, telemetry=rv.TelemetryConfig(folder)) as net:
+        net.publisher("p").publish_batch({"x": range(7)})
+        net.settle()
+        found["folder"] = counts(net.telemetry().to_spark(spark))
+    from_folder = rv.report(folder, out / "second")
+    found["folder_figures"] = from_folder.row("throughput")
+    found["summary"] = json.loads((out / "report" / "summary.json").read_text())["summary"]
+    found["open"] = spark.range(3).count()
+    spark.stop()
+    print(json.dumps(found))  # noqa: T201 - the one line that may stand on standard output
+
+
+if __name__ == "__main__":
+    main()

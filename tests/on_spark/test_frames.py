@@ -1,0 +1,106 @@
+"""Telemetry as DataFrames: in a session of the user's own, in RayDP's, and from the command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rayvous.actors.arrow import to_arrow
+from rayvous.actors.telemetry import Chunk, Holdings, Telemetry
+from rayvous.actors.telemetry_files import PartKey, write_part
+from rayvous.pipelines import frames as module
+from rayvous.pipelines.frames import is_raydp
+from rayvous.protocol.telemetry import TABLES
+
+SCRIPT = Path(__file__).with_name("plain_session_script.py")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    command = [sys.executable, str(SCRIPT), str(tmp_path_factory.mktemp("plain"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_every_row_arrives_in_the_users_own_session(plain):
+    assert plain["counts"] == plain["rows"]
+    assert plain["rows"]["published"] == 100 and plain["rows"]["notified"] == 90
+    assert all(plain["columns"].values())
+    assert plain["events"] == 100
+    assert plain["sequences"] == list(range(11, 101))
+    assert plain["after"] == plain["counts"]
+
+
+def test_what_is_new_goes_to_the_session_that_is_open(plain):
+    assert plain["since"]["published"] == plain["since"]["notified"] == 1
+
+
+def test_a_report_in_the_users_session_leaves_it_open(plain):
+    assert (plain["figures"]["events"], plain["figures"]["notifications"]) == (101, 91)
+    assert plain["summary"]["why"] == "a test" and plain["summary"]["lost"] == {}
+    assert plain["open"] == 3
+
+
+def test_a_folder_is_read_as_it_is(plain):
+    assert plain["folder"]["transfers"] >= 1 and plain["folder"]["published"] == 0
+    assert plain["folder_figures"]["events"] == 7
+
+
+def deliveries(count: int) -> Any:
+    columns = {
+        "time_seconds": np.arange(count) + 1_000.0, "broker": np.zeros(count, int),
+        "notifications": np.ones(count, int), "latency_sum_seconds": np.full(count, 0.25),
+    }  # fmt: skip
+    return to_arrow("deliveries", columns)
+
+
+def test_in_a_session_of_raydp_rows_go_by_reference(spark, monkeypatch):
+    import ray
+
+    assert is_raydp(spark)
+    handed = []
+    by_reference = module.to_spark
+    monkeypatch.setattr(
+        module, "to_spark", lambda spark, refs, name: handed.append(name) or by_reference(spark, refs, name)
+    )
+    monkeypatch.setattr(module.tempfile, "mkdtemp", None)  # no file is written
+    table = deliveries(5)
+    chunk = Chunk(PartKey(1, 0), ray.put(table), 5)
+    lost = {"deliveries": {"memory": 3}}
+    telemetry = Telemetry(Holdings("run", PartKey(1, 1), {"deliveries": [chunk]}, lost, 9.0))
+    found = telemetry.to_spark(spark)
+    assert list(found) == list(TABLES)
+    assert handed == ["transfers", "deliveries", "published", "notified"]
+    assert found["deliveries"].orderBy("time_seconds").toPandas()["time_seconds"].tolist() == [
+        1_000.0 + row for row in range(5)
+    ]
+    assert [tuple(row) for row in found["lost"].collect()] == [(9.0, "deliveries", "memory", 3)]
+    assert found["notified"].count() == 0
+
+
+def test_followed_from_the_command_line_until_interrupted(tmp_path):
+    write_part(tmp_path / "t", "deliveries", "run-1", PartKey(1, 0), deliveries(5))
+    script = Path(sys.executable).with_name("rayvous")
+    command = [str(script), "report", str(tmp_path / "t"), "--follow", "--out", str(tmp_path / "o"), "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as running:
+        assert running.stdout is not None
+        try:
+            assert json.loads(running.stdout.readline())["batch"] == -1
+            first = json.loads(running.stdout.readline())
+            write_part(tmp_path / "t", "deliveries", "run-1", PartKey(1, 1), deliveries(2))
+            second = json.loads(running.stdout.readline())
+            os.killpg(running.pid, signal.SIGINT)  # as a terminal does: Java gets it too
+            rest, told = running.communicate(timeout=60)
+        finally:
+            running.kill()
+    assert running.returncode == 0, told
+    assert (first["aed"]["notifications"], second["aed"]["notifications"]) == (5, 7)
+    assert rest == "" and "Traceback" not in told
+    assert json.loads((tmp_path / "o" / "live.json").read_text()) == second
