@@ -70,7 +70,7 @@ def test_rows_losses_and_frames(held):
 
 def test_rows_that_went_with_the_collector_say_what_to_do(monkeypatch, tmp_path, make_host):
     def gone(_):
-        raise OwnerDiedError("ref", None, None)
+        raise OwnerDiedError("ref", b"", "")
 
     monkeypatch.setattr("rayvous.actors.telemetry.ray.get", gone)
     collector = Collector("net-1a2b", put=lambda table: table)
