@@ -285,7 +285,7 @@ def _report(
         options.out,
         session,
         graph=with_dead(net.describe(), net.positions),
-        summary=result | started,
+        summary={**result, **started},
     )
     steps.show("report", 1, 1)
     tct = written.figures["tct"].to_dict("records")
