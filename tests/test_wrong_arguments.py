@@ -130,7 +130,7 @@ def called(function: Callable[..., Any], of: Callable[..., Any], given: dict[str
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_wrong_arguments_give_a_named_error(name: str, data: st.DataObject) -> None:
     function, of = FUNCTIONS[name]
@@ -143,7 +143,7 @@ SIMULATION = [
 
 
 @pytest.mark.parametrize("name", SIMULATION)
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_wrong_arguments_of_a_simulation_give_a_named_error(name: str, data: st.DataObject) -> None:
     method = getattr(simulation(), name)
@@ -158,7 +158,7 @@ def test_wrong_arguments_of_a_simulation_give_a_named_error(name: str, data: st.
 
 
 @pytest.mark.parametrize("name", [each.name for each in parameters(rv.Network.launch)])
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_launch_checks_everything_before_ray_starts(name: str, data: st.DataObject) -> None:
     """A wrong argument is named; what is right goes on to Ray, which the fence of the fast tests does not let start."""

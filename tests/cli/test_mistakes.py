@@ -1,19 +1,31 @@
 """Mistakes on the command line: one line on standard error, status 2, and nothing started."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rayvous.cli import console, main
 
-RUN = "import sys; from rayvous.cli import main; sys.argv[0] = 'rayvous'; main()"
+
+class Here:
+    """Runs the command line in this process; its standard output stays what it is."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+        monkeypatch.setattr(console, "keep_results_apart", lambda verbose: None)
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["rayvous", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert isinstance(end.value.code, int)
+        return end.value.code, *self._capsys.readouterr()
 
 
-def rayvous(*words: str, cwd: Path, code: str = RUN) -> subprocess.CompletedProcess[str]:
-    script = [sys.executable, "-c", code, *words]
-    environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
-    return subprocess.run(script, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
+@pytest.fixture
+def rayvous(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    return Here(capsys, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -35,20 +47,22 @@ def rayvous(*words: str, cwd: Path, code: str = RUN) -> subprocess.CompletedProc
         (["bench", "matching", "--filters", "10", "--filters", "10000000000"], "at most 100,000,000"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
-    done = rayvous(*words, cwd=tmp_path)
-    assert done.returncode == 2, done
-    assert said in done.stderr
-    assert done.stderr.startswith("rayvous: ") and done.stderr.count("\n") == 1, done.stderr
-    assert done.stdout == ""
+def test_a_mistake_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rayvous: Here, words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = rayvous(*words)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.startswith("rayvous: ") and err.count("\n") == 1, err
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [[], ["bench"], ["experiment"], ["--help"], ["demo", "--help"]])
-def test_help_is_shown_whole(tmp_path: Path, words: list[str]) -> None:
-    done = rayvous(*words, cwd=tmp_path)
-    assert "Usage: " in done.stdout and "--help" in done.stdout
-    assert done.stderr == ""
+@pytest.mark.parametrize(("words", "status"), [([], 2), (["bench"], 2), (["experiment"], 2), (["--help"], 0)])
+def test_help_is_shown_whole(rayvous: Here, words: list[str], status: int) -> None:
+    ended, out, err = rayvous(*words)
+    assert "Usage: " in out and "--help" in out
+    assert (ended, err.strip()) == (status, "")
 
 
 NOISE = """
@@ -73,11 +87,16 @@ app.main()
 HEARD = ["(raylet) a worker died", "from Java", "from C++", "in future versions"]
 
 
-def test_what_ray_and_java_say_is_heard_only_when_asked_for(tmp_path: Path) -> None:
-    code = NOISE.format(last="pass")
-    quiet = rayvous("selector", "a = 1", "--json", cwd=tmp_path, code=code)
+def noisily(*words: str, last: str = "pass") -> subprocess.CompletedProcess[str]:
+    """Run a verb that is as noisy as Ray, in a process of its own."""
+    script = [sys.executable, "-c", NOISE.format(last=last), *words]
+    return subprocess.run(script, capture_output=True, text=True, check=False)
+
+
+def test_what_ray_and_java_say_is_heard_only_when_asked_for() -> None:
+    quiet = noisily("selector", "a = 1", "--json")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, '{"done": 1}\n', "of ours\n")
-    loud = rayvous("--verbose", "selector", "a = 1", "--json", cwd=tmp_path, code=code)
+    loud = noisily("--verbose", "selector", "a = 1", "--json")
     assert (loud.returncode, loud.stdout) == (0, '{"done": 1}\n')
     assert [line for line in (*HEARD, "of ours") if line not in loud.stderr] == []
 
@@ -90,8 +109,8 @@ def test_what_ray_and_java_say_is_heard_only_when_asked_for(tmp_path: Path) -> N
         ("os.abort()", -6, "Fatal Python error: Aborted"),
     ],
 )
-def test_errors_are_heard_all_the_same(tmp_path: Path, last: str, status: int, said: str) -> None:
-    done = rayvous("selector", "a = 1", cwd=tmp_path, code=NOISE.format(last=last))
+def test_errors_are_heard_all_the_same(last: str, status: int, said: str) -> None:
+    done = noisily("selector", "a = 1", last=last)
     assert done.returncode == status
     assert said in done.stderr
     assert not any(line in done.stderr for line in HEARD)
