@@ -21,10 +21,21 @@ import pyarrow.parquet as pq
 import ray
 from ray.exceptions import RayError
 
+from ..protocol import checks
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.telemetry import SCHEMA_VERSION, SCHEMAS, TABLES, Column
 from .arrow import arrow_schema
-from .telemetry_files import PartKey, parts, prepare_folder, read_parts, write_network, write_part
+from .telemetry_files import (
+    PartKey,
+    check_run,
+    choose_run,
+    parts,
+    prepare_folder,
+    read_network,
+    read_parts,
+    write_network,
+    write_part,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,6 +136,33 @@ class Telemetry:
         for name, pieces in tables.items():
             chunks[name] = [Chunk(next(keys), ray.put(piece), piece.num_rows) for piece in pieces]
         return cls(Holdings(run, next(keys), chunks, {}))
+
+    @classmethod
+    def from_folder(cls, folder: str | Path, run: str | None = None) -> Telemetry:
+        """Return the telemetry of a run from the folder that it, or `to_parquet`, has written.
+
+        Parameters
+        ----------
+        folder
+            The telemetry folder.
+        run
+            Which run; by default the one that was started last.
+
+        Raises
+        ------
+        InputError
+            If the folder is not there, has no telemetry, or not of that run, or has another schema version.
+        """
+        place = checks.path("folder", folder).absolute()
+        chosen = choose_run(place, None if run is None else checks.text("run", run))
+        check_run(place, chosen)
+        lost: dict[str, dict[str, int]] = {}
+        for row in read_parts(parts(place, "lost", chosen).values(), "lost").to_pylist():
+            reasons = lost.setdefault(row["table"], {})
+            reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["rows"]
+        ends = [key for name in TABLES for key in parts(place, name, chosen)]
+        end = PartKey(max(ends).life, max(ends).number + 1)
+        return cls(Holdings(chosen, end, {}, lost, folder=place, network=read_network(place, chosen)))
 
     @property
     def tables(self) -> dict[str, dict[str, Column]]:

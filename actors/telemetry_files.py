@@ -26,6 +26,7 @@ import networkx as nx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..protocol import checks
 from ..protocol.configs import Position
 from ..protocol.errors import InputError
 from ..protocol.telemetry import SCHEMA_VERSION, SCHEMAS, TABLES
@@ -182,6 +183,16 @@ def runs(folder: str | Path) -> list[str]:
     return sorted(begun, key=lambda run: (begun[run], run))
 
 
+def check_is_folder(folder: str | Path) -> None:
+    """Raise InputError if there is no such folder."""
+    try:
+        found = Path(folder).is_dir()
+    except OSError:  # a name that no file system takes
+        found = False
+    if not found:
+        raise InputError(f"{checks.shown(str(folder))}: there is no such folder")
+
+
 def choose_run(folder: str | Path, run: str | None = None) -> str:
     """Return the run that was named, or else the one in the folder that was started last.
 
@@ -190,8 +201,7 @@ def choose_run(folder: str | Path, run: str | None = None) -> str:
     InputError
         If the folder is not there, has no telemetry, or not of that run.
     """
-    if not Path(folder).is_dir():
-        raise InputError(f"{folder}: there is no such folder")
+    check_is_folder(folder)
     known = runs(folder)
     if not known:
         raise InputError(f"{folder} has no telemetry: it needs <table>/run=<run>/part-*.parquet")

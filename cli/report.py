@@ -14,8 +14,9 @@ import typer
 from rich.live import Live as Screen
 from rich.table import Table
 
-from ..protocol.errors import InputError
+from ..protocol.extras import require
 from . import console
+from .inputs import check_out
 
 WAIT_SECONDS = 0.5
 LINES_MAX = 15
@@ -60,6 +61,8 @@ def report(
       rayvous report out/telemetry --follow --out out/live
       rayvous report out/telemetry --follow --window-seconds 10 --json
     """
+    require("spark")
+    check_out(out)
     if follow:
         follow_folder(folder, out, run, address, (window_seconds, late_seconds), as_json=as_json)
     else:
@@ -104,10 +107,9 @@ def follow_folder(
     as_json: bool,
 ) -> dict[str, Any]:
     """Show the figures of a run as files of it appear, until interrupted."""
-    from ..actors.telemetry_files import choose_run, runs
+    from ..actors.telemetry_files import check_is_folder, choose_run, runs
 
-    if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder")
+    check_is_folder(folder)
     stop = threading.Event()
     with _interrupts_set(stop):
         if not runs(folder):

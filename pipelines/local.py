@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..actors.java import prepare_java
 from ..protocol.errors import InputError, SparkUnavailable
+from ..protocol.extras import require
 from .jvm import LIGHT_JVM, java_prints_to, small_configs, tail
 from .session import spark_session
 
@@ -36,9 +37,12 @@ def start_local(app_name: str = "rayvous", cores: int = 2) -> SparkSession:
 
     Raises
     ------
+    MissingExtra
+        PySpark or Java is not installed.
     SparkUnavailable
         If it did not start.
     """
+    require("spark")
     prepare_java()
     from pyspark.sql import SparkSession
 
@@ -101,9 +105,12 @@ def open_session(session: SparkSession | None = None) -> SparkSession | None:
     """Return the session that was given, or the one that is open in this process, or None."""
     if session is not None:
         return session
+    require("spark")
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    # Not `getActiveSession`, which knows only what the asking thread has opened.
+    return None if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
 
 
 def _configs(cores: int) -> dict[str, str]:

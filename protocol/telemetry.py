@@ -15,12 +15,13 @@ Rules
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .checks import path, positive_fields
 from .errors import InputError
 
 SCHEMA_VERSION: Final = 1
@@ -133,12 +134,9 @@ class TelemetryConfig:
         InputError
             If one cannot be used.
         """
-        for entry in fields(self)[1:]:
-            value = getattr(self, entry.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise InputError(f"telemetry: {entry.name} is {value!r}: it must be a number above 0")
-        if self.folder is not None and not isinstance(self.folder, str | Path):
-            raise InputError(f"telemetry: folder is {self.folder!r}: it must be a path, or None")
+        positive_fields(self, "telemetry", skip=("folder",))
+        if self.folder is not None:
+            path("telemetry folder", self.folder)
         if self.folder is not None and self.roll_bytes > self.memory_bytes_max:
             raise InputError(
                 f"telemetry: roll_bytes {self.roll_bytes} is more than memory_bytes_max {self.memory_bytes_max}: "

@@ -72,6 +72,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "Stable": (validated(rv.Stable), rv.Stable),
     "Capacity": (validated(rv.Capacity), rv.Capacity),
     "AdmissionConfig": (validated(rv.AdmissionConfig), rv.AdmissionConfig),
+    "TelemetryConfig": (validated(rv.TelemetryConfig), rv.TelemetryConfig),
+    "Telemetry.from_folder": (rv.Telemetry.from_folder, rv.Telemetry.from_folder),
+    "report": (rv.report, rv.report),
     "Scenario": (rv.Scenario, rv.Scenario),
     "Scenario.load": (rv.Scenario.load, rv.Scenario.load),
     "Scenario.from_dict": (rv.Scenario.from_dict, rv.Scenario.from_dict),
@@ -90,7 +93,7 @@ BOUND = {
 BOUND |= {f"Condition.{name}": getattr(ATTRIBUTE > 1, name) for name in ("__and__", "__or__")}
 FUNCTIONS |= {name: (method, method) for name, method in BOUND.items()}
 
-NOT_CALLED = {"Network", "Publisher", "Subscriber", "Notification", "networks"}
+NOT_CALLED = {"Network", "Publisher", "Subscriber", "Notification", "Telemetry", "networks"}
 """They need Ray: tests/on_ray/test_wrong_arguments.py, and `launch` below. A notification is made by a network."""
 
 

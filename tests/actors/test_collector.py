@@ -273,9 +273,9 @@ def test_hosts_that_were_not_heard_of_for_longest_are_forgotten():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (TelemetryConfig(roll_seconds=0), "roll_seconds is 0: it must be a number above 0"),
+        (TelemetryConfig(roll_seconds=0), "telemetry roll_seconds is 0: it must be"),
         (TelemetryConfig(memory_bytes_max=True), "memory_bytes_max is True"),
-        (TelemetryConfig(folder=3), "folder is 3: it must be a path"),
+        (TelemetryConfig(folder=3), "telemetry folder is 3: it must be a path"),
         (TelemetryConfig("x", roll_bytes=10, memory_bytes_max=5), "roll_bytes 10 is more than"),
     ],
 )
