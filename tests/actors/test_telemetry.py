@@ -55,6 +55,32 @@ def test_every_column_has_a_unit_and_a_meaning_in_arrow_and_in_files(held):
                 assert told.unit and told.meaning
 
 
+def test_the_page_has_every_column_with_its_unit_and_meaning():
+    page = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    for name, columns in TABLES.items():
+        section = page.partition(f"### {name}\n")[2].partition("\n#")[0]
+        told = [line for line in section.splitlines() if line.startswith("| `")]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in told]
+        assert [(row[0], row[2], row[3]) for row in rows] == [
+            (f"`{column}`", told.unit, told.meaning) for column, told in columns.items()
+        ]
+        types = [str(field.type).replace("double", "float64") for field in arrow_schema(name)]
+        assert [row[1] for row in rows] == types
+
+
+def test_telemetry_of_a_folder_is_that_of_the_network(held, tmp_path):
+    collector, _ = held
+    here = Telemetry(collector.hold())
+    there = Telemetry.from_folder(tmp_path / "live")
+    assert (there.run, there.rows, there.lost) == (here.run, here.rows, here.lost)
+    assert there.to_arrow() == here.to_arrow()
+    assert dict(there.network) == NETWORK
+    with pytest.raises(InputError, match="has no run 'x'; there is net-1a2b"):
+        Telemetry.from_folder(tmp_path / "live", "x")
+    with pytest.raises(InputError, match="has no telemetry"):
+        Telemetry.from_folder(tmp_path)
+
+
 def test_rows_losses_and_frames(held):
     telemetry = Telemetry(held[0].hold())
     assert telemetry.rows == {"transfers": 1, "deliveries": 3, "published": 0, "notified": 0, "lost": 1}
