@@ -4,10 +4,8 @@ import re
 from html.parser import HTMLParser
 
 import networkx as nx
-import numpy as np
 import pandas as pd
 import pytest
-from rayvous.faults.verdict import Finding, Verdict
 from rayvous.pipelines.page import write_page
 from rayvous.pipelines.pictures import draw_pictures, marks_of, named
 from rayvous.pipelines.report import write_report
@@ -15,79 +13,7 @@ from rayvous.pipelines.report import write_report
 HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/a.png onerror=alert(1)>"
 
 
-def network(name: str = "flights") -> nx.Graph:
-    graph = nx.Graph(name=name, scheme="hybrid")
-    for node in range(6):
-        role = {2: "REB", 4: "DEB"}.get(node, "NEB")
-        graph.add_node(node, role=role, cluster=node // 3, label=f"B{node}")
-    graph.add_edge(2, 4, kind="tree")
-    graph.nodes[5].update(dead=True, role="DEB", stood_below=2)
-    graph.add_edge(2, 5, kind="former")
-    return graph
-
-
-def figures() -> dict[str, pd.DataFrame]:
-    kinds = ("publish", "up", "down", "multicast", "deliver", "tree", "all")
-    loads = [1500, 500, 1000, 500, 1000, 1234]
-    null = float("nan")
-    return {
-        "tct": pd.DataFrame(
-            {"link_kind": kinds, "tct": range(1001, 1008), "batches": 3, "control_messages": 4, "nbytes": 50_000}
-        ),
-        "aed": pd.DataFrame(
-            {
-                "notifications": [1000], "elapsed_seconds": [5.0], "aed_seconds": [0.000_042],
-                "mean_delay_seconds": [0.02],
-            }
-        ),
-        "throughput": pd.DataFrame(
-            {
-                "events": [500], "notifications": [1000], "elapsed_seconds": [5.0], "events_per_second": [100.0],
-                "notifications_per_second": [200.0],
-            }
-        ),
-        "rate_over_time": pd.DataFrame(
-            {
-                "time_seconds": 1_700_000_000.0 + np.arange(10) / 2, "bin_seconds": 0.5, "events": 50,
-                "notifications": 100, "events_per_second": 100.0, "notifications_per_second": 200.0,
-            }
-        ),
-        "broker_load": pd.DataFrame(
-            {
-                "broker": range(6), "cluster": [0, 0, 0, 1, 1, null], "events_in": loads, "events_out": 0,
-                "notifications": 0, "control_messages": 7, "nbytes": 100, "load": loads,
-            }
-        ),
-        "load_balance": pd.DataFrame(
-            {
-                "brokers": [6], "mean_load": [955.6], "max_load": [1500], "max_over_mean": [1.57], "gini": [0.22],
-                "coefficient_of_variation": [0.4],
-            }
-        ),
-        "link_load": pd.DataFrame(
-            {
-                "kind": ["tree", "tree", "tree", "group"], "low": [-2, 2, 2, null], "high": [2, 4, 5, null],
-                "cluster": [null, null, null, 0], "events_low_to_high": [0, 500, 321, null],
-                "events_high_to_low": [0, 0, 0, null], "events": [0, 500, 321, 500], "messages": 1, "nbytes": 9,
-            }
-        ),
-        "latency_percentiles": pd.DataFrame(
-            {
-                "notifications": [1000], "p50_seconds": [0.02], "p90_seconds": [0.025], "p99_seconds": [0.03],
-                "max_seconds": [0.04],
-            }
-        ),
-        "latency_quantiles": pd.DataFrame({"probability": [0.0, 0.5, 1.0], "latency_seconds": [0.01, 0.02, 0.04]}),
-        "loss_and_duplicates": pd.DataFrame(
-            {
-                "notifications": [1000], "pairs": [1000], "duplicated_pairs": [0], "duplicates": [0],
-                "never_published": [0], "unexpected": [null], "missing": [null],
-            }
-        ),
-    }  # fmt: skip
-
-
-def nothing() -> dict[str, pd.DataFrame]:
+def nothing(figures) -> dict[str, pd.DataFrame]:
     """The figures of a run in which nothing happened, without a trace of events."""
     null = float("nan")
     found = figures()
@@ -99,32 +25,6 @@ def nothing() -> dict[str, pd.DataFrame]:
         found[name] = pd.DataFrame({column: [0 if column == kept else null] for column in found[name]})
     found["tct"] = found["tct"].assign(tct=0, batches=0, control_messages=0, nbytes=0)
     return found
-
-
-def told() -> dict:
-    verdict = Verdict(
-        500, 1000, 1000, findings={"once": Finding(1000, 0, 0), "complete": Finding(1000, 0, 3)}
-    )
-    return {
-        **verdict.to_dict(),
-        "settings": {"events from": "the flights of 2013", "subscribers": 200, "seed": 20_130},
-        "killed": [5],
-        "recovery_seconds": 1.83,
-        "started_at": 1_700_000_000.0,
-        "timeline": [
-            {"seconds": 0.597, "what": "killed broker 5"},
-            {"seconds": 2.1, "what": "broker 4 speaks for cluster 1"},
-            {"seconds": 2.427, "what": "healed: one tree, every subscription installed"},
-        ],
-        "events_per_second": 7447.0,
-        "notifications_per_second": 23_574.0,
-        "elapsed_seconds": 2.7,
-        "latency_p50_seconds": 0.5004,
-        "latency_p99_seconds": 2.5339,
-        "spark_start_seconds": 17.25,
-        "spark_report_seconds": 9.5,
-        "spark_jobs": 6,
-    }
 
 
 class Reader(HTMLParser):
@@ -179,7 +79,7 @@ def report(folder, figures_, graph, summary) -> tuple[str, Reader]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory, figures, network, told):
     return report(tmp_path_factory.mktemp("whole"), figures(), network(), told())
 
 
@@ -255,7 +155,7 @@ def test_the_page_is_one_file_and_may_fetch_nothing(whole):
     assert links == ["summary.json", "aggregates/", "rate.png", "tree.png", "load.png", "latency.png"]
 
 
-def test_telemetry_that_stands_beside_it_is_linked(tmp_path):
+def test_telemetry_that_stands_beside_it_is_linked(tmp_path, figures, network):
     (tmp_path / "tables").mkdir()
     html, _ = page(tmp_path, figures(), network(), {})
     assert '<a href="tables/">' in html
@@ -264,9 +164,10 @@ def test_telemetry_that_stands_beside_it_is_linked(tmp_path):
 @pytest.mark.parametrize(
     "summary", [{}, {"verdict": None, "timeline": [], "conditions": {}, "killed": [], "settings": {}}]
 )
-@pytest.mark.parametrize("graph", [network(), nx.Graph()], ids=["network", "no network"])
-def test_what_is_missing_leaves_no_hole(tmp_path, graph, summary):
-    _, read = report(tmp_path, nothing(), graph, summary)
+@pytest.mark.parametrize("known", [True, False], ids=["network", "no network"])
+def test_what_is_missing_leaves_no_hole(tmp_path, known, summary, figures, network):
+    graph = network() if known else nx.Graph()
+    _, read = report(tmp_path, nothing(figures), graph, summary)
     assert not {"verdict", "rate", "timeline", "latency", "losses", "spark"} & set(read.sections)
     assert "files" in read.sections
     assert not re.search(r"\b(None|nan|NaN|null|undefined)\b", read.text)
@@ -274,7 +175,7 @@ def test_what_is_missing_leaves_no_hole(tmp_path, graph, summary):
     assert not re.search(r"<(dl|tbody|ol)[^>]*>\s*</", (tmp_path / "report.html").read_text())
 
 
-def test_a_run_without_a_failure_has_no_word_of_one(tmp_path):
+def test_a_run_without_a_failure_has_no_word_of_one(tmp_path, figures, network, told):
     summary = {
         name: value
         for name, value in told().items()
@@ -285,7 +186,7 @@ def test_a_run_without_a_failure_has_no_word_of_one(tmp_path):
     assert "healed in" not in read.sections[""]
 
 
-def test_violations_are_explained(tmp_path):
+def test_violations_are_explained(tmp_path, figures, network, told):
     summary = told() | {
         "verdict": "violated",
         "missing": 1,
@@ -299,12 +200,12 @@ def test_violations_are_explained(tmp_path):
     assert "Nothing was lost" not in read.text
 
 
-def test_what_telemetry_lacks_is_said(tmp_path):
+def test_what_telemetry_lacks_is_said(tmp_path, figures, network, told):
     _, read = page(tmp_path, figures(), network(), told() | {"lost": {"notified": {"buffer full": 12_345}}})
     assert "notified: buffer full 12,345" in " ".join(read.sections["lost"].split())
 
 
-def test_names_are_hostile_input(tmp_path):
+def test_names_are_hostile_input(tmp_path, figures, network, told):
     graph = network(HOSTILE)
     graph.graph["scheme"] = HOSTILE
     graph.nodes[0]["label"] = HOSTILE
@@ -324,7 +225,7 @@ def test_names_are_hostile_input(tmp_path):
     assert read.text.count(HOSTILE) >= 12  # it is there, as text
 
 
-def test_a_table_of_many_rows_is_folded(tmp_path):
+def test_a_table_of_many_rows_is_folded(tmp_path, figures, network):
     many = figures()
     many["broker_load"] = pd.concat([many["broker_load"]] * 10).assign(broker=range(60))
     html, _ = page(tmp_path, many, network(), {})
@@ -332,7 +233,7 @@ def test_a_table_of_many_rows_is_folded(tmp_path):
     assert "Show 60 rows" in html
 
 
-def test_what_the_pictures_mark_is_what_killing_says():
+def test_what_the_pictures_mark_is_what_killing_says(network):
     """The words with which `rayvous demo --kill` tells of a failure and of its end are those that are marked."""
     graph = network()
     moments = [
@@ -350,7 +251,7 @@ def test_what_the_pictures_mark_is_what_killing_says():
     assert named("broker 99 speaks for cluster 3", graph) == "broker 99 speaks for cluster 3"
 
 
-def test_moments_lie_on_the_axis_of_the_rates(tmp_path, monkeypatch):
+def test_moments_lie_on_the_axis_of_the_rates(tmp_path, monkeypatch, figures, told):
     seen = {}
 
     def rate_figure(starts, width, events, notifications, marks):

@@ -107,10 +107,10 @@ def test_the_picture_has_no_wide_margins():
     assert (max(box.y1 for box in boxes) - min(box.y0 for box in boxes)) / height > 0.6
 
 
-def test_hundreds_of_brokers_have_dots_for_members(tmp_path):
+def test_hundreds_of_brokers_have_dots_for_members():
     graph = network(100, 10)
     assert len(graph) > NAMED_BROKERS_MAX
-    figure = drawn(graph)
+    figure = tree_figure(graph, *load_of(graph))
     found = {words.partition("\n")[0] for words in texts(figure)}
     hubs = {label for node, label in graph.nodes(data="label") if graph.nodes[node]["role"] != "NEB"}
     assert hubs <= found
@@ -119,7 +119,6 @@ def test_hundreds_of_brokers_have_dots_for_members(tmp_path):
     }
     assert "members: dots" in figure.texts[0].get_text()
     assert max(figure.get_size_inches()) <= 62
-    assert plots.save_png(figure, tmp_path / "tree.png").stat().st_size > 5_000
 
 
 def test_the_dead_are_grey_with_a_dagger_and_their_links_dashed():
