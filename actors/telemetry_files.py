@@ -210,14 +210,6 @@ def choose_run(folder: str | Path, run: str | None = None) -> str:
     return run or known[-1]
 
 
-def rows_in(folder: str | Path, run: str) -> dict[str, int]:
-    """Return how many rows each table of a run has."""
-    return {
-        name: sum(pq.read_metadata(path).num_rows for path in parts(Path(folder), name, run).values())
-        for name in TABLES
-    }
-
-
 def check_run(folder: Path, run: str) -> None:
     """Refuse a run that was written with another version of the schema; raises InputError."""
     for name in TABLES:

@@ -20,7 +20,8 @@ Rules
   comes from that very interface. On a tree such waits point away from where a message came from and cannot form a
   ring; they end at the publishers, who are not acknowledged. On a mesh or a cube, full queues may wait for each other.
 
-Around any router of a network that stands still. Pure: it reads the store once, when it is made, and asks for changes by `Persist`.
+Around any router of a network that stands still. Pure: it reads the store once, when it is made, and asks for changes
+by `Persist`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 Rules
 -----
-* Where telemetry comes from a network it is put beside the report, in ``tables/``, as Parquet. On one machine that is
-  where Spark reads it; on several, where executors may not see that folder, it goes to them by reference (decision
-  0020).
+* Telemetry that is in no folder yet is put beside the report, in ``tables/``, as Parquet. On one machine that is where
+  Spark reads it; on several, where executors may not see that folder, it goes to them by reference (decision 0020).
 * A table without rows (a network that traces no events) is left out: the figures come from those that have some.
 * A session that is given, or that is open, is used and left open. Otherwise a folder is read by Spark on this machine
   alone, and what a network saw by Spark on its Ray.
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..actors.java import prepare_java
 from ..actors.network import Network
 from ..actors.telemetry import Telemetry
-from ..actors.telemetry_files import choose_run, graph_of, parts, read_network, rows_in, runs
+from ..actors.telemetry_files import graph_of, parts, runs
 from ..faults.verdict import Verdict
 from ..protocol.errors import InputError
 from ..protocol.telemetry import TABLES
@@ -88,60 +87,56 @@ def report(
     from .report import check_folder, check_summary, write_report
 
     check_summary(summary or {})
-    if isinstance(source, str | Path):
-        run = choose_run(source, run)
-        network = read_network(source, run)
-    elif isinstance(source, Network | Telemetry):
-        if run is not None:
-            raise InputError(f"run {run!r}: only a folder has several runs")
-        source = source.telemetry() if isinstance(source, Network) else source
-        run, network = source.run, dict(source.network)
-    else:
-        raise InputError(f"report: {source!r} is no telemetry, network or folder")
+    telemetry = _telemetry_of(source, run)
+    drawn = graph_of(telemetry.network) if graph is None else graph
     folder = check_folder(out_dir)
     with _session_for(source, session) as spark:
         from .figures import figures_of
 
         began, jobs = time.perf_counter(), jobs_of(spark)
-        with _tables(source, run, folder / "tables", spark, by_reference) as tables:
-            figures = figures_of(tables, graph_of(network) if graph is None else graph)
+        with _tables(telemetry, folder / "tables", spark, by_reference) as tables:
+            figures = figures_of(tables, drawn)
         took = {"spark_report_seconds": time.perf_counter() - began, "spark_jobs": jobs_of(spark) - jobs}
-    told = {"run": run, **(summary or {}), **took}
-    written = write_report(folder, figures, graph_of(network) if graph is None else graph, told)
+    written = write_report(folder, figures, drawn, {"run": telemetry.run, **(summary or {}), **took})
     return replace(written, took={**took, "report_seconds": time.perf_counter() - began})
 
 
+def _telemetry_of(source: Telemetry | Network | str | Path, run: str | None) -> Telemetry:
+    if isinstance(source, str | Path):
+        return Telemetry.from_folder(source, run)
+    if not isinstance(source, Network | Telemetry):
+        raise InputError(f"report: {source!r} is no telemetry, network or folder")
+    if run is not None:
+        raise InputError(f"run {run!r}: only a folder has several runs")
+    return source.telemetry() if isinstance(source, Network) else source
+
+
 def _session_for(
-    source: Telemetry | str | Path, session: SparkSession | None
+    source: Telemetry | Network | str | Path, session: SparkSession | None
 ) -> AbstractContextManager[SparkSession]:
     found = open_session(session)
     if found is not None:
         return nullcontext(found)
-    return spark_session() if isinstance(source, Telemetry) else local_session("rayvous-report")
+    return local_session("rayvous-report") if isinstance(source, str | Path) else spark_session()
 
 
 @contextmanager
 def _tables(
-    source: Telemetry | str | Path,
-    run: str,
-    folder: Path,
-    spark: SparkSession,
-    by_reference: bool | None,
+    telemetry: Telemetry, folder: Path, spark: SparkSession, by_reference: bool | None
 ) -> Iterator[dict[str, DataFrame]]:
     """Give the tables that have rows; those without which there is no report also when they have none."""
     from .figures import ALWAYS
     from .frames import frames_in, frames_of, is_raydp
 
-    if not isinstance(source, Telemetry):
-        rows, frames = rows_in(source, run), frames_in(spark, source, run)
-    else:
-        if source.folder != folder:
-            _clear(folder, run)
-        source.to_parquet(folder)
-        if by_reference is None:
-            by_reference = is_raydp(spark) and not on_one_machine()
-        rows = source.rows
-        frames = frames_of(source, spark) if by_reference else frames_in(spark, folder, run)
+    if by_reference is None:
+        by_reference = is_raydp(spark) and not on_one_machine()
+    if telemetry.folder != folder:
+        _clear(folder)
+    if telemetry.folder is None:
+        telemetry.to_parquet(folder)
+    in_files = telemetry.folder is None and not by_reference
+    frames = frames_in(spark, folder, telemetry.run) if in_files else frames_of(telemetry, spark)
+    rows = telemetry.rows
     kept = {name: frame for name, frame in frames.items() if rows[name] or name in ALWAYS}
     if not by_reference:
         yield kept
@@ -154,17 +149,15 @@ def _tables(
             frame.unpersist()
 
 
-def _clear(folder: Path, run: str) -> None:
-    """Remove the telemetry that reports of other runs left; other files stay."""
-    for other in runs(folder):
-        if other == run:
-            continue
+def _clear(folder: Path) -> None:
+    """Remove the telemetry that earlier reports left; other files stay."""
+    for run in runs(folder):
         for table in TABLES:
-            for path in parts(folder, table, other).values():
+            for path in parts(folder, table, run).values():
                 path.unlink()
                 with suppress(OSError):  # something else is in it
                     path.parent.rmdir()
-        (folder / "_runs" / f"{other}.json").unlink(missing_ok=True)
+        (folder / "_runs" / f"{run}.json").unlink(missing_ok=True)
 
 
 def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None = None) -> Verdict:
