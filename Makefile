@@ -33,6 +33,7 @@ bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench dataplane --json
 	$(BIN)/rayvous bench simulator --json
 	$(BIN)/rayvous bench durability --json
+	$(BIN)/rayvous bench report --json
 
 docs: setup            ## the reference pages, from the docstrings
 	$(BIN)/python -m pydoc -w rayvous && mkdir -p out/docs && mv rayvous.html out/docs/

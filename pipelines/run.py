@@ -186,7 +186,9 @@ def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None
     else:
         cores = 1
     try:
-        with spark_session("rayvous-audit", executor_cores=cores, executor_memory=AUDIT_MEMORY) as spark:
+        with spark_session(
+            "rayvous-audit", executor_cores=cores, executor_memory=AUDIT_MEMORY, light=False
+        ) as spark:
             from .audit import audit
 
             return audit(spark, folder, progress)
