@@ -31,6 +31,7 @@ import numpy.typing as npt
 from ray.exceptions import ActorDiedError, RayActorError
 
 from ..protocol.batch import EventBatch
+from ..protocol.checks import whole_number
 from ..protocol.effects import Effect
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
@@ -259,11 +260,10 @@ def slices_of(payload: Any, slice_bytes: int) -> list[Bytes]:
     InputError
         If it is nothing that has bytes, or the slices have no size.
     """
-    if isinstance(slice_bytes, bool) or not isinstance(slice_bytes, int) or slice_bytes < 1:
-        raise InputError(f"slice_bytes is {slice_bytes!r}: it must be a whole number from 1")
+    whole_number("slice_bytes", slice_bytes, 1)
     try:
         whole = np.frombuffer(payload, np.uint8) if len(memoryview(payload)) else np.zeros(0, np.uint8)
-    except (TypeError, ValueError) as error:
+    except (BufferError, TypeError, ValueError) as error:
         raise InputError(f"a payload is bytes, or has a buffer of them: {error}") from None
     return [whole[start : start + slice_bytes] for start in range(0, len(whole), slice_bytes)]
 

@@ -22,6 +22,7 @@ from typing import Any
 import ray
 
 from ..protocol.batch import EventBatch, batch_of
+from ..protocol.checks import text
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from .bulk import GONE, SLICES_WAITING_MAX, Bytes, Missing, Payload, next_targets, slices_of
@@ -81,8 +82,7 @@ class Parcel:
     """
 
     def __init__(self, given: Any, topic: str, slice_bytes: int) -> None:
-        if not isinstance(topic, str) or not topic:
-            raise InputError(f"topic is {topic!r}: it must be a string of at least one character")
+        text("topic", topic)
         self.pieces: list[Bytes] = slices_of(given, slice_bytes)
         self.name = uuid.uuid4().hex
         self.nbytes = sum(map(len, self.pieces))
