@@ -123,7 +123,7 @@ def rate_figure(
             axes.axvspan(marks[0][0], marks[-1][0], color="#F4D9C6", alpha=0.55, zorder=0, linewidth=0)
         for at, _ in marks:
             axes.axvline(at, color="#B84A00", linestyle="--", linewidth=1.2)
-    first, last = min([edges[0], *(at for at, _ in marks)]), max([edges[-1], *(at for at, _ in marks)])
+    first, last = min([0.0, edges[0]]), max([edges[-1], *(at for at, _ in marks)])
     lower.set_xlim(first, last + 0.01 * (last - first))
     lower.set_xlabel(f"seconds since publishing began (bins of {seconds(bin_seconds)})")
     rows = len(marks)

@@ -143,10 +143,21 @@ def test_the_summary_is_json(report):
 
 
 def test_the_pictures_are_there(report):
-    for name in ("tree", "load", "latency"):
+    for name in ("rate", "tree", "load", "latency"):
         assert report.paths[name].parent == report.folder
         assert report.paths[name].read_bytes().startswith(b"\x89PNG")
         assert report.paths[name].stat().st_size > 5_000
+
+
+def test_the_page_has_what_spark_computed(report):
+    assert report.paths["page"] == report.folder / "report.html"
+    text = report.paths["page"].read_text(encoding="utf-8")
+    assert text.count('src="data:image/png;base64,') == 4
+    assert "<td>tree: up, down and multicast (TCT)</td><td>1,500</td>" in text
+    rates = report.figures["rate_over_time"]
+    assert rates["events"].sum() == EVENTS
+    assert rates["notifications"].sum() == 2 * EVENTS
+    assert list(rates["time_seconds"]) == sorted(rates["time_seconds"])
 
 
 def test_a_second_report_overwrites_its_own_and_leaves_the_rest(spark, telemetry, report):

@@ -201,7 +201,8 @@ def test_violations_are_explained(tmp_path, figures, network, told):
 
 
 def test_what_telemetry_lacks_is_said(tmp_path, figures, network, told):
-    _, read = page(tmp_path, figures(), network(), told() | {"lost": {"notified": {"buffer full": 12_345}}})
+    lost = pd.DataFrame({"table": ["notified"], "reason": ["buffer full"], "rows": [12_345]})
+    _, read = page(tmp_path, figures() | {"telemetry_lost": lost}, network(), told())
     assert "notified: buffer full 12,345" in " ".join(read.sections["lost"].split())
 
 
@@ -215,9 +216,9 @@ def test_names_are_hostile_input(tmp_path, figures, network, told):
         "conditions": {HOSTILE: {"checked": 1, "violated": 1, "indeterminate": 0}},
         "violations": [{"condition": HOSTILE, "sentence": HOSTILE, "piece": [HOSTILE]}],
         "timeline": [{"seconds": 1.0, "what": HOSTILE}],
-        "lost": {HOSTILE: {HOSTILE: 1}},
     }
-    html, read = report(tmp_path, figures(), graph, summary)
+    lost = pd.DataFrame({"table": [HOSTILE], "reason": [HOSTILE], "rows": [1]})
+    html, read = report(tmp_path, figures() | {"telemetry_lost": lost}, graph, summary)
     assert not {"script"} & set(read.tags)
     assert "<script" not in html
     assert "<img src=http" not in html
