@@ -16,7 +16,7 @@ import networkx as nx
 from ..protocol.errors import InputError
 from ..protocol.extras import extra
 from ..protocol.telemetry import TABLES
-from . import aggregates
+from . import aggregates, rates
 
 with extra("spark"):
     import pandas as pd
@@ -83,7 +83,7 @@ def described(
         "tct": aggregates.tct(transfers),
         "aed": aggregates.aed(deliveries if notified is None else notified),
         "throughput": aggregates.throughput(transfers, deliveries),
-        "rate_over_time": aggregates.rate_over_time(transfers, deliveries),
+        "rate_over_time": rates.rate_over_time(transfers, deliveries),
         "broker_load": loads,
         "load_balance": aggregates.load_balance(loads),
         "link_load": aggregates.link_load(transfers),

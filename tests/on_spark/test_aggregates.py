@@ -18,10 +18,10 @@ from rayvous.pipelines.aggregates import (
     link_load,
     load_balance,
     loss_and_duplicates,
-    rate_over_time,
     tct,
     throughput,
 )
+from rayvous.pipelines.rates import rate_over_time
 
 TRANSFERS = [
     # time, broker, cluster, link_kind, peer, messages, events, nbytes
