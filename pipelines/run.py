@@ -25,6 +25,7 @@ from ..actors.network import Network
 from ..actors.telemetry import Telemetry
 from ..actors.telemetry_files import graph_of, parts, runs
 from ..faults.verdict import Verdict
+from ..protocol import checks
 from ..protocol.errors import InputError
 from ..protocol.telemetry import TABLES
 from .local import local_session, open_session
@@ -86,7 +87,8 @@ def report(
     """
     from .report import check_folder, check_summary, write_report
 
-    check_summary(summary or {})
+    check_summary({} if summary is None else checks.instance("summary", summary, Mapping, "a mapping"))
+    checks.path("out_dir", out_dir)
     telemetry = _telemetry_of(source, run)
     drawn = graph_of(telemetry.network) if graph is None else graph
     folder = check_folder(out_dir)
@@ -104,10 +106,9 @@ def report(
 def _telemetry_of(source: Telemetry | Network | str | Path, run: str | None) -> Telemetry:
     if isinstance(source, str | Path):
         return Telemetry.from_folder(source, run)
-    if not isinstance(source, Network | Telemetry):
-        raise InputError(f"report: {source!r} is no telemetry, network or folder")
+    checks.instance("source", source, Network | Telemetry, "telemetry, a network or a telemetry folder")
     if run is not None:
-        raise InputError(f"run {run!r}: only a folder has several runs")
+        raise InputError(f"run {checks.shown(run)}: only a folder has several runs")
     return source.telemetry() if isinstance(source, Network) else source
 
 
@@ -117,7 +118,9 @@ def _session_for(
     found = open_session(session)
     if found is not None:
         return nullcontext(found)
-    return local_session("rayvous-report") if isinstance(source, str | Path) else spark_session()
+    if isinstance(source, str | Path) or (isinstance(source, Telemetry) and source.folder is not None):
+        return local_session("rayvous-report")
+    return spark_session()
 
 
 @contextmanager
