@@ -22,20 +22,28 @@ from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import ClusterView, Recovery
 from ..protocol.stability import Stability
+from ..routing.claims import claims_of
 from ..routing.schemes import Router, scheme
 from .admitting import Admitting
 from .cube_rendezvous import CubeRendezvous
 from .healing import HealingBroker
 from .healing_cube import HealingCube
+from .healing_flat import HealingFlooding, HealingMatchFirst
 from .healing_lbdd import HealingLbdd
 from .healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerged
 from .healing_views import HealingViews
 
 HEALING: dict[str, type[HealingBroker] | type[HealingViews[Any]]] = {
     "hybrid": HealingBroker,
+    "hierarchical": HealingBroker,
+    "flooding": HealingFlooding,
+    "match-first": HealingMatchFirst,
     "hybrid+merge": HealingMerged,
+    "hierarchical+merge": HealingMerged,
     "hybrid+quench": HealingQuenched,
+    "hierarchical+quench": HealingQuenched,
     "hybrid+quench+merge": HealingQuenchedMerged,
+    "hierarchical+quench+merge": HealingQuenchedMerged,
     "hypercube": HealingCube,
     "lbdd": HealingLbdd,
 }
@@ -120,7 +128,7 @@ class Broker:
             if store is not None:
                 raise InputError(f"scheme {scheme_name!r} cannot recover from a store")
             how = {}
-        self.healing = kind(position, recovery, incarnation, seed, **how)
+        self.healing = kind(_node(position, scheme_name), recovery, incarnation, seed, **how)
         self._router = self.healing.router
         self.handle = self.healing.handle
         self._admit(admission, anew=incarnation > 0)
@@ -183,7 +191,12 @@ def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> Rendezvo
     return RendezvousMachine(recovery, start)
 
 
-def start_of(positions: Sequence[Position]) -> ClusterView | CubeView:
+def _node(position: Position, scheme_name: str) -> Position:
+    """Return the place of a broker as the machines see it that mend a tree of clusters."""
+    return position.alone() if claims_of(scheme_name).flat else position
+
+
+def start_of(positions: Sequence[Position], scheme_name: str) -> ClusterView | CubeView:
     """Return what the rendezvous point of a network with these positions has to know at the start."""
-    top = next(position for position in positions if position.role == "REB")
+    top = _node(next(position for position in positions if position.role == "REB"), scheme_name)
     return top.cube or ClusterView(top.cluster, 0, top.broker, top.members)

@@ -211,4 +211,8 @@ class Operations(Lives):
         """Return where the brokers stand, in a tree that heals; no other network can be operated like that."""
         if claims_of(self._directory.scheme).views:
             raise InputError(f"{self!r} heals by views: brokers leave it with net.leave(broker)")
+        if not claims_of(self._directory.scheme).operable:
+            raise InputError(
+                f"{self!r} has no clusters that brokers could join or leave: take scheme 'hybrid' for that"
+            )
         return self.survey()

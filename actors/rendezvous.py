@@ -140,7 +140,7 @@ class Rendezvous:
         self._directory = directory
         self._load = {position.broker: 0 for position in directory.positions}
         if directory.recovery is not None:
-            self._machine = rendezvous_of(directory.recovery, start_of(directory.positions))
+            self._machine = rendezvous_of(directory.recovery, start_of(directory.positions, directory.scheme))
             self._machine.handle(Ticked(time.monotonic()))
         if self._store is not None and not restored:
             self._store.put("directory", directory)

@@ -25,6 +25,7 @@ from ..protocol.recovery import Recovery
 from ..protocol.scenario import LinkModel
 from ..protocol.workload import random_event, random_selector
 from ..routing.claims import claims_of
+from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import topology_of
 
 RETENTION_SECONDS: Final = 600.0
@@ -210,6 +211,8 @@ def draw_case(
     else:
         degree = topology.get("degree", 0)
     positions = topology_of(topology).positions()
+    if claims_of(scheme).flat:
+        degree = max(degree, *(len(place.children) for place in scheme_of(scheme).positions(positions)))
     links = LinkModel(
         spread_seconds=dice.choice((0.0, 0.01, 0.05)), jitter_seconds=dice.choice((0.0, 0.005, 0.05))
     )

@@ -140,9 +140,14 @@ def _check_words(on: str, scheme: str, *, stable: bool, operations: bool, store_
         raise InputError("give --stable or --operations, not both")
     if scheme not in HEALING_SCHEMES:
         raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
-    if (operations or stable) and not claims_of(scheme).lasting:
+    can = [
+        name
+        for name in HEALING_SCHEMES
+        if (claims_of(name).operable if operations else claims_of(name).lasting)
+    ]
+    if (operations or stable) and scheme not in can:
         word = "--operations" if operations else "--stable"
-        there = ", ".join(name for name in HEALING_SCHEMES if claims_of(name).lasting)
+        there = ", ".join(can)
         raise InputError(f"{word} is for {there}, not for {scheme}")
 
 
@@ -153,7 +158,7 @@ def _check_admission(on: str, scheme: str, *, stable: bool, operations: bool) ->
     if stable or operations:
         raise InputError(f"give --admission or {'--stable' if stable else '--operations'}, not both")
     if not claims_of(scheme).lasting:
-        raise InputError(f"--admission is for the scheme hybrid and its variants, not for {scheme}")
+        raise InputError(f"--admission is for schemes that mend a tree, not for {scheme}")
 
 
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:

@@ -85,6 +85,10 @@ class Position:
             return others
         return others + (() if self.parent is None else (self.parent,)) + self.children
 
+    def alone(self) -> Position:
+        """Return the place as that of a cluster of one with the number of the broker, in a tree of such clusters."""
+        return replace(self, cluster=self.broker, parent_cluster=self.parent, child_clusters=self.children)
+
     def placed(self, members: tuple[BrokerId, ...]) -> Placed:
         """Return where this is when a cluster, of which these `members` live, is a star around who speaks for it."""
         if self.broker != self.designated:

@@ -28,6 +28,8 @@ class Claims:
         With `recovery` it mends itself (decisions 0011, 0017).
     views
         With `recovery` the rendezvous point says by views who is in, and brokers may leave (decision 0017).
+    flat
+        With `recovery` each broker is a node of the tree by itself, and has no fellows that take its place.
     rings
         Brokers pass events on in a ring of links that may all be full at once; so there, waits for room have an end.
     """
@@ -38,23 +40,29 @@ class Claims:
     survives_deaths: bool = False
     heals: bool = False
     views: bool = False
+    flat: bool = False
     rings: bool = False
 
     @property
     def lasting(self) -> bool:
         """Whether with `recovery` it mends its tree broker by broker.
 
-        Only there what a living broker has missed is sent again, clients can be durable, publishers flush, brokers keep
-        stores, and the network is operated (decisions 0012, 0015).
+        Only there what a living broker has missed is sent again, clients can be durable, publishers flush, and brokers
+        keep stores (decision 0015).
         """
         return self.heals and not self.views
+
+    @property
+    def operable(self) -> bool:
+        """Whether with `recovery` brokers and clusters join its network, leave it and move nearer while it runs."""
+        return self.lasting and not self.flat
 
 
 CLAIMS: Final[dict[str, Claims]] = {
     "hybrid": Claims(multicast=True, heals=True),
-    "hierarchical": Claims(),
-    "flooding": Claims(told_first=False),
-    "match-first": Claims(wanted_only=True),
+    "hierarchical": Claims(heals=True, flat=True),
+    "flooding": Claims(told_first=False, heals=True, flat=True),
+    "match-first": Claims(wanted_only=True, heals=True, flat=True),
     "point-to-point": Claims(wanted_only=True, survives_deaths=True),
     "lbdd": Claims(wanted_only=True, survives_deaths=True, heals=True, views=True, rings=True),
     "hypercube": Claims(wanted_only=True, heals=True, views=True),

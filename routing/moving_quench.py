@@ -34,7 +34,7 @@ from .covering_dag import CoveringDag
 from .filters import Filter
 from .merging import MergingAnnouncer
 from .moving import MovingHybrid
-from .outlets import Outlet
+from .outlets import FlatOrder, Outlet
 from .table import RoutingTable
 
 UP: Final[Link] = -2
@@ -116,12 +116,13 @@ class MovingQuenched(MovingHybrid):
     """
 
     merges: ClassVar[bool] = False
+    covers: ClassVar[bool] = True
 
     def __init__(self, position: Position) -> None:
         super().__init__(position)
         top = position.role == "REB"
         self.table: NotedTable = NotedTable()
-        self.dag = CoveringDag(self.table.index)
+        self.dag = CoveringDag(self.table.index) if self.covers else FlatOrder()
         self.announcer = (MergingAnnouncer if self.merges else Announcer)(self.dag, top=top)
         self.above: RoutingTable | None = RoutingTable() if top else None
         self._below = _Below()
@@ -230,7 +231,7 @@ class MovingQuenched(MovingHybrid):
         return [self._message(child, told, Above(0, True, begins, tuple(changes)))]
 
     def _outlet(self, child: BrokerId) -> Outlet:
-        return Outlet((child,), child, covering=True, merging=self.merges)
+        return Outlet((child,), child, covering=self.covers, merging=self.merges)
 
     def _message(self, child: BrokerId, told: _Told, message: Above) -> Effect:
         self._below.number += 1
@@ -285,3 +286,9 @@ class MovingQuenchedMerged(MovingQuenched):
     """With perfect merging beside."""
 
     merges = True
+
+
+class MovingMatchFirst(MovingQuenched):
+    """Everything that is wanted is told up and down, covered or not, so every broker knows all (see `match_first`)."""
+
+    covers = False

@@ -21,7 +21,7 @@ from .matching import MatchIndex
 from .merging import MergingAnnouncer
 
 
-class _Flat(CoveringDag):
+class FlatOrder(CoveringDag):
     """A set of filters in which none is taken to cover another."""
 
     def __init__(self) -> None:
@@ -34,19 +34,24 @@ class _Flat(CoveringDag):
         return item in self._items
 
     def roots(self) -> Iterator[Filter]:
+        """Iterate over all."""
         return iter(self._items)
 
     def is_root(self, item: Filter) -> bool:
+        """Return whether the filter is in the set."""
         return item in self._items
 
     def root_above(self, item: Filter) -> Filter:
+        """Return the filter itself."""
         return item
 
     def insert(self, item: Filter, slot: int) -> list[Filter]:
+        """Put a filter in; it covers none."""
         self._items[item] = None
         return []
 
     def remove(self, item: Filter) -> list[Filter]:
+        """Take a filter out; it has hidden none."""
         del self._items[item]
         return []
 
@@ -82,7 +87,7 @@ class Outlet:
         self._link = link
         self._index = MatchIndex() if covering else None
         self._slots: dict[Filter, int] = {}
-        self._dag = CoveringDag(self._index) if self._index is not None else _Flat()
+        self._dag = CoveringDag(self._index) if self._index is not None else FlatOrder()
         self._announcer = (MergingAnnouncer if merging else Announcer)(self._dag, top=False)
         self._unanswered: dict[int, set[BrokerId]] = {}
         self._tokens: dict[Filter, int] = {}

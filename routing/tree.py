@@ -228,4 +228,4 @@ class TreeRouter:
         self.table.check()
         self.dag.check()
         self.announcer.check()
-        assert {entry.filter for entry in self.table} == set(self.dag._nodes)
+        assert len(self.table) == len(self.dag) and all(entry.filter in self.dag for entry in self.table)

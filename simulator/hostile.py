@@ -194,7 +194,7 @@ class HostileNetwork(Harmed):
         return host
 
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Machine]:
-        start = start_of(list(self.positions.values()))
+        start = start_of(list(self.positions.values()), self.scheme)
 
         def boot(life: int) -> Machine:
             machine = make(self.recovery, start)

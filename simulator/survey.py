@@ -198,11 +198,12 @@ def subscription_problems(network: HostileSimulation) -> list[str]:
     if problems:
         return problems
     heads = {report.cluster: report for report in reports.values() if report.designated}
+    told = claims_of(network.scheme).told_first
     for session in network.sessions.values():
         if isinstance(session.machine, SubscriberMachine):
             for number, wanted in session.machine.subscriptions().items():
                 for broker, link, holder in _way_up(
-                    heads, session.name, session.home.id, session.home.cluster
+                    heads, session.name, session.home.id, reports[session.home.id].cluster, told
                 ):
                     if not _covered(network.broker(broker), wanted, link, holder):
                         problems.append(
@@ -213,10 +214,12 @@ def subscription_problems(network: HostileSimulation) -> list[str]:
 
 
 def _way_up(
-    heads: dict[ClusterId, Report], client: str, home: BrokerId, cluster: ClusterId
+    heads: dict[ClusterId, Report], client: str, home: BrokerId, cluster: ClusterId, told: bool
 ) -> Iterator[tuple[BrokerId, Link, BrokerId | None]]:
     """Iterate over (broker, link, holder) where something has to be installed, from a client up to the root."""
     yield home, client, None
+    if not told:
+        return
     head = heads[cluster]
     if home != head.broker:
         yield head.broker, GROUP, home

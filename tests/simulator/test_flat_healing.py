@@ -1,0 +1,76 @@
+"""Trees in which every broker is a node by itself: they heal as trees of clusters do, whatever is routed on them.
+
+Reference: promises 1 to 3 and 6; docs/schemes.md, "Trees without clusters that heal".
+"""
+
+import pytest
+from rayvous.actors.broker import HEALING_SCHEMES
+from rayvous.faults.reliability import judge
+from rayvous.protocol.messages import Events
+from rayvous.protocol.recovery import Recovery
+from rayvous.routing.claims import claims_of
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.survey import structure_problems, subscription_problems, survey
+
+SCHEMES = [name for name in HEALING_SCHEMES if claims_of(name).flat]
+
+
+def test_all_of_them_are_looked_at():
+    assert {"hierarchical", "flooding", "match-first", "hierarchical+quench+merge"} <= set(SCHEMES)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_is_broken_heals_and_loses_nothing(scheme, seed):
+    report = run_chaos(seed, scheme=scheme, brokers_max=8, seconds=12.0)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "stable", "admission"])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_larger_ones_too_also_with_stores_and_with_admission_control(scheme, seed, kind):
+    options = {} if kind == "plain" else {kind: True}
+    report = run_chaos(seed, scheme=scheme, brokers_max=20, **options)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+def mended(scheme):
+    """A network whose root and another inner broker died while a publisher went on."""
+    net = HostileSimulation(
+        ClusterTree(3, 3, degree=2).positions(), scheme, recovery=Recovery.for_simulator(degree=5), seed=1
+    )
+    for broker in (2, 5, 8):
+        net.subscribe(f"s{broker}", broker, f"n >= {broker}", 1)
+    for turn in range(150):
+        net.at(net.now + turn / 10, net.publish, "p", 7, [{"n": turn % 12}])
+    net.at(net.now + 4.0, net.crash, 0)
+    net.at(net.now + 7.0, net.crash, 3)
+    net.advance(40.0)
+    return net
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_who_hung_below_a_dead_broker_joins_elsewhere(scheme):
+    net = mended(scheme)
+    assert structure_problems(net) == [] == subscription_problems(net)
+    reports = [survey(net, broker) for broker in net.living()]
+    assert len(reports) == 7 and all(report.view.members == (report.broker,) for report in reports)
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds and verdict.notifications_expected > 100, verdict
+
+
+@pytest.mark.parametrize(
+    "scheme, crossings", [("flooding", 6), ("match-first", 0), ("hierarchical+quench", 0)]
+)
+def test_an_event_that_nobody_wants_crosses_what_the_scheme_says(scheme, crossings):
+    """Also on the tree that was mended: all links, or none."""
+    net = mended(scheme)
+    before = net.sent[Events]
+    net.publish("p", 7, [{"n": 1}])
+    net.advance(3.0)
+    assert net.sent[Events] - before == crossings
