@@ -82,12 +82,16 @@ def report_folder(
         written = write(folder, out, spark, run=chosen)
     figures = written.figures
     traced = "latency_percentiles" in figures
+    lost: dict[str, dict[str, int]] = {}
+    for row in figures["telemetry_lost"].to_dict("records") if "telemetry_lost" in figures else ():
+        lost.setdefault(row["table"], {})[row["reason"]] = row["rows"]
     result = {
         "run": chosen,
         "tct": figures["tct"].to_dict("records"),
         "throughput": written.row("throughput"),
         "aed": written.row("aed"),
         "latency_percentiles": written.row("latency_percentiles") if traced else None,
+        "lost": lost,
         "report": str(written.folder),
     }
     if as_json:

@@ -43,7 +43,7 @@ def test_what_is_new_goes_to_the_session_that_is_open(plain):
 
 def test_a_report_in_the_users_session_leaves_it_open(plain):
     assert (plain["figures"]["events"], plain["figures"]["notifications"]) == (101, 91)
-    assert plain["summary"]["why"] == "a test" and plain["summary"]["lost"] == {}
+    assert plain["summary"]["why"] == "a test"
     assert plain["open"] == 3
 
 
@@ -86,6 +86,9 @@ def test_in_a_session_of_raydp_rows_go_by_reference(spark, monkeypatch):
 
 def test_followed_from_the_command_line_until_interrupted(tmp_path):
     write_part(tmp_path / "t", "deliveries", "run-1", PartKey(1, 0), deliveries(5))
+    names = {name: np.array([word], object) for name, word in (("table", "deliveries"), ("reason", "memory"))}
+    lost = to_arrow("lost", {"time_seconds": np.array([1_000.0]), **names, "rows": np.array([3])})
+    write_part(tmp_path / "t", "lost", "run-1", PartKey(1, 0), lost)
     script = Path(sys.executable).with_name("rayvous")
     command = [str(script), "report", str(tmp_path / "t"), "--follow", "--out", str(tmp_path / "o"), "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -104,3 +107,10 @@ def test_followed_from_the_command_line_until_interrupted(tmp_path):
     assert (first["aed"]["notifications"], second["aed"]["notifications"]) == (5, 7)
     assert rest == "" and "Traceback" not in told
     assert json.loads((tmp_path / "o" / "live.json").read_text()) == second
+    command = [str(script), "report", str(tmp_path / "t"), "--out", str(tmp_path / "r"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    batch = json.loads(done.stdout)
+    assert batch["lost"] == second["lost"] == {"deliveries": {"memory": 3}}
+    for name in ("tct", "throughput", "aed", "latency_percentiles"):
+        assert batch[name] == second[name], name
