@@ -1,0 +1,89 @@
+"""Rules of healing, each with a seed of chaos that holds with it and fails without it (promises 1 to 3 and 6).
+
+Without a rule a broker is a subclass in which it is switched off. The seeds were found by trying seeds from 0 on, with the
+options beside them, in networks in which the rule had something to do.
+"""
+
+import pytest
+from rayvous.actors.broker import HEALING
+from rayvous.actors.healing import HealingBroker
+from rayvous.protocol.effects import Multicast, Received
+from rayvous.protocol.ids import FIRST_ROUND
+from rayvous.protocol.messages import Announce
+from rayvous.protocol.recovery import TableEntry
+from rayvous.simulator.chaos import run_chaos
+
+OPERATED = {"brokers_max": 8, "seconds": 8.0, "operations": True}
+
+
+class DoesNotWaitForAnotherBallot(HealingBroker):
+    """With another designated broker, goes on at once with what is published and subscribed here."""
+
+    def _follow(self):
+        self._close_all = lambda: None
+        try:
+            return super()._follow()
+        finally:
+            del self._close_all
+
+
+class DoesNotWaitWhenLeftOut(HealingBroker):
+    """Was dropped from the members, and with it what it wants; lets its subscribers get what comes after that."""
+
+    def _left_out(self):
+        if self._dropped:
+            return []
+        self._dropped = True
+        return self.router.forget_parent()
+
+
+class OpensForARoundThatBeganBefore(HealingBroker):
+    """Takes the first round that it hears of for one that began after its link was ready."""
+
+    def _begin(self, number, doubt_seconds):
+        after, self._after = self._after, FIRST_ROUND
+        ready = self.rounds.make_ready
+        self.rounds.make_ready = lambda link, _: ready(link, FIRST_ROUND)
+        try:
+            return super()._begin(number, doubt_seconds)
+        finally:
+            del self.rounds.make_ready
+            self._after = max(after, self._after)
+
+    def _counted(self, effects):
+        after, self._after = self._after, FIRST_ROUND
+        effects = super()._counted(effects)
+        self._after = after
+        return [self._answer(effect) for effect in effects]
+
+
+class WaitsForWhatWasWithdrawn(HealingBroker):
+    """Keeps a child's link closed until a filter is installed that the child has withdrawn."""
+
+    def _on_announce(self, source, message):
+        if not self.designated:
+            return []
+        child = next((view for view in self.children.values() if view.designated == source), None)
+        if child is None and source not in self.view.members:
+            return []
+        effects = self._counted(self.router.handle(Received(source, message)))
+        if child is not None:
+            wanted = isinstance(message, Announce)
+            effects.append(Multicast(TableEntry(child.cluster, message.filter, wanted)))
+        return effects
+
+
+KEPT = [
+    (DoesNotWaitForAnotherBallot, 3, {"brokers_max": 12, "seconds": 15.0}),
+    (DoesNotWaitWhenLeftOut, 7, {"brokers_max": 20}),
+    (OpensForARoundThatBeganBefore, 30, OPERATED),
+    (WaitsForWhatWasWithdrawn, 33, OPERATED),
+]
+
+
+@pytest.mark.parametrize(("wrong", "seed", "options"), KEPT)
+def test_a_seed_holds_with_the_rule_and_fails_without_it(wrong, seed, options, monkeypatch):
+    report = run_chaos(seed, **options)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    monkeypatch.setitem(HEALING, "hybrid", wrong)
+    assert not run_chaos(seed, **options).holds
