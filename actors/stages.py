@@ -3,7 +3,7 @@
 Rules
 -----
 * Nobody is told anything who has not asked, but for people: at a terminal, or in a notebook.
-* A terminal has a spinner on standard error that goes away; a notebook has one line that stays.
+* A terminal has a spinner on standard error that goes away, a notebook one line that stays, a log a line each time.
 """
 
 from __future__ import annotations
@@ -60,6 +60,14 @@ class _Spinner:
         self._status.update(_words(name, done, total))
 
 
+class _Lines:
+    """Lines of a log, on standard error."""
+
+    def show(self, name: str, done: int, total: int) -> None:
+        if name != RAY or not done:
+            sys.stderr.write(_words(name, done, total) + "\n")
+
+
 class _Line:
     """One line of a notebook that is written over."""
 
@@ -104,6 +112,8 @@ def told(progress: Progress) -> Iterator[Stages]:
     elif _in_notebook():
         yield _Line()
         sys.stdout.write("\n")
+    elif not sys.stderr.isatty():
+        yield _Lines()
     else:
         from rich.console import Console
 

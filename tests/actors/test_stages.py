@@ -41,6 +41,13 @@ def test_nobody_is_shown_anything_where_there_is_no_terminal(capsys: pytest.Capt
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_log_has_lines_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    start(True)
+    said = capsys.readouterr()
+    assert said.err.splitlines() == ["starting Ray", *(f"brokers ready: {ready} of 3" for ready in range(4))]
+    assert said.out == ""
+
+
 @pytest.mark.parametrize(("progress", "shown"), [(None, True), (True, True), (False, False)])
 def test_a_terminal_has_words(monkeypatch: pytest.MonkeyPatch, progress: Any, shown: bool) -> None:
     terminal = Terminal()
