@@ -1,7 +1,7 @@
 """Rules of healing, each with a seed of chaos that holds with it and fails without it (promises 1 to 3 and 6).
 
-Without a rule a broker is a subclass in which it is switched off. The seeds were found by trying seeds from 0 on, with the
-options beside them, in networks in which the rule had something to do.
+Without a rule a broker is a subclass in which it is switched off. The seeds were found by trying seeds from 0 on, with
+the options beside them, in networks in which the rule had something to do.
 """
 
 import pytest
