@@ -165,7 +165,7 @@ def test_the_state_takes_the_place_of_many_inputs_and_is_the_same() -> None:
         rig.tick(1.0)
         rig.start()
         rig.tick(0.0)
-        assert rig.broker.router.snapshot() == twin.router.state()
+        assert rig.broker.router.snapshot() == twin.router.snapshot()
         rig.broker.check()
     assert 0 < len(list(rig.store.rows("router"))) <= 12
 

@@ -116,6 +116,28 @@ def test_a_whole_cluster_is_killed(ray_started: None, traffic_at: Callable[..., 
         assert len(clusters_from_the_root(net)) == 2 and lost not in clusters_from_the_root(net)
 
 
+@pytest.mark.parametrize("scheme", ["flooding", "match-first"])
+def test_a_broker_is_killed_that_stands_alone_in_the_tree(
+    ray_started: None, traffic_at: Callable[..., Any], scheme: str
+) -> None:
+    """Nobody takes its place; whoever hung below it joins elsewhere."""
+    with launch(2, 2, scheme=scheme) as net:
+        net.await_convergence(BOUND_SECONDS)
+        top = next(broker for broker, one in net.survey().items() if one["root"])
+        victim = next(broker for broker, one in net.survey().items() if broker != top and one["children"])
+        others = [broker for broker in net.survey() if broker not in (top, victim)]
+        traffic = traffic_at(
+            net, {"all": top, "odd": others[0], "few": victim}, {"p": others[-1], "q": victim}
+        )
+        with traffic.flowing():
+            net.kill_broker(victim)
+            net.await_convergence(BOUND_SECONDS)
+        traffic.verify(100, BOUND_SECONDS)
+        found = net.survey()
+        assert set(found) == {top, *others}
+        assert all(one["designated"] and one["view"].members == (broker,) for broker, one in found.items())
+
+
 def test_the_rendezvous_point_dies_and_then_the_root(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
