@@ -41,21 +41,23 @@ class SparkStart:
     Attributes
     ----------
     start_seconds
-        From the beginning until it was warm; None before.
+        From the beginning until it was there, and warm if there was time for it; None before.
     """
 
     _session: Future[SparkSession] = field(default_factory=Future)
+    _wanted: threading.Event = field(default_factory=threading.Event)
     _over: threading.Event = field(default_factory=threading.Event)
     start_seconds: float | None = None
 
     def session(self) -> SparkSession:
-        """Wait until Spark is warm and return its session.
+        """Wait until Spark is there and return its session; it is not warmed up for somebody who waits already.
 
         Raises
         ------
         SparkUnavailable
             It could not be started.
         """
+        self._wanted.set()
         return self._session.result()
 
     def _run(self) -> None:
@@ -63,7 +65,8 @@ class SparkStart:
         _at_low_priority()
         try:
             with spark_session() as spark:
-                warm_up(spark)
+                if not self._wanted.is_set():
+                    warm_up(spark)
                 self.start_seconds = time.perf_counter() - began
                 self._session.set_result(spark)
                 self._over.wait()
