@@ -206,6 +206,7 @@ def filters_of(router: Any) -> int:
     return max(len(router.table), len(getattr(router, "others", ())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_so_it_is_with_large_tables(name: str) -> None:
     """Tables past the sizes up to which filters are scanned, in which slots have been given back and given again."""
@@ -236,6 +237,10 @@ def test_so_it_is_with_large_tables(name: str) -> None:
     assert largest > SCAN_MAX or name == "flooding"
 
 
+QUICK = (("hybrid", 3), ("hypercube", 3))
+"""One tree and one network of views stand for the rest where there is little time."""
+
+
 def new_one(router: Any, start: Position) -> Any:
     """Return a router as this one was made; one that moves was made for the place where it started."""
     if isinstance(router, LbddInViews):
@@ -243,8 +248,14 @@ def new_one(router: Any, start: Position) -> Any:
     return type(router)(router.position if isinstance(router, ViewedRouter) else start)
 
 
-@pytest.mark.parametrize("name", HEALING)
-@pytest.mark.parametrize("seed", [3, 6])
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        pytest.param(name, seed, marks=() if (name, seed) in QUICK else pytest.mark.slow)
+        for name in HEALING
+        for seed in (3, 6)
+    ],
+)
 def test_routers_of_networks_that_heal_say_all_that_they_keep(name: str, seed: int) -> None:
     """While brokers die, take over, join and leave."""
     checked = 0
