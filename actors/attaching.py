@@ -17,6 +17,7 @@ from .coming_back import publisher_back, subscriber_back
 from .durable import DurableSubscriber
 from .errors import broker_errors
 from .lives import Lives
+from .nearness import Placement, Tiers, checked
 from .process import ClientProcess
 from .publisher import Publisher
 from .rendezvous import Directory
@@ -40,7 +41,12 @@ class Attaching(Lives):
     # Clients.
 
     def publisher(
-        self, name: ClientId, *, broker: BrokerId | None = None, durable: bool = False
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: bool = False,
     ) -> Publisher:
         """Attach a publisher, at the broker with the fewest clients unless one is named.
 
@@ -48,6 +54,10 @@ class Attaching(Lives):
         ----------
         name, broker
             Its name and where it attaches.
+        place
+            Where it attaches when no broker is named, and where it goes when it has to leave its broker: to the
+            ``"nearest"`` by measured round trip, or the ``"least-loaded"``, which has the fewest clients. None attaches
+            at the least loaded, and goes to another broker of the same cluster first. See docs/operations.md.
         durable
             Whether it goes on counting where an earlier process of that name stopped, which is dead: `published` is the
             last number that was accepted. Only in a network that heals.
@@ -61,22 +71,37 @@ class Attaching(Lives):
         """
         checks.text("name", name)
         if checks.flag("durable", durable):
-            publisher: Publisher = self._lasting(publisher_back, name, broker)
+            publisher: Publisher = self._lasting(publisher_back, name, broker, place)
             return publisher
-        return self.publishers([name], broker=broker)[0]
+        return self.publishers([name], broker=broker, place=place)[0]
 
     @overload
     def subscriber(
-        self, name: ClientId, *, broker: BrokerId | None = None, durable: Literal[True]
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: Literal[True],
     ) -> DurableSubscriber: ...
 
     @overload
     def subscriber(
-        self, name: ClientId, *, broker: BrokerId | None = None, durable: bool = False
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: bool = False,
     ) -> Subscriber: ...
 
     def subscriber(
-        self, name: ClientId, *, broker: BrokerId | None = None, durable: bool = False
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: bool = False,
     ) -> Subscriber:
         """Attach a subscriber, at the broker with the fewest clients unless one is named.
 
@@ -84,6 +109,10 @@ class Attaching(Lives):
         ----------
         name, broker
             Its name and where it attaches.
+        place
+            Where it attaches when no broker is named, and where it goes when it has to leave its broker: to the
+            ``"nearest"`` by measured round trip, or the ``"least-loaded"``, which has the fewest clients. None attaches
+            at the least loaded, and goes to another broker of the same cluster first. See docs/operations.md.
         durable
             Whether its subscriptions and position outlive this process; whoever comes under its name takes them over,
             and goes on behind the last acknowledgement. Only in a network that heals. See docs/exactly-once.md.
@@ -97,20 +126,32 @@ class Attaching(Lives):
         """
         checks.text("name", name)
         if checks.flag("durable", durable):
-            subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker)
+            subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker, place)
             return subscriber
-        return self.subscribers([name], broker=broker)[0]
+        return self.subscribers([name], broker=broker, place=place)[0]
 
-    def publishers(self, names: Iterable[ClientId], *, broker: BrokerId | None = None) -> list[Publisher]:
-        """Attach several publishers at once."""
-        return self._attach(Publisher, checks.texts("names", names), broker)
+    def publishers(
+        self, names: Iterable[ClientId], *, broker: BrokerId | None = None, place: Placement | None = None
+    ) -> list[Publisher]:
+        """Attach several publishers at once; see `publisher`."""
+        return self._attach(Publisher, checks.texts("names", names), broker, place)
 
-    def subscribers(self, names: Iterable[ClientId], *, broker: BrokerId | None = None) -> list[Subscriber]:
-        """Attach several subscribers at once."""
-        return self._attach(Subscriber, checks.texts("names", names), broker)
+    def subscribers(
+        self, names: Iterable[ClientId], *, broker: BrokerId | None = None, place: Placement | None = None
+    ) -> list[Subscriber]:
+        """Attach several subscribers at once; see `subscriber`."""
+        return self._attach(Subscriber, checks.texts("names", names), broker, place)
 
-    def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None) -> Any:
+    def _near(self, broker: BrokerId | None, place: Placement | None) -> Tiers | None:
+        """Return the brokers by nearness, when that decides where a client attaches."""
+        if broker is not None:
+            return None
+        with broker_errors(f"attaching to {self.name!r}"):
+            return self._process.submit(self._process.nearness.tiers(place, self._rendezvous)).result()
+
+    def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None, place: Placement | None) -> Any:
         self._require_open()
+        placement = checked(place)
         if self._recovery is None:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
         if not claims_of(self._directory.scheme).lasting:
@@ -120,7 +161,8 @@ class Attaching(Lives):
         self._find_reborn()
         if broker is not None:
             self.host_of(broker)
-        client = back(self._directory, self._rendezvous, self._process, name, broker)
+        near = self._near(broker, placement)
+        client = back(self._directory, self._rendezvous, self._process, name, broker, placement, near)
         self._clients.append(client)
         return client
 
@@ -143,21 +185,33 @@ class Attaching(Lives):
         letters = [letter for answer in self._ask("dead_letters", timeout_seconds=60) for letter in answer]
         return sorted(letters, key=lambda letter: letter.at_seconds)
 
-    def _attach(self, kind: Any, names: list[ClientId], broker: BrokerId | None) -> list[Any]:
+    def _attach(
+        self, kind: Any, names: list[ClientId], broker: BrokerId | None, place: Placement | None
+    ) -> list[Any]:
         self._require_open()
+        placement = checked(place)
         if broker is not None:
             checks.whole_number("broker", broker)
+        near = self._near(broker, placement)
         with broker_errors(f"attaching to {self.name!r}"):
-            call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex)
+            call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex, near)
             places = ray.get(call, timeout=60)
-            if any(place not in self._directory.hosts for place in places):
+            if any(at not in self._directory.hosts for at in places):
                 self._find_reborn()
             last = [0] * len(names)
             if self._recovery is not None and kind is Publisher:
                 last = ray.get(self._rendezvous.sequences.remote(names), timeout=60)
         clients = [
-            kind(name, place, self._directory, self._process, self._rendezvous, *([used] if used else []))
-            for name, place, used in zip(names, places, last, strict=True)
+            kind(
+                name,
+                at,
+                self._directory,
+                self._process,
+                self._rendezvous,
+                *([used] if used else []),
+                placement=placement,
+            )
+            for name, at, used in zip(names, places, last, strict=True)
         ]
         self._clients += clients
         return clients

@@ -11,8 +11,9 @@ Rules
 * What a broker answers while its client is leaving it does not count: the call is made again at the next one, which
   otherwise may have got everything but this.
 * A move is made once, whoever noticed first: the poll of the process, or one of its calls.
-* Where a client goes is for the rendezvous point to say: to another member of the cluster, the highest id first. When
-  none of all that live takes it, it begins anew, until `call_seconds` are over.
+* Where a client goes is for the rendezvous point to say: to the nearest broker or the least loaded one when the client
+  was placed so (`nearness`), else to another member of the cluster, the highest id first. When none of all that live
+  takes it, it begins anew, until `call_seconds` are over.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ..protocol import checks
 from ..protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RayvousError
 from ..protocol.ids import BrokerId, ClientId
 from .errors import broker_errors
+from .nearness import Placement
 from .process import ClientProcess
 
 if TYPE_CHECKING:
@@ -59,12 +61,15 @@ class Client:
         directory: Directory,
         process: ClientProcess,
         rendezvous: Any = None,
+        *,
+        placement: Placement | None = None,
     ) -> None:
         self.name = name
         self._place: tuple[BrokerId, Any] = (broker, directory.hosts[broker])
         self._directory = directory
         self._process = process
         self._rendezvous = rendezvous
+        self._placement = placement
         self._recovery = directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
@@ -230,8 +235,9 @@ class Client:
     ) -> bool:
         """Try the broker that the rendezvous point names; return whether the client is there now."""
         assert self._recovery is not None
-        arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted)
         try:
+            near = await self._process.nearness.tiers(self._placement, self._rendezvous)
+            arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted, near)
             answer = await self._rendezvous.relocate.remote(*arguments)
         except RayActorError:
             raise BrokerUnavailable(f"{self}: it is gone, and so is the network") from None

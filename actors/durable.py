@@ -26,6 +26,7 @@ from ..protocol import checks
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Acknowledge, ClientMessage
 from .errors import broker_errors
+from .nearness import Placement
 from .notification import Notification
 from .process import ClientProcess
 from .publisher import Publisher
@@ -50,9 +51,11 @@ class DurableSubscriber(Subscriber):
         process: ClientProcess,
         rendezvous: Any,
         record: dict[str, Any],
+        *,
+        placement: Placement | None = None,
     ) -> None:
         self._record_found = record
-        super().__init__(name, broker, directory, process, rendezvous)
+        super().__init__(name, broker, directory, process, rendezvous, placement=placement)
         assert self._machine is not None
         self._handed: dict[ClientId, int] = {}
         self.subscriptions = self._machine.subscriptions()  # type: ignore[assignment]
@@ -210,9 +213,11 @@ class ReturningPublisher(Publisher):
         process: ClientProcess,
         rendezvous: Any,
         known: tuple[int, list[tuple[float, Any]], int],
+        *,
+        placement: Placement | None = None,
     ) -> None:
         published, kept, self._reserved = known
-        super().__init__(name, broker, directory, process, rendezvous, published)
+        super().__init__(name, broker, directory, process, rendezvous, published, placement=placement)
         assert self._machine is not None
         self._machine.come_back(time.time(), published, kept)
 

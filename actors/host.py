@@ -251,6 +251,11 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         """Return the Ray node and the id of the process that this is."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
+    async def ping(self, at: BrokerId) -> str:
+        """Return the Ray node that this is on, once the broker has taken all that came before."""
+        await self._service(at)
+        return str(ray.get_runtime_context().get_node_id())
+
     # What comes in.
 
     async def receive(

@@ -25,6 +25,7 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from ..protocol.ids import BrokerId, ClientId
 from .inbox import Inbox
+from .nearness import Nearness
 from .sessions import Farewell, Proposal
 
 POLL_SECONDS: Final = 20.0
@@ -79,6 +80,7 @@ class ClientProcess:
 
     def __init__(self, network: str, patience_seconds: float | None = None, returns: bool = False) -> None:
         self.session = uuid.uuid4().hex
+        self.nearness = Nearness(self.session)
         self._patience_seconds = patience_seconds
         self._loop = asyncio.new_event_loop()
         self._returns = returns

@@ -29,6 +29,7 @@ from .columns import batch_from
 from .distributing import Distribution, Parcel
 from .edge import Edge
 from .flusher import Flusher
+from .nearness import Placement
 from .process import ClientProcess
 
 if TYPE_CHECKING:
@@ -55,8 +56,10 @@ class Publisher(Flusher):
         process: ClientProcess,
         rendezvous: Any = None,
         published: int = 0,
+        *,
+        placement: Placement | None = None,
     ) -> None:
-        super().__init__(name, broker, directory, process, rendezvous)
+        super().__init__(name, broker, directory, process, rendezvous, placement=placement)
         self.published = published
         self._turn = threading.Lock()
         self._edge = None if directory.admission is None else Edge(time.time, time.sleep)

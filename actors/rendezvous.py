@@ -29,6 +29,7 @@ from ..protocol.telemetry import TelemetryConfig
 from .broker import rendezvous_of, start_of
 from .cube_rendezvous import CubeRendezvous
 from .names import LastingNames
+from .nearness import Tiers
 from .store import Store
 
 
@@ -152,11 +153,17 @@ class Rendezvous:
     # Clients.
 
     def place(
-        self, kind: str, names: Sequence[ClientId], broker: BrokerId | None, ticket: str | None = None
+        self,
+        kind: str,
+        names: Sequence[ClientId],
+        broker: BrokerId | None,
+        ticket: str | None = None,
+        near: Tiers | None = None,
     ) -> list[BrokerId]:
-        """Give each client a broker: the one that is asked for, else the one with the fewest clients.
+        """Give each client a broker: the one that is asked for, else of the nearest the one with the fewest clients.
 
-        The same call, by its `ticket`, gets the same answer again.
+        The same call, by its `ticket`, gets the same answer again. `near` has the brokers by nearness to the clients;
+        without it all are equally near.
 
         Raises
         ------
@@ -176,7 +183,7 @@ class Rendezvous:
         places = []
         for name in names:
             known_place = self._clients.get((kind, name))
-            chosen = self._fewest(set()) if broker is None else broker
+            chosen = self._choose(set(), near) if broker is None else broker
             if known_place is not None:
                 chosen = known_place[0]
             else:
@@ -201,11 +208,13 @@ class Rendezvous:
         self._load[broker] += 1
         self._clients[kind, name] = (broker, ticket)
 
-    def _fewest(self, away: set[BrokerId]) -> BrokerId:
-        living = [broker for broker in self._load if broker not in self._gone and broker not in away]
+    def _choose(self, away: set[BrokerId], near: Tiers | None = None) -> BrokerId:
+        """Return the broker with the fewest clients, of the nearest that are left."""
+        living = {broker for broker in self._load if broker not in self._gone and broker not in away}
         if not living:
             raise BrokerUnavailable("no broker of the network is left")
-        return min(living, key=lambda broker: (self._load[broker], broker))
+        tied = next((tier for tier in near or () if not living.isdisjoint(tier)), ())
+        return min(living.intersection(tied) or living, key=lambda broker: (self._load[broker], broker))
 
     def leave(
         self, kind: str, names: Sequence[ClientId], sequences: Mapping[ClientId, int] | None = None
@@ -231,6 +240,7 @@ class Rendezvous:
         dead: Mapping[BrokerId, Any],
         away: Sequence[BrokerId],
         wanted: BrokerId | None = None,
+        near: Tiers | None = None,
     ) -> tuple[BrokerId, Any] | None:
         """Give a client that leaves its broker another: of the same cluster, the highest id first, else of any.
 
@@ -247,6 +257,9 @@ class Rendezvous:
             Brokers that it could not reach.
         wanted
             Where it wants to go.
+        near
+            The brokers by nearness to the client: it goes to one of the nearest, the one with the fewest clients,
+            whatever its cluster; with no tiers, to the one with the fewest of all.
 
         Returns
         -------
@@ -267,7 +280,7 @@ class Rendezvous:
         if len(lost) == len(self._load):
             return None
         fellows = [member for member in self._directory.cluster_of(broker) if member not in lost]
-        chosen = max(fellows) if fellows else self._fewest(set(away))
+        chosen = max(fellows) if fellows and near is None else self._choose(set(away), near)
         if wanted is not None and wanted not in lost:
             chosen = wanted
         place = self._clients.pop((kind, name), None)
@@ -280,7 +293,7 @@ class Rendezvous:
     # Clients whose name outlives their process, in a network that heals.
 
     def come_back(
-        self, name: ClientId, broker: BrokerId | None, ticket: str
+        self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
     ) -> tuple[BrokerId, dict[str, Any]]:
         """Give a durable subscriber a broker, the one where it was if that lives, and its record in its new life.
 
@@ -289,15 +302,15 @@ class Rendezvous:
         BrokerUnavailable
             If no broker is left.
         """
-        place = self._settle("subscriber", name, self.names.subscriber(name)["broker"], broker, ticket)
+        place = self._settle("subscriber", name, self.names.subscriber(name)["broker"], broker, ticket, near)
         return place, self.names.come(name, place, ticket)
 
     def publisher_comes_back(
-        self, name: ClientId, broker: BrokerId | None, ticket: str
+        self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
     ) -> tuple[BrokerId, dict[BrokerId, Any], int]:
         """Give a publisher a broker; return it, the actors of those that may know of it, and its highest number."""
         homes, reserved = self.names.publisher(name)
-        place = self._settle("publisher", name, homes[-1] if homes else None, broker, ticket)
+        place = self._settle("publisher", name, homes[-1] if homes else None, broker, ticket, near)
         if not homes:
             self.names.home(name, place, True)
         return place, {home: self.host_of(home) for home in homes}, reserved
@@ -307,13 +320,19 @@ class Rendezvous:
         return self.names.publisher(name)[0]
 
     def _settle(
-        self, kind: str, name: ClientId, was: BrokerId | None, asked: BrokerId | None, ticket: str
+        self,
+        kind: str,
+        name: ClientId,
+        was: BrokerId | None,
+        asked: BrokerId | None,
+        ticket: str,
+        near: Tiers | None,
     ) -> BrokerId:
         known = self._clients.pop((kind, name), None)
         if known is not None:
             self._load[known[0]] -= 1
         wish = was if was is not None else asked
-        place = wish if wish in self._load and wish not in self._gone else self._fewest(set())
+        place = wish if wish in self._load and wish not in self._gone else self._choose(set(), near)
         self._put(kind, name, place, ticket)
         self._keep_clients()
         return place

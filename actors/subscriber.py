@@ -33,6 +33,7 @@ from .client import Client
 from .distributing import read_payload
 from .errors import broker_errors
 from .inbox import Arrival, Inbox
+from .nearness import Placement
 from .notification import Notification, for_people
 from .process import ClientProcess
 
@@ -55,8 +56,10 @@ class Subscriber(Client):
         directory: Directory,
         process: ClientProcess,
         rendezvous: Any = None,
+        *,
+        placement: Placement | None = None,
     ) -> None:
-        super().__init__(name, broker, directory, process, rendezvous)
+        super().__init__(name, broker, directory, process, rendezvous, placement=placement)
         self.subscriptions: dict[int, Filter] = {}
         self._priorities: dict[int, int] = {}
         self.received = 0

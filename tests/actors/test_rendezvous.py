@@ -135,6 +135,45 @@ def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:
         point.relocate("subscriber", "s", 0, seen([0, 1, 2, 3, 4, 5]), [])
 
 
+def test_a_client_goes_to_the_nearest_and_of_equally_near_ones_to_that_with_the_fewest_clients(
+    rendezvous: Rendezvous,
+) -> None:
+    near = ((2, 3), (1,), (0,))
+    assert rendezvous.place("subscriber", ["a", "b", "c"], None, "t", near) == [2, 3, 2]
+    assert rendezvous.place("subscriber", ["d"], 0, "u", near) == [0], "the one that is asked for"
+    assert rendezvous.place("subscriber", ["e"], None, "v", ((9,),)) == [1], "nobody near is there"
+    assert rendezvous.place("subscriber", ["f"], None, "w", ()) == [0]
+
+
+def test_a_client_that_moves_goes_to_the_nearest_that_lives_or_the_least_loaded_when_it_was_placed_so() -> (
+    None
+):
+    point, _ = lasting(Memory())
+    point.place("subscriber", ["s", "t", "u"], 2)
+    point.place("publisher", ["p"], 0)
+
+    def move(name: str, near: Any, away: list[int] = [2]) -> int:  # noqa: B006
+        answer = point.relocate("subscriber", name, 2, {2: point.host_of(2)}, away, None, near)
+        assert answer is not None
+        return answer[0]
+
+    near = ((2, 5), (0, 4), (3,))
+    assert move("s", near) == 5, "2 is nearer still, but dead; 3 is of the same cluster, but far"
+    assert move("s", near, [2, 5]) == 4, "5 does not answer; 0 has a client more"
+    assert move("t", ()) == 1, "the fewest clients, not the cluster"
+    assert move("u", None) == 3, "the cluster"
+
+
+def test_a_durable_client_is_placed_where_it_was_and_else_near() -> None:
+    point, _ = lasting(Memory())
+    near = ((4,), (1,))
+    assert point.come_back("d", None, "t1", near)[0] == 4
+    assert point.come_back("d", None, "t2", ((1,),))[0] == 4, "it was there"
+    point.bury({4: point.host_of(4)})
+    assert point.come_back("d", None, "t3", near)[0] == 1
+    assert point.publisher_comes_back("q", None, "t4", near)[0] == 1
+
+
 def test_a_broker_that_is_started_again_is_there_again() -> None:
     memory = Memory()
     point, _ = lasting(memory)

@@ -1,0 +1,80 @@
+"""Clients are placed by measured round trips, on real actors, and placed again when their broker dies.
+
+Reference: paper 1, section 2 (a client attaches to the nearest broker); promise 2.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import rayvous as rv
+from rayvous.actors.weather import Forecast
+from rayvous.protocol.recovery import Recovery
+
+BOUND_SECONDS = 40.0
+NEAR, NEXT = 2, 4
+"""The brokers that are quick; NEXT is less so, and neither is the highest id of its cluster."""
+FAR_FACTOR, NEXT_FACTOR = 200.0, 50.0
+"""With a heartbeat of a second: 200 and 50 milliseconds for each call."""
+
+
+def slow_but_for_two() -> Forecast:
+    return Forecast(factors={0: FAR_FACTOR, 1: FAR_FACTOR, 3: FAR_FACTOR, 5: FAR_FACTOR, NEXT: NEXT_FACTOR})
+
+
+@contextmanager
+def standing_still(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it_dies(
+    ray_started: None,
+) -> None:
+    with rv.Network.launch(rv.ClusterTree(3, 2, degree=1), recovery=Recovery()) as net:
+        net.await_convergence(BOUND_SECONDS)
+        net.tell_weather(slow_but_for_two())
+        alice = net.subscriber("alice", place="nearest")
+        ann, bob = net.publishers(["ann", "bob"], place="nearest")
+        dora = net.subscriber("dora", place="nearest", durable=True)
+        fellow = net.subscriber("fellow", broker=NEAR)
+        assert [client.broker for client in (alice, ann, bob, dora)] == [NEAR] * 4
+        loaded = {client.broker for client in net.subscribers(["i", "j", "k", "l", "m"])}
+        assert NEAR not in loaded and len(loaded) == 5, "without a word it is the fewest clients that count"
+        for subscriber in (alice, dora):
+            subscriber.subscribe("n >= 0")
+        assert ann.publish({"n": 1}) == 1
+        net.kill_broker(NEAR)
+        assert ann.publish({"n": 2}) == 2 and bob.publish({"n": 3}) == 1
+        net.tell_weather(Forecast())
+        net.await_convergence(BOUND_SECONDS)
+        assert [client.broker for client in (alice, ann, bob, dora)] == [NEXT] * 4
+        assert fellow.broker == NEAR + 1, "whoever said nothing stays in its cluster"
+        net.settle(BOUND_SECONDS)
+        for subscriber in (alice, dora):
+            got = sorted((note.publisher, note.sequence) for note in subscriber.notifications(0))
+            assert got == [("ann", 1), ("ann", 2), ("bob", 1)]
+        net.check()
+
+
+def test_a_broker_that_does_not_answer_is_not_near(ray_started: None) -> None:
+    with rv.Network.launch(rv.ClusterTree(1, 2)) as net:
+        quick, stopped = (position.broker for position in net.positions)
+        with standing_still(net.pid_of(stopped)):
+            clients = net.publishers(["a", "b", "c"], place="nearest")
+            assert [client.broker for client in clients] == [quick] * 3
+            (other,) = net.publishers(["d"], place="least-loaded")
+            assert other.broker == stopped
+        assert clients[0].publish({"n": 1}) == other.publish({"n": 1}) == 1
+
+
+def test_a_wrong_place_is_named_before_anything_is_asked(net: rv.Network) -> None:
+    for attach in (net.publisher, net.subscriber):
+        with pytest.raises(rv.InputError, match="place is 'near': it must be one of nearest, least-loaded"):
+            attach("somebody", place="near")  # type: ignore[arg-type]
+        attach("somebody").close()
