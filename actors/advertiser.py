@@ -14,7 +14,7 @@ from typing import Any
 import ray
 
 from ..protocol import checks
-from ..protocol.admission import MICRO
+from ..protocol.admission import MICRO, Advertise, Unadvertise
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
 from ..routing.language import to_filter
@@ -60,12 +60,8 @@ class Advertiser(Client):
             self._next_advertisement += 1
 
             def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
-                ray.get(
-                    host.advertise.remote(
-                        broker, self.name, number, item, round(rate * MICRO), time.time_ns()
-                    ),
-                    timeout=seconds,
-                )
+                said = Advertise(number, item, round(rate * MICRO), time.time_ns())
+                ray.get(host.request.remote(broker, self.name, [said]), timeout=seconds)
 
             try:
                 self._ask(call, self._directory.limits.call_seconds)
@@ -89,7 +85,7 @@ class Advertiser(Client):
                 raise InputError(f"{self} has no advertisement {number}: it has {list(edge.advertisements)}")
 
             def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
-                ray.get(host.unadvertise.remote(broker, self.name, number), timeout=seconds)
+                ray.get(host.request.remote(broker, self.name, [Unadvertise(number)]), timeout=seconds)
 
             self._ask(call, self._directory.limits.call_seconds)
             del edge.advertisements[number]
@@ -109,8 +105,8 @@ class Advertiser(Client):
     async def _advertise_again(self, host: Any, broker: BrokerId) -> None:
         """Tell a new broker what is advertised."""
         for number, mine in list(self._edge.advertisements.items()) if self._edge is not None else ():
-            rate = round(mine.bucket.rate * MICRO)
-            await host.advertise.remote(broker, self.name, number, mine.filter, rate, time.time_ns())
+            said = Advertise(number, mine.filter, round(mine.bucket.rate * MICRO), time.time_ns())
+            await host.request.remote(broker, self.name, [said])
 
     def _withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has forgotten them."""

@@ -115,7 +115,7 @@ class BulkHost:
     def _seat_of(self, broker: BrokerId) -> Any:
         raise NotImplementedError
 
-    def _carry_out(self, seat: Any, effect: Effect, filled: Any, full: Any) -> None:
+    def _carry_out(self, seat: Any, effect: Effect, pressure: Any) -> None:
         raise NotImplementedError
 
     def _died(self, source: BrokerId, other: BrokerId) -> None:
@@ -249,7 +249,7 @@ class BulkHost:
             room += self._payloads.pop(key)[0].nbytes
         if not known and payload.notifies:
             for effect in self._mesh_router(broker).deliver(payload.batch):
-                self._carry_out(self._seat_of(broker), effect, None, None)
+                self._carry_out(self._seat_of(broker), effect, None)
 
 
 def slices_of(payload: Any, slice_bytes: int) -> list[Bytes]:

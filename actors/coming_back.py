@@ -14,6 +14,7 @@ from .durable import DurableSubscriber, ReturningPublisher
 from .errors import broker_errors
 from .nearness import Placement, Tiers
 from .process import ClientProcess
+from .requests import Accepted
 
 if TYPE_CHECKING:
     from .rendezvous import Directory
@@ -63,7 +64,7 @@ def publisher_back(
             if host is None:
                 continue  # it has left the network
             try:
-                known[home] = ray.get(host.accepted.remote(home, name), timeout=seconds)
+                known[home] = ray.get(host.request.remote(home, name, [Accepted()]), timeout=seconds)
             except RayActorError:
                 ray.get(rendezvous.bury.remote({home: host}), timeout=seconds)
         published, kept = 0, []

@@ -24,12 +24,13 @@ from ray.exceptions import ActorDiedError, RayActorError
 from ..faults.clients import SubscriberMachine
 from ..protocol import checks
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Acknowledge, ClientMessage
+from ..protocol.messages import Acknowledge, ClientMessage, Detach
 from .errors import broker_errors
 from .nearness import Placement
 from .notification import Notification
 from .process import ClientProcess
 from .publisher import Publisher
+from .requests import Away
 from .subscriber import Subscriber
 
 if TYPE_CHECKING:
@@ -96,17 +97,13 @@ class DurableSubscriber(Subscriber):
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
 
     async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
-        assert self._machine is not None
-        resume = self._machine.resume(time.time(), max(away, 0.0))
-        items = list(self.subscriptions.items())
-        async with asyncio.timeout(seconds):
-            await host.resume.remote(
-                broker, self._process.session, self.name, resume, items, self._priorities
-            )
+        await super()._say_here(host, broker, away, seconds)
         self._inbox.recover()
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        host.release.remote(broker, self.name)  # what it holds is let go by a word of the rendezvous point
+        host.request.remote(
+            broker, self.name, [Away()]
+        )  # what it holds is let go by a word of the rendezvous point
 
     # Subscriptions are written down when they are installed, and before they are cancelled.
 
@@ -173,7 +170,7 @@ class DurableSubscriber(Subscriber):
         assert self._machine is not None and isinstance(message, Acknowledge)
         async with self._moving:
             said = replace(message, life=self._machine.life)
-            self.host.acknowledge.remote(self.broker, self.name, said)
+            self.host.request.remote(self.broker, self.name, [said])
 
     async def acknowledge_async(self, note: Notification | None = None) -> None:
         """Acknowledge from a coroutine; see `acknowledge`."""
@@ -184,18 +181,18 @@ class DurableSubscriber(Subscriber):
     def close(self) -> None:
         """Leave the network; the subscriptions stay, and the broker keeps what comes until it is back."""
         if not self._closed:
-            self._depart("release")
+            self._depart(Away())
 
     def end(self) -> None:
         """Leave for good: subscriptions are cancelled, the position is forgotten."""
         if not self._closed:
-            self._depart("detach")
+            self._depart(Detach())
             self._ask_rendezvous("end_durable", self._machine.life if self._machine else 0)
 
-    def _depart(self, how: str) -> None:
+    def _depart(self, last_word: Away | Detach) -> None:
         self._closed = True
         self._process.leave(self)
-        getattr(self.host, how).remote(self.broker, self.name)
+        self.host.request.remote(self.broker, self.name, [last_word])
         self._inbox.close()
         self._process.forget(self.name)
         self.host.end_session.remote(self._process.session)

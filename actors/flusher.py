@@ -17,6 +17,7 @@ import ray
 from ..protocol import checks
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
+from ..protocol.messages import Flush
 from ..routing.claims import claims_of
 from .advertiser import Advertiser
 
@@ -57,7 +58,8 @@ class Flusher(Advertiser):
             seconds = self._directory.limits.call_seconds
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            ray.get(host.flush.remote(broker, self.name, next(self._questions)), timeout=left)
+            question = Flush(next(self._questions))
+            ray.get(host.request.remote(broker, self.name, [question]), timeout=left)
 
         with self._turn:
             self._open()

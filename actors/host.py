@@ -4,6 +4,7 @@ Rules
 -----
 * All calls of one host run on one event loop; a broker is never entered twice at once.
 * Effects are carried out in their order. A send goes into the outbox of its link, never straight to the network.
+* What clients want comes by `request`, one call for every kind of message.
 * A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
 * What a broker makes stable is committed in a thread, and what comes after it waits (`commits`).
 * In a network that heals, the host ticks its brokers four times a heartbeat, on the wall clock as it was at the start
@@ -27,8 +28,14 @@ from typing import Any
 import ray
 
 from ..faults.stores import Store
-from ..protocol.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
-from ..protocol.batch import EventBatch
+from ..protocol.admission import (
+    AdmissionConfig,
+    AdmissionMessage,
+    AdmissionRequest,
+    Advertise,
+    Unadvertise,
+    WouldAdmit,
+)
 from ..protocol.beats import is_beat
 from ..protocol.configs import Limits, Position
 from ..protocol.cube import CubeView, CubeWants
@@ -50,24 +57,25 @@ from ..protocol.effects import (
     Send,
     Ticked,
 )
-from ..protocol.errors import BrokerUnavailable, ClientError
+from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Directed, Events, Gone, Message, Register
+from ..protocol.messages import Cancel, Detach, Directed, Events, Flush, Gone, Message, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
 from ..protocol.stability import Stable
 from ..routing.claims import claims_of
-from ..routing.filters import Filter
+from .backpressure import Backpressure
 from .broker import Broker
 from .bulk import BulkHost
 from .commits import Commits
 from .host_admission import AdmissionSide
-from .host_lasting import LastingClients, store_of
+from .host_lasting import LastingClients, accepted, store_of
 from .host_quiet import Quieting
 from .host_survey import Surveyed
 from .host_telemetry import TelemetrySide
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage, Outbox, wait_for_room
+from .requests import Accepted, Away, Lacking, Request, questions
 from .seat import Seat
 from .sessions import Session, split
 from .turnover import Turnover
@@ -162,7 +170,7 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
         seat = self._seats[position.broker] = Seat(broker, telemetry, metrics)
         if store is not None:
-            seat.commits = Commits(f"broker {position.broker}", store, seat.end_waits)
+            seat.commits = Commits(f"broker {position.broker}", store, seat.answers.refuse_all)
         return seat
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
@@ -267,13 +275,12 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         seat = self._seats.get(to)
         if seat is None:
             return  # it has left
-        filled: dict[Outbox, None] = {}
-        full: dict[Session, None] = {}
+        pressure = Backpressure()
         for message in messages:
             again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
-            self._handle(seat, source, message, None if again else filled, full)
+            self._handle(seat, source, message, pressure.from_clients() if again else pressure)
         await seat.stable()
-        await self._room(filled, full)
+        await self._room(pressure)
 
     async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
         """Wait until the messages may be handed in; return False when their sender has been started again since."""
@@ -285,69 +292,69 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
             await self._ways.weather.service(to, messages)
         return True
 
-    async def publish(
-        self,
-        at: BrokerId,
-        publisher: ClientId,
-        batch: EventBatch,
-        again: bool = False,
-        age_seconds: float = 0.0,
-        forgot_seconds: float = 0.0,
-    ) -> None:
-        """Take events from a publisher; return when they are accepted and there is room for more.
+    async def request(
+        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = ""
+    ) -> Any:
+        """Hand a client's messages to its broker, in order; return the answer to the last (see `requests`).
 
-        `again` says that a broker that died may have had them, so many seconds ago; for the rest see `Events`.
+        `session` names the process of a subscriber that comes or subscribes.
         """
         await self._service(at)
-        seat = self._open_seat(at)
-        if not again:
-            seat.telemetry.published(time.time(), batch)
-        filled: dict[Outbox, None] = {}
-        full: dict[Session, None] = {}
-        events = Events(batch, again=again, age_seconds=age_seconds, forgot_seconds=forgot_seconds)
-        self._handle(seat, publisher, events, filled, full)
-        await seat.stable()
-        await self._room(filled, full)
-
-    async def subscribe(
-        self,
-        at: BrokerId,
-        session: str,
-        client: ClientId,
-        items: Sequence[tuple[int, Filter]],
-        priority: int = 0,
-    ) -> None:
-        """Register subscriptions; return when all are installed up to the root."""
-        await self._service(at)
-        seat = self._open_seat(at)
-        owner = self._session(session)
-        if seat.owners.setdefault(client, owner) is not owner:
-            raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
-        loop = asyncio.get_running_loop()
-        keys = [(client, number) for number, _ in items]
-        done = [seat.confirming.setdefault(key, loop.create_future()) for key in keys]
+        seat = self._seat_for(at, client, messages, session)
+        owed = questions(client, messages)
+        answers = [seat.answers.owe(question) for question in owed]
+        pressure = Backpressure()
         try:
-            for number, item in items:
-                self._handle(seat, client, Register(number, item, priority))
-            await asyncio.gather(*done)
+            taken = [self._take(seat, client, message, pressure) for message in messages]
+            await seat.stable()
+            await self._room(pressure)
+            given = await asyncio.gather(*answers)
         finally:
-            for key in keys:
-                seat.confirming.pop(key, None)
+            for question in owed:
+                seat.answers.forget(question)
+        return (given or taken or [None])[-1]
 
-    async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
-        """Cancel subscriptions; no event that this broker handles from now on is delivered for them."""
-        await self._service(at)
-        seat = self._seat_of(at)
-        for number in numbers:
-            self._handle(seat, client, Cancel(number))
-            self._forget_standing(at, client, number)
-            self._give_up(seat, (client, number))
+    def _seat_for(self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str) -> Seat:
+        """Return the seat that a request is for, once it is known that the client may make it there."""
+        kinds = set(map(type, messages))
+        if kinds & {Advertise, Unadvertise, WouldAdmit}:
+            self._require_admission()
+        if Detach in kinds:
+            return self._seats.get(at) or self._seat_of(at)  # also from a broker that has left already
+        seat = self._open_seat(at) if kinds & {Events, Register, Resume} else self._seat_of(at)
+        if Resume in kinds:
+            self._take_over(seat, client, session)
+        elif Register in kinds:
+            self._own(seat, client, session)
+        return seat
 
-    def _give_up(self, seat: Seat, key: tuple[ClientId, int]) -> None:
-        """End the call that waits for a subscription which was cancelled before it was installed."""
-        done = seat.confirming.get(key)
-        if done is not None and not done.done():
-            done.set_exception(ClientError(f"subscription {key[1]} of {key[0]!r} was cancelled meanwhile"))
+    def _take(
+        self,
+        seat: Seat,
+        client: ClientId,
+        message: Request,
+        pressure: Backpressure,
+    ) -> Any:
+        """Take one message of a client, and return the answer to a question that the host can answer."""
+        match message:
+            case Events():
+                if not message.again:
+                    seat.telemetry.published(time.time(), message.batch)
+                self._handle(seat, client, message, pressure)
+            case Cancel(number):
+                self._handle(seat, client, message)
+                self._cancelled(seat, client, number)
+            case Detach():
+                self._let_go(seat, client)
+            case Away():
+                seat.owners.pop(client, None)
+            case Accepted():
+                return accepted(seat.broker, client)
+            case Lacking():
+                return self._degraded(seat, client)
+            case _:
+                self._handle(seat, client, message)  # type: ignore[arg-type]  # not a question
+        return None
 
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
@@ -378,8 +385,7 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         seat: Seat,
         source: Link,
         message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
-        filled: dict[Outbox, None] | None = None,
-        full: dict[Session, None] | None = None,
+        pressure: Backpressure | None = None,
     ) -> None:
         self._handled += not is_beat(message)
         if isinstance(message, Events):
@@ -393,30 +399,28 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
                 seat.metrics.events_in(len(message.batch))
         if isinstance(message, TIMED) or self._is_late(seat):
             self._tell_time(seat)
-        self._drive(seat, Received(source, message), filled, full)
+        self._drive(seat, Received(source, message), pressure)
         self._flush_when_due(seat)
 
     def _drive(
         self,
         seat: Seat,
         event: Received | Ticked | Drained | Missed,
-        filled: dict[Outbox, None] | None = None,
-        full: dict[Session, None] | None = None,
+        pressure: Backpressure | None = None,
     ) -> None:
         commits = seat.commits
         if commits is None:
             for effect in seat.broker.handle(event):
-                self._carry_out(seat, effect, filled, full)
+                self._carry_out(seat, effect, pressure)
         elif commits.error is None:
             for effect in seat.broker.handle(event):
-                commits.put(effect, partial(self._carry_out, seat, effect, filled, full))
+                commits.put(effect, partial(self._carry_out, seat, effect, pressure))
 
     def _carry_out(
         self,
         seat: Seat,
         effect: Effect,
-        filled: dict[Outbox, None] | None,
-        full: dict[Session, None] | None,
+        pressure: Backpressure | None,
     ) -> None:
         now = time.time()
         seat.telemetry.effect(now, effect)
@@ -425,10 +429,10 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
                 box = seat.links.get(to)
                 if box is None:
                     box = seat.links[to] = self._ways.link(seat.broker.position.broker, to)
-                self._put(seat, box, message, filled)
+                self._put(seat, box, message, pressure)
             case Multicast(message):
                 if seat.group is not None:
-                    self._put(seat, seat.group, message, filled)
+                    self._put(seat, seat.group, message, pressure)
             case Regroup(members):
                 seat.group = self._ways.regroup(seat.broker.position.broker, members, seat.group)
             case Renew(to, over_group):
@@ -436,16 +440,14 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
             case Deliver():
                 if seat.metrics is not None:
                     seat.metrics.delivered(now, effect)
-                self._deliver(seat, effect, full)
+                self._deliver(seat, effect, pressure)
             case Propose(client, broker):
                 if (owner := seat.owners.get(client)) is not None:  # publishers do not poll
                     owner.propose(client, broker, seat.tally)
             case Confirm(client, subscription):
-                done = seat.confirming.get((client, subscription))
-                if done is not None and not done.done():
-                    done.set_result(None)
+                seat.answers.give((client, Register, subscription))
             case Flushed(client, number):
-                self._tell_flushed(seat, client, number)
+                seat.answers.give((client, Flush, number))
             case Report(client, losses):
                 self._tell_losses(seat, client, losses)
             case Drain(number):
@@ -453,14 +455,14 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
             case Inform(client, news):
                 self._inform(seat, client, news)
 
-    def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
+    def _put(self, seat: Seat, box: Outbox, message: LinkMessage, pressure: Backpressure | None) -> None:
         box.put(message)
         if isinstance(message, Events | Directed):
             seat.events_out += len(message.batch)
-        if filled is not None and box.full:
-            filled[box] = None
+        if pressure is not None and box.full:
+            pressure.outboxes[box] = None
 
-    def _deliver(self, seat: Seat, deliver: Deliver, full: dict[Session, None] | None) -> None:
+    def _deliver(self, seat: Seat, deliver: Deliver, pressure: Backpressure | None) -> None:
         seat.notifications += len(deliver.rows)
         here = seat.absent.reachable(deliver, seat.owners, seat.durable)
         if here is None:
@@ -469,15 +471,15 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         owners = [seat.owners[client] for client in deliver.clients]
         for session, parcel in split(deliver, owners):
             session.put(parcel, seat.tally)
-            if full is not None and session.full and parcel.clients[0] not in seat.durable:
-                full[session] = None
+            if pressure is not None and session.full and parcel.clients[0] not in seat.durable:
+                pressure.sessions[session] = None
 
-    async def _room(self, filled: dict[Outbox, None], full: dict[Session, None]) -> None:
-        if filled:
+    async def _room(self, pressure: Backpressure) -> None:
+        if pressure.outboxes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.delivery_wait_seconds if self._rings else None):
-                    await wait_for_room(list(filled))
-        for session in full:
+                    await wait_for_room(list(pressure.outboxes))
+        for session in pressure.sessions:
             if session.gone(time.monotonic()):
                 await self.end_session(session.name)
             else:

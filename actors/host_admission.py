@@ -2,7 +2,6 @@
 
 Rules
 -----
-* A call that advertises returns when the advertisement is known everywhere and what is wanted of it has come back.
 * How a subscription stands is kept until its owner asks.
 * CPU capacity is the highest rate of events seen while the process used its CPU to the limit, sampled (4.1). Brokers
   that share a process share its CPU: what is measured is each one's own part.
@@ -29,14 +28,12 @@ from ..protocol.admission import (
     Judgement,
     News,
     Refusal,
-    Unadvertise,
     WouldAdmit,
 )
 from ..protocol.effects import Received
 from ..protocol.errors import InputError, SubscriptionRejected
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Events
-from ..routing.filters import Filter
+from ..protocol.messages import Events, Register
 
 
 class AdmissionSide:
@@ -47,40 +44,21 @@ class AdmissionSide:
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[tuple[BrokerId, ClientId, str, int], asyncio.Future[Any]] = {}
         self._standing: dict[tuple[BrokerId, ClientId], dict[int, tuple[Refusal, ...]]] = {}
         self._measuring: asyncio.Task[None] | None = None
         self._expired: dict[BrokerId, int] = {}
         self._burden_seconds, self._share = 0.0, 1.0
 
-    def _seat_of(self, broker: BrokerId) -> Any:
-        raise NotImplementedError
-
-    def _handle(self, seat: Any, source: Any, message: Any) -> None:
-        raise NotImplementedError
-
-    def _carry_out(self, seat: Any, effect: Any, filled: Any, full: Any) -> None:
+    def _carry_out(self, seat: Any, effect: Any, pressure: Any) -> None:
         raise NotImplementedError
 
     # What clients ask.
 
-    async def advertise(
-        self, at: BrokerId, publisher: ClientId, number: int, item: Filter, rate: int, version: int
-    ) -> None:
-        """Spread an advertisement of at most `rate` micro-events a second; return when it is everywhere."""
-        await self._ask_for(at, publisher, "advertise", number, Advertise(number, item, rate, version))
-
-    async def unadvertise(self, at: BrokerId, publisher: ClientId, number: int) -> None:
-        """Withdraw an advertisement."""
-        self._handle(self._admitting(at), publisher, Unadvertise(number))
-
-    async def would_admit(
-        self, at: BrokerId, client: ClientId, number: int, item: Filter, priority: int
-    ) -> Judgement:
-        """Return the judgement on a subscription that is not made."""
-        message = WouldAdmit(number, item, priority)
-        answer: Judgement = await self._ask_for(at, client, "dry", number, message)
-        return answer
+    def _require_admission(self) -> None:
+        if self._admission is None:
+            raise InputError(
+                "this network has no admission control: launch it with admission=AdmissionConfig()"
+            )
 
     async def books(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the books of every broker here."""
@@ -93,49 +71,32 @@ class AdmissionSide:
             if seat.broker.admitting is not None
         }
 
-    async def standing(self, at: BrokerId, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
-        """Return what the subscriptions of a client lack, by number; those that lack nothing are not there."""
-        return dict(self._standing.get((at, client), {}))
-
-    def _admitting(self, at: BrokerId) -> Any:
-        if self._admission is None:
-            raise InputError(
-                "this network has no admission control: launch it with admission=AdmissionConfig()"
-            )
-        return self._seat_of(at)
-
-    async def _ask_for(self, at: BrokerId, client: ClientId, word: str, number: int, message: Any) -> Any:
-        seat = self._admitting(at)
-        future = self._told[at, client, word, number] = asyncio.get_running_loop().create_future()
-        try:
-            self._handle(seat, client, message)
-            return await future
-        finally:
-            self._told.pop((at, client, word, number), None)
+    def _degraded(self, seat: Any, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
+        return dict(self._standing.get((seat.broker.position.broker, client), {}))
 
     def _inform(self, seat: Any, client: ClientId, news: News) -> None:
         """Tell a client what a broker has to say."""
-        at = seat.broker.position.broker
-        if isinstance(news, Judgement) and not news.dry:
-            done = seat.confirming.get((client, news.number))
-            if not news.admitted and done is not None and not done.done():
-                done.set_exception(rejection(client, news))
-        elif isinstance(news, Judgement | Everywhere):
-            word = "dry" if isinstance(news, Judgement) else "advertise"
-            future = self._told.get((at, client, word, news.number))
-            if future is not None and not future.done():
-                future.set_result(news)
-        else:
-            known = self._standing.setdefault((at, client), {})
-            known[news.number] = news.refusals
-            if not news.refusals:
-                del known[news.number]
+        match news:
+            case Judgement(dry=True):
+                seat.answers.give((client, WouldAdmit, news.number), news)
+            case Judgement(admitted=False):
+                seat.answers.refuse((client, Register, news.number), rejection(client, news))
+            case Judgement():
+                pass  # it is answered when it is installed
+            case Everywhere():
+                seat.answers.give((client, Advertise, news.number))
+            case _:
+                known = self._standing.setdefault((seat.broker.position.broker, client), {})
+                known[news.number] = news.refusals
+                if not news.refusals:
+                    del known[news.number]
 
-    def _forget_standing(self, at: BrokerId, client: ClientId, number: int | None = None) -> None:
+    def _forget_standing(self, seat: Any, client: ClientId, number: int | None = None) -> None:
+        key = seat.broker.position.broker, client
         if number is None:
-            self._standing.pop((at, client), None)
+            self._standing.pop(key, None)
         else:
-            self._standing.get((at, client), {}).pop(number, None)
+            self._standing.get(key, {}).pop(number, None)
 
     # Overload.
 
@@ -187,7 +148,7 @@ class AdmissionSide:
                 if meter.sample(time.monotonic(), time.process_time(), seat.events_in):
                     event = Received(broker, CapacityMeasured(meter.highest))
                     for effect in seat.broker.handle(event):
-                        self._carry_out(seat, effect, None, None)
+                        self._carry_out(seat, effect, None)
             await asyncio.sleep(config.sample_seconds)
 
 

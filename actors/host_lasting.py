@@ -6,8 +6,6 @@ Rule: a durable subscriber's position is its own (`durable`); the host only pass
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from ..faults.durable import DeadLetter
@@ -15,12 +13,12 @@ from ..faults.sqlite_store import SqliteStore
 from ..faults.stores import Store
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained
-from ..protocol.errors import StorageFailed
+from ..protocol.errors import ClientError, StorageFailed
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Acknowledge, Again, Flush, Lost, Register, Resume
+from ..protocol.messages import Again, Lost
 from ..protocol.stability import Stable
-from ..routing.filters import Filter
 from .absent import loss_parcel
+from .broker import Broker
 from .healing_stable import IDENTITY
 from .seat import Seat
 from .sessions import Session
@@ -32,8 +30,6 @@ class LastingClients:
     _seats: dict[BrokerId, Seat]
     _sessions: dict[str, Session]
     _draining: set[asyncio.Task[None]]
-    _seat_of: Callable[[BrokerId], Seat]
-    _open_seat: Callable[[BrokerId], Seat]
 
     def _handle(self, seat: Seat, source: Any, message: Any) -> None:
         raise NotImplementedError
@@ -44,37 +40,19 @@ class LastingClients:
     def _session(self, session: str) -> Session:
         raise NotImplementedError
 
-    async def _service(self, broker: BrokerId, messages: int = 1) -> None:
-        raise NotImplementedError
+    def _own(self, seat: Seat, client: ClientId, session: str) -> None:
+        owner = self._session(session)
+        if seat.owners.setdefault(client, owner) is not owner:
+            at = seat.broker.position.broker
+            raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
 
-    async def resume(
-        self,
-        at: BrokerId,
-        session: str,
-        client: ClientId,
-        resume: Resume,
-        items: Sequence[tuple[int, Filter]],
-        priorities: Mapping[int, int] = MappingProxyType({}),
-    ) -> None:
-        """Take over a subscriber whose broker died, or a durable one: what it has had, and all that it wants."""
-        await self._service(at)
-        seat = self._open_seat(at)
+    def _take_over(self, seat: Seat, client: ClientId, session: str) -> None:
+        """Let this process have a subscriber that comes, whoever had it before."""
         before, mine = seat.owners.get(client), self._session(session)
         seat.owners[client] = mine
         if before is not None and before is not mine:
             self._end_unused(before)
         seat.absent.here(client)
-        self._handle(seat, client, resume)
-        for number, item in items:
-            self._handle(seat, client, Register(number, item, priorities.get(number, 0), admitted=True))
-
-    async def acknowledge(self, at: BrokerId, client: ClientId, message: Acknowledge) -> None:
-        """Take in how far a durable subscriber is."""
-        self._handle(self._seat_of(at), client, message)
-
-    async def release(self, at: BrokerId, client: ClientId) -> None:
-        """Take in that a durable subscriber's process leaves; all that it wants stays."""
-        self._seat_of(at).owners.pop(client, None)
 
     def _end_unused(self, queue: Session) -> None:
         """Let go what waits for a process that another one has taken over from: it may be dead, and never fetch it."""
@@ -82,26 +60,9 @@ class LastingClients:
             self._sessions.pop(queue.name, None)
             queue.end()
 
-    async def accepted(self, at: BrokerId, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
-        """Return the last sequence of a publisher that its broker has accepted, and what it keeps of it, with ages."""
-        healing = self._seat_of(at).broker.lasting
-        return (0, []) if healing is None else (healing.accepted(publisher), healing.kept_of(publisher))
-
     async def accepted_here(self, publisher: ClientId) -> int:
         """Return the last sequence of a publisher that any broker here has accepted."""
-        healing = (seat.broker.lasting for seat in self._seats.values())
-        return max((broker.accepted(publisher) for broker in healing if broker is not None), default=0)
-
-    async def flush(self, at: BrokerId, publisher: ClientId, number: int) -> None:
-        """Return when all that a publisher has published here so far is delivered."""
-        seat = self._seat_of(at)
-        key = (publisher, number)
-        done = seat.flushing.setdefault(key, asyncio.get_running_loop().create_future())
-        self._handle(seat, publisher, Flush(number))
-        try:
-            await done
-        finally:
-            seat.flushing.pop(key, None)
+        return max((accepted(seat.broker, publisher)[0] for seat in self._seats.values()), default=0)
 
     async def dead_letters(self) -> list[DeadLetter]:
         """Return what could not be delivered to durable subscribers here, oldest first."""
@@ -119,11 +80,6 @@ class LastingClients:
         if owner is not None:
             owner.put(loss_parcel(owner, client, losses), seat.tally)
 
-    def _tell_flushed(self, seat: Seat, client: ClientId, number: int) -> None:
-        done = seat.flushing.get((client, number))
-        if done is not None and not done.done():
-            done.set_result(None)
-
     def _drain_soon(self, seat: Seat, number: int) -> None:
         """Tell the broker when all processes have what was delivered; those of durable subscribers need not."""
         sessions = {owner: None for client, owner in seat.owners.items() if client not in seat.durable}
@@ -136,6 +92,12 @@ class LastingClients:
         task = asyncio.get_running_loop().create_task(drain())
         self._draining.add(task)
         task.add_done_callback(self._draining.discard)
+
+
+def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
+    """Return the last sequence of a publisher that a broker has accepted, and what it keeps of it, with ages."""
+    lasting = broker.lasting
+    return (0, []) if lasting is None else (lasting.accepted(publisher), lasting.kept_of(publisher))
 
 
 def store_of(stores: Stable, broker: BrokerId, life: int) -> Store:

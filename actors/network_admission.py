@@ -12,7 +12,7 @@ from typing import Any, Final
 import ray
 
 from ..protocol import checks
-from ..protocol.admission import Judgement
+from ..protocol.admission import Judgement, WouldAdmit
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId
 from ..routing.language import to_filter
@@ -85,6 +85,6 @@ class NetworkAdmission:
         at = self.positions[0].broker if broker is None else broker
         host = self.host_of(at)
         with broker_errors(f"asking broker {at} of network {self._directory.name!r}"):
-            number = next(_QUESTIONS)
-            call = host.would_admit.remote(at, self._process.session, number, item, priority)
+            question = WouldAdmit(next(_QUESTIONS), item, priority)
+            call = host.request.remote(at, self._process.session, [question])
             return ray.get(call, timeout=self._directory.limits.call_seconds)  # type: ignore[no-any-return]

@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import Back
 from .inbox import Inbox
 from .nearness import Nearness
 from .sessions import Farewell, Proposal
@@ -107,7 +108,7 @@ class ClientProcess:
 
         async def start() -> None:
             if self._returns:
-                await host.back.remote(broker, self.session, client, inbox.had)
+                await host.request.remote(broker, client, [Back(inbox.had)], self.session)
             self._inboxes[client], self._brokers[client] = inbox, broker
             self.poll(host)
 
@@ -248,7 +249,8 @@ class ClientProcess:
             try:
                 for client, inbox in list(self._inboxes.items()):
                     if inbox.host == host:
-                        await host.back.remote(self._brokers[client], self.session, client, inbox.had)
+                        broker, back = self._brokers[client], [Back(inbox.had)]
+                        await host.request.remote(broker, client, back, self.session)
                 return True
             except ActorDiedError:
                 return False

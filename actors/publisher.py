@@ -24,6 +24,7 @@ import ray
 from ..faults.clients import PublisherMachine
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import Events
 from .bulk import SLICE_BYTES
 from .columns import batch_from
 from .distributing import Distribution, Parcel
@@ -31,6 +32,7 @@ from .edge import Edge
 from .flusher import Flusher
 from .nearness import Placement
 from .process import ClientProcess
+from .requests import Stored
 
 if TYPE_CHECKING:
     from .rendezvous import Directory
@@ -161,7 +163,7 @@ class Publisher(Flusher):
 
     def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
         """Go on after the last number that a stable broker has of a publisher of this name."""
-        self.published = ray.get(host.sequence.remote(broker, self.name), timeout=seconds)
+        self.published = ray.get(host.request.remote(broker, self.name, [Stored()]), timeout=seconds)
         self._counted = True
 
     def _stamp(self, batch: EventBatch) -> EventBatch:
@@ -208,7 +210,8 @@ class Publisher(Flusher):
         def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has brought it along
-            self._answer(host.publish.remote(broker, self.name, batch, again), host, seconds)
+            events = [Events(batch, again=again)]
+            self._answer(host.request.remote(broker, self.name, events), host, seconds)
             self._stay(host)  # at the next broker, too, its events are to be all there up to the last
 
         self._ask(call, self._directory.limits.call_seconds)
@@ -221,9 +224,8 @@ class Publisher(Flusher):
         with self._machine_turn:
             again = self._machine.moved(time.time())
         for events in again:
-            ages = events.age_seconds, events.forgot_seconds
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await host.publish.remote(broker, self.name, events.batch, True, *ages)
+                await host.request.remote(broker, self.name, [events])
             self._taken = (broker, int(events.batch.sequence[-1]))
 
     def close(self) -> None:

@@ -5,11 +5,9 @@ Rule: a seat has no behaviour of its own but to say when all that its broker wan
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from ..protocol.errors import StorageFailed
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.recorder import TelemetryBuffer
 from .absent import Absent
@@ -17,6 +15,7 @@ from .broker import Broker
 from .commits import Commits
 from .metrics import BrokerMetrics
 from .outbox import Outbox, Renewed
+from .requests import Answers
 from .sessions import Session, Tally
 
 
@@ -34,17 +33,10 @@ class Seat:
     notifications: int = 0
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
-    confirming: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
+    answers: Answers = field(default_factory=Answers)
     commits: Commits | None = None  # where the broker has a store
-    flushing: dict[tuple[ClientId, int], asyncio.Future[None]] = field(default_factory=dict)
     told_at: float = 0.0  # when it was told the time last
     absent: Absent = field(default_factory=Absent)
-
-    def end_waits(self, error: StorageFailed) -> None:
-        """Tell whoever waits for an answer that there will be none."""
-        for done in (*self.confirming.values(), *self.flushing.values()):
-            if not done.done():
-                done.set_exception(error)
 
     def renew(self, broker: BrokerId, over_group: bool) -> None:
         """Let what leaves from here on reach a broker that has missed something."""

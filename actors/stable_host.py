@@ -31,11 +31,13 @@ from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Ack, Adv, Back, Events, Message
 from ..protocol.recovery import Recovery, RecoveryMessage
 from ..protocol.stability import Stable
+from .backpressure import Backpressure
 from .broker import Broker
 from .host import BrokerHost
 from .outbox import LinkMessage, Outbox
+from .requests import Request, Stored
 from .seat import Seat
-from .sessions import Session, split
+from .sessions import split
 
 
 class StableHost(BrokerHost):
@@ -113,34 +115,58 @@ class StableHost(BrokerHost):
         await self._awake()
         await super().receive(to, source, messages, life)
 
-    async def publish(
-        self,
-        at: BrokerId,
-        publisher: ClientId,
-        batch: EventBatch,
-        again: bool = False,
-        age_seconds: float = 0.0,
-        forgot_seconds: float = 0.0,
-    ) -> None:
-        """Take events from a publisher; return when they are stable.
+    async def request(
+        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = ""
+    ) -> Any:
+        """Hand a client's messages to its broker; return when what they changed is stable.
 
         Raises
         ------
         StorageFailed
-            If they cannot be made stable; nothing of them was sent on.
+            If that cannot be made stable; nothing of it was sent on.
         ClientError
-            If events before these are missing.
+            If a publisher's events before these are missing.
         """
         await self._awake()
+        match messages:
+            case [Events(batch, again=again)]:
+                return await self._publish(at, client, batch, again)
+        return await super().request(at, client, messages, session)
+
+    def _seat_for(self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str) -> Seat:
+        seat = super()._seat_for(at, client, messages, session)
+        if messages and isinstance(messages[0], Back):
+            self._come_back(seat, client, session)
+        return seat
+
+    def _take(
+        self,
+        seat: Seat,
+        client: ClientId,
+        message: Request,
+        pressure: Backpressure,
+    ) -> Any:
+        if isinstance(message, Stored):
+            return _machine(seat).heard_from(client, "events")
+        return super()._take(seat, client, message, pressure)
+
+    def _come_back(self, seat: Seat, client: ClientId, session: str) -> None:
+        """Let this process have a subscriber that is there again, unless another one that lives has it."""
+        before = seat.owners.get(client)
+        if before is not None and before.gone(asyncio.get_running_loop().time()):
+            del seat.owners[client]
+        self._own(seat, client, session)
+
+    async def _publish(self, at: BrokerId, publisher: ClientId, batch: EventBatch, again: bool) -> None:
+        """Take events from a publisher; return when they are stable, and there is room for more."""
         seat, last = self._seat_of(at), int(batch.sequence[-1])
         machine = _machine(seat)
         if not again:
             seat.telemetry.published(batch.published_at[-1], batch)
         adv = Adv(last, int(batch.sequence[0]) - 1, Events(batch))
-        filled: dict[Outbox, None] = {}
-        full: dict[Session, None] = {}
+        pressure = Backpressure()
         while True:
-            self._handle(seat, publisher, adv, filled, full)
+            self._handle(seat, publisher, adv, pressure)
             await seat.stable()
             heard = machine.heard_from(publisher, "events")
             if heard >= last:
@@ -148,44 +174,7 @@ class StableHost(BrokerHost):
             if heard < adv.before:
                 raise ClientError(f"publisher {publisher!r}: {heard + 1} to {adv.before} are missing")
             await asyncio.sleep(self._stable.stability.retransmit_seconds / 4)  # until a queue has room
-        await self._room(filled, full)
-
-    async def sequence(self, at: BrokerId, publisher: ClientId) -> int:
-        """Return the number of the last event of a publisher that is stable here."""
-        await self._awake()
-        return _machine(self._seat_of(at)).heard_from(publisher, "events")
-
-    async def back(self, at: BrokerId, session: str, client: ClientId, had: int) -> None:
-        """Take in that a subscriber is there, and has all up to a number; what it lacks is delivered again."""
-        await self._awake()
-        seat = self._seat_of(at)
-        owner = self._session(session)
-        before = seat.owners.get(client)
-        if before is not None and before is not owner and not before.gone(asyncio.get_running_loop().time()):
-            raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
-        seat.owners[client] = owner
-        self._handle(seat, client, Back(had))
-        await seat.stable()
-
-    async def subscribe(
-        self, at: BrokerId, session: str, client: ClientId, items: Any, priority: int = 0
-    ) -> None:
-        """Register subscriptions; return when all are installed up to the root."""
-        await self._awake()
-        self._seat_of(at).commits.raise_error()  # type: ignore[union-attr]  # it has been seated here
-        await super().subscribe(at, session, client, items, priority)
-
-    async def unsubscribe(self, at: BrokerId, client: ClientId, numbers: Sequence[int]) -> None:
-        """Cancel subscriptions; return when that is stable."""
-        await self._awake()
-        await super().unsubscribe(at, client, numbers)
-        await self._seat_of(at).stable()
-
-    async def detach(self, at: BrokerId, client: ClientId) -> None:
-        """Let a subscriber go, with all that waits for it; return when that is stable."""
-        await self._awake()
-        await super().detach(at, client)
-        await self._seat_of(at).stable()
+        await self._room(pressure)
 
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process, and let the brokers know what it has.
@@ -209,37 +198,35 @@ class StableHost(BrokerHost):
         seat: Seat,
         source: Link,
         message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
-        filled: dict[Outbox, None] | None = None,
-        full: dict[Session, None] | None = None,
+        pressure: Backpressure | None = None,
     ) -> None:
         if isinstance(message, Adv) and isinstance(message.message, Events):
             seat.events_in += len(message.message.batch)
-        super()._handle(seat, source, message, filled, full)
+        super()._handle(seat, source, message, pressure)
 
     def _drive(
         self,
         seat: Seat,
         event: Received | Ticked | Drained | Missed,
-        filled: dict[Outbox, None] | None = None,
-        full: dict[Session, None] | None = None,
+        pressure: Backpressure | None = None,
     ) -> None:
         try:
-            super()._drive(seat, event, filled, full)
+            super()._drive(seat, event, pressure)
         except StorageFailed as error:  # the broker has seen that its file is an old one
             assert seat.commits is not None
             seat.commits.stand_still(error)
 
-    def _put(self, seat: Seat, box: Outbox, message: LinkMessage, filled: dict[Outbox, None] | None) -> None:
+    def _put(self, seat: Seat, box: Outbox, message: LinkMessage, pressure: Backpressure | None) -> None:
         if not (isinstance(message, Adv) and box.full):  # what is left out here is sent again
-            super()._put(seat, box, message, filled)
+            super()._put(seat, box, message, pressure)
 
-    def _deliver(self, seat: Seat, deliver: Deliver, full: dict[Session, None] | None) -> None:
+    def _deliver(self, seat: Seat, deliver: Deliver, pressure: Backpressure | None) -> None:
         seat.notifications += len(deliver.rows)
         owners = [seat.owners[client] for client in deliver.clients]
         for session, parcel in split(deliver, owners):
             session.put(replace(parcel, broker=seat.broker.position.broker, note=deliver.number), seat.tally)
-            if full is not None and session.full:
-                full[session] = None
+            if pressure is not None and session.full:
+                pressure.sessions[session] = None
 
     async def quiet(self, deliveries: bool = True) -> int:
         """Wait until nothing waits to leave, to be stable or to be acknowledged; see :meth:`BrokerHost.quiet`."""

@@ -24,9 +24,15 @@ from ray.exceptions import GetTimeoutError, RayTaskError
 from ..faults.clients import SubscriberMachine
 from ..protocol import checks
 from ..protocol.admission import Refusal
-from ..protocol.errors import BrokerUnavailable, InputError, RayvousError, SubscriptionTimeout
+from ..protocol.errors import (
+    BrokerUnavailable,
+    InputError,
+    RayvousError,
+    StorageFailed,
+    SubscriptionTimeout,
+)
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Lost
+from ..protocol.messages import Cancel, Detach, Lost, Register
 from ..routing.filters import Filter
 from ..routing.language import to_filter
 from .client import Client
@@ -36,6 +42,7 @@ from .inbox import Arrival, Inbox
 from .nearness import Placement
 from .notification import Notification, for_people
 from .process import ClientProcess
+from .requests import Lacking
 
 if TYPE_CHECKING:
     from .rendezvous import Directory
@@ -132,15 +139,16 @@ class Subscriber(Client):
             numbers = list(range(self._next_number, self._next_number + len(items)))
             self._next_number += len(items)
         numbered = list(zip(numbers, items, strict=True))
+        registers = [Register(number, item, priority) for number, item in numbered]
         if self._machine is not None:
             self._machine.wants(time.time())
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            waiting = host.subscribe.remote(broker, self._process.session, self.name, numbered, priority)
+            waiting = host.request.remote(broker, self.name, registers, self._process.session)
             try:
                 self._answer(waiting, host, left)
             except (GetTimeoutError, RayTaskError) as error:
-                cancel = host.unsubscribe.remote(broker, self.name, numbers)
+                cancel = host.request.remote(broker, self.name, [Cancel(number) for number in numbers])
                 self._answer(cancel, host, limits.call_seconds)
                 if isinstance(error, RayTaskError):
                     raise
@@ -168,15 +176,21 @@ class Subscriber(Client):
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         assert self._machine is not None
         self._inbox.host = host  # from here on nothing of the old one is taken in
-        items = list(self.subscriptions.items())
-        resume = self._machine.resume(time.time(), time.time() - self._inbox.heard_at)
-        async with asyncio.timeout(patience_seconds):
-            await host.resume.remote(
-                broker, self._process.session, self.name, resume, items, self._priorities
-            )
+        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
+
+    async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
+        """Say at a broker that the subscriber is there, what it has had, and all that it wants."""
+        assert self._machine is not None
+        resume = self._machine.resume(time.time(), max(away, 0.0))
+        wanted = [
+            Register(number, item, self._priorities.get(number, 0), admitted=True)
+            for number, item in self.subscriptions.items()
+        ]
+        async with asyncio.timeout(seconds):
+            await host.request.remote(broker, self.name, [resume, *wanted], self._process.session)
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        host.detach.remote(broker, self.name)
+        host.request.remote(broker, self.name, [Detach()])
 
     def _fail(self, error: RayvousError) -> None:
         self._inbox.fail(error)
@@ -200,7 +214,7 @@ class Subscriber(Client):
             raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {known}")
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            self._answer(host.unsubscribe.remote(broker, self.name, [number]), host, left)
+            self._answer(host.request.remote(broker, self.name, [Cancel(number)]), host, left)
 
         self._ask(call, self._directory.limits.call_seconds)
         del self.subscriptions[number]
@@ -210,7 +224,8 @@ class Subscriber(Client):
         self._open()
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> dict[int, tuple[Refusal, ...]]:
-            return ray.get(host.standing.remote(broker, self.name), timeout=left)  # type: ignore[no-any-return]
+            call = host.request.remote(broker, self.name, [Lacking()])
+            return ray.get(call, timeout=left)  # type: ignore[no-any-return]
 
         return self._ask(call, self._directory.limits.call_seconds)
 
@@ -309,9 +324,10 @@ class Subscriber(Client):
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)
-        forgiven = () if self._recovery is None else (BrokerUnavailable,)  # a dead broker has forgotten it
+        # A dead broker has forgotten it, and one whose store failed can promise nothing.
+        forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
         with suppress(*forgiven), broker_errors(str(self)):
-            call = self.host.detach.remote(self.broker, self.name)
+            call = self.host.request.remote(self.broker, self.name, [Detach()])
             ray.get(call, timeout=self._directory.limits.call_seconds)
         self._inbox.close()
         self._process.forget(self.name)

@@ -11,20 +11,20 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from ..protocol.configs import Position
-from ..protocol.errors import BrokerLeaving
+from ..protocol.errors import BrokerLeaving, ClientError
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Detach
+from ..protocol.messages import Detach, Register
 from ..protocol.recovery import Recovery
+from .seat import Seat
 from .sessions import Farewell, Session
 
 
 class Turnover:
     """What a host does about those that come to a running network, and those that leave it."""
 
-    _seats: dict[BrokerId, Any]
+    _seats: dict[BrokerId, Seat]
     _sessions: dict[str, Session]
     _leaving: dict[BrokerId, None]
     _scheme_name: str
@@ -38,27 +38,31 @@ class Turnover:
 
     # Clients that leave.
 
-    async def detach(self, at: BrokerId, client: ClientId) -> None:
+    def _let_go(self, seat: Seat, client: ClientId) -> None:
         """Let a subscriber go, with all its subscriptions."""
-        await self._service(at)
-        seat = self._seats.get(at) or self._seat_of(at)  # also from a broker that has left already
         self._handle(seat, client, Detach())
-        self._forget_standing(at, client)
-        for key in [key for key in seat.confirming if key[0] == client]:
-            self._give_up(seat, key)
+        self._forget_standing(seat, client)
+        for _, _, number in seat.answers.of(client, Register):
+            self._cancelled(seat, client, number)
         seat.owners.pop(client, None)
+
+    def _cancelled(self, seat: Seat, client: ClientId, number: int) -> None:
+        """Forget a subscription, and end the call that waits for it to be installed."""
+        self._forget_standing(seat, client, number)
+        error = ClientError(f"subscription {number} of {client!r} was cancelled meanwhile")
+        seat.answers.refuse((client, Register, number), error)
 
     async def end_session(self, session: str) -> None:
         """Forget a client process: its subscribers are detached, but for durable ones; what waits for it is let go."""
         queue = self._sessions.pop(session, None)
         if queue is None:
             return
-        for broker, seat in list(self._seats.items()):
+        for seat in list(self._seats.values()):
             for client in [client for client, owner in seat.owners.items() if owner is queue]:
                 if client in seat.durable:
-                    await self.release(broker, client)
+                    del seat.owners[client]
                 else:
-                    await self.detach(broker, client)
+                    self._let_go(seat, client)
         queue.end()
 
     # Brokers that leave.
@@ -73,13 +77,14 @@ class Turnover:
 
     async def detach_all(self, broker: BrokerId) -> None:
         """Let go whoever is still attached; they go on elsewhere when they notice, with all that they have missed."""
-        for client in list(self._seats[broker].owners):
-            await self.detach(broker, client)
+        seat = self._seats[broker]
+        for client in list(seat.owners):
+            self._let_go(seat, client)
 
     async def left(self, broker: BrokerId) -> bool:
         """Return whether a broker has left the network."""
         seat = self._seats.get(broker)
-        return seat is None or seat.broker.healing.left
+        return seat is None or (seat.broker.healing is not None and seat.broker.healing.left)
 
     async def unseat(self, broker: BrokerId) -> int:
         """Give up the seat of a broker that has left; return how many brokers are still here."""
@@ -98,7 +103,7 @@ class Turnover:
         if broker in self._leaving:
             raise BrokerLeaving(f"broker {broker} leaves the network: go on at another one")
 
-    def _open_seat(self, broker: BrokerId) -> Any:
+    def _open_seat(self, broker: BrokerId) -> Seat:
         """Return a seat at which clients may begin something."""
         self._refuse_if_leaving(broker)
         return self._seat_of(broker)
@@ -107,9 +112,6 @@ class Turnover:
 
     _take_seat: Callable[..., None]
     _handle: Callable[..., None]
-    _seat_of: Callable[[BrokerId], Any]
-    _give_up: Callable[[Any, tuple[ClientId, int]], None]
+    _seat_of: Callable[[BrokerId], Seat]
     _forget_standing: Callable[..., None]
-    _service: Callable[[BrokerId], Awaitable[None]]
-    release: Callable[[BrokerId, ClientId], Awaitable[None]]
     flush_telemetry: Callable[[], Awaitable[None]]

@@ -5,6 +5,7 @@ Reference: docs/decisions/0015-exactly-once.md.
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,21 +26,21 @@ class Host:
         self.told: list[Acknowledge] = []
         self.asked, self.heard, self.gate = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
-        self.resume = SimpleNamespace(remote=self._resume)
-        self.acknowledge = SimpleNamespace(remote=self._acknowledge)
+        self.request = SimpleNamespace(remote=self._request)
         self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS))
-        self.end_session = self.release = SimpleNamespace(remote=lambda *_: None)
+        self.end_session = SimpleNamespace(remote=lambda *_: None)
 
-    def _resume(self, *_: Any) -> Any:
+    def _request(self, broker: int, name: str, messages: Sequence[Any], session: str = "") -> Any:
+        if isinstance(messages[0], Acknowledge):
+            self.told += messages
+            self.heard.set()
+            return None
+
         async def take() -> None:
             self.asked.set()
             await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
 
         return take()
-
-    def _acknowledge(self, broker: int, name: str, message: Acknowledge) -> None:
-        self.told.append(message)
-        self.heard.set()
 
 
 class Alice(DurableSubscriber):

@@ -12,7 +12,7 @@ from rayvous.actors.weather import Forecast
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError
-from rayvous.protocol.messages import BrokerMessage, Events
+from rayvous.protocol.messages import BrokerMessage, Cancel, Detach, Events, Register
 from rayvous.routing.filters import to_filter
 from rayvous.routing.schemes import scheme
 from rayvous.routing.topologies import ClusterTree
@@ -82,11 +82,12 @@ class Net:
         return self
 
     async def subscribe(self, broker: int, client: str, selector: str, number: int = 1) -> None:
-        await self.hosts[broker].subscribe(broker, "process", client, [(number, to_filter(selector))])
+        register = Register(number, to_filter(selector))
+        await self.hosts[broker].request(broker, client, [register], "process")
 
     async def publish(self, broker: int, publisher: str, values: Sequence[int], first: int = 1) -> None:
         batch = batch_of([{"x": value} for value in values], publisher=publisher, first_sequence=first)
-        await self.hosts[broker].publish(broker, publisher, batch)
+        await self.hosts[broker].request(broker, publisher, [Events(batch)])
 
     async def fetch(self) -> dict[str, list[tuple[str, int]]]:
         """Return what each client is notified of, in its order, until every host has nothing more."""
@@ -275,9 +276,9 @@ def test_a_subscription_that_is_cancelled_before_it_is_installed_ends_the_call()
             await pause()
             assert not call.done()
             if end == "unsubscribe":
-                await net.hosts[leaf].unsubscribe(leaf, "c", [1])
+                await net.hosts[leaf].request(leaf, "c", [Cancel(1)])
             else:
-                await net.hosts[leaf].detach(leaf, "c")
+                await net.hosts[leaf].request(leaf, "c", [Detach()])
             with pytest.raises(ClientError, match="subscription 1 of 'c' was cancelled"):
                 await call
             net.gate.set()
@@ -317,10 +318,10 @@ def test_what_a_host_refuses() -> None:
         net = await Net(PAIR).start()
         first, second = PAIR[0].broker, PAIR[1].broker
         with pytest.raises(BrokerUnavailable, match=f"broker {second} is not on this host"):
-            await net.hosts[first].publish(second, "p", batch_of([{"x": 1}]))
+            await net.hosts[first].request(second, "p", [Events(batch_of([{"x": 1}]))])
         await net.subscribe(first, "c", "x > 0")
         with pytest.raises(ClientError, match="by another process"):
-            await net.hosts[first].subscribe(first, "other", "c", [(1, to_filter("x > 0"))])
+            await net.hosts[first].request(first, "c", [Register(1, to_filter("x > 0"))], "other")
         await net.publish(first, "p", [1])
         assert await net.fetch() == {"c": [("p", 1)]}
 

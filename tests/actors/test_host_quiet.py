@@ -7,7 +7,7 @@ import pytest
 from rayvous.actors.host import BrokerHost
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.messages import Resume
+from rayvous.protocol.messages import Events, Register, Resume
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.language import to_filter
 from rayvous.routing.topologies import ClusterTree
@@ -20,11 +20,9 @@ async def host_with(life: int) -> BrokerHost:
     host = BrokerHost("hybrid", Limits.for_tests(), recovery=RECOVERY)
     await host.seat(ClusterTree(1, 1).positions())
     await host.connect({})
-    if life:
-        await host.resume(0, "first", "alice", Resume({}, life=life), [(1, to_filter("x >= 0"))])
-    else:
-        await host.subscribe(0, "first", "alice", [(1, to_filter("x >= 0"))])
-    await host.publish(0, "bob", batch_of([{"x": 1}], publisher="bob", first_sequence=1))
+    wanted = Register(1, to_filter("x >= 0"), admitted=bool(life))
+    await host.request(0, "alice", [Resume({}, life=life), wanted] if life else [wanted], "first")
+    await host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob", first_sequence=1))])
     assert len(host._sessions["first"]) == 1
     return host
 
@@ -55,7 +53,8 @@ def test_what_waits_for_a_process_is_let_go_when_another_one_takes_its_name_over
     async def run() -> None:
         host = await host_with(1)
         before = host._sessions["first"]
-        await host.resume(0, "second", "alice", Resume({}, life=2, numbers=(1,)), [(1, to_filter("x >= 0"))])
+        again = [Resume({}, life=2, numbers=(1,)), Register(1, to_filter("x >= 0"), admitted=True)]
+        await host.request(0, "alice", again, "second")
         assert "first" not in host._sessions and before.ended and not len(before)
         assert len(host._sessions["second"]) == 1, "what is not acknowledged comes to the next process"
 

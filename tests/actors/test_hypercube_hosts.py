@@ -14,7 +14,7 @@ from rayvous.protocol.configs import Limits
 from rayvous.protocol.cube import CubeBeat, CubeLeave, CubeSeat, CubeView
 from rayvous.protocol.effects import Received, Ticked
 from rayvous.protocol.errors import BrokerUnavailable
-from rayvous.protocol.messages import Register
+from rayvous.protocol.messages import Events, Register
 from rayvous.protocol.recovery import RENDEZVOUS, Recovery
 from rayvous.routing.filters import to_filter
 from rayvous.routing.hypercube import Hypercube
@@ -40,7 +40,7 @@ def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothin
         host, nobody = BrokerHost("hypercube", Limits.for_tests(), recovery=SETTINGS), Nobody()
         await host.seat(POSITIONS[:1])
         await host.connect({place.broker: nobody for place in POSITIONS[1:]}, nobody)
-        subscribing = asyncio.create_task(host.subscribe(0, "process", "c", [(1, to_filter("x > 1"))]))
+        subscribing = asyncio.create_task(host.request(0, "c", [Register(1, to_filter("x > 1"))], "process"))
         await asyncio.sleep(0)
         await host.receive(0, RENDEZVOUS, [CubeLeave()])  # type: ignore[list-item]
         (proposal,) = await host.poll("process", 0, 0.0)
@@ -50,7 +50,7 @@ def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothin
         await host.receive(0, RENDEZVOUS, [CubeView(2, 2, 1, others)])  # type: ignore[list-item]
         assert (await host.survey())[0]["left"]
         with pytest.raises(BrokerUnavailable, match="has left"):
-            await host.publish(0, "p", batch_of([{"x": 2}], publisher="p"))
+            await host.request(0, "p", [Events(batch_of([{"x": 2}], publisher="p"))])
         await host.end_session("process")
         assert await asyncio.wait_for(host.quiet(), 5.0) and not (await host.describe())[0]["subscribers"]
         subscribing.cancel()

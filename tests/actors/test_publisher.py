@@ -13,6 +13,7 @@ from rayvous.actors.process import ClientProcess
 from rayvous.actors.publisher import Publisher
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.messages import Events
 from rayvous.protocol.recovery import Recovery
 
 BOUND_SECONDS = 20.0
@@ -25,16 +26,16 @@ class Host:
         self.taken: list[int] = []
         self.asked, self.took, self.gate = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
-        self.publish = SimpleNamespace(remote=self._publish)
+        self.request = SimpleNamespace(remote=self._take)
         self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS))
         self.pid = SimpleNamespace(remote=lambda: asyncio.sleep(0))
         self.end_session = SimpleNamespace(remote=lambda *_: None)
 
-    def _publish(self, broker: int, name: str, batch: Any, again: bool, *ages: float) -> Any:
+    def _take(self, broker: int, name: str, messages: list[Events]) -> Any:
         async def take() -> None:
             self.asked.set()
             await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
-            self.taken += batch.sequence.tolist()
+            self.taken += [number for events in messages for number in events.batch.sequence.tolist()]
             self.took.set()
 
         return take()

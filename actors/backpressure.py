@@ -1,0 +1,20 @@
+"""Backpressure: the queues that a call has filled, so that whoever made it waits until they have room again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .outbox import Outbox
+from .sessions import Session
+
+
+@dataclass(slots=True, eq=False)
+class Backpressure:
+    """The outboxes and the sessions of client processes that one call has filled."""
+
+    outboxes: dict[Outbox, None] = field(default_factory=dict)
+    sessions: dict[Session, None] = field(default_factory=dict)
+
+    def from_clients(self) -> Backpressure:
+        """Return one of the same sessions, for messages after which nobody waits for links."""
+        return Backpressure(sessions=self.sessions)
