@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -37,6 +37,7 @@ from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
 from ..routing.lbdd_views import LbddInViews
 from ..routing.mesh import MeshRouter
+from .seat import Seat
 
 SLICE_BYTES: Final = 65_536
 SLICES_WAITING_MAX: Final = 64
@@ -104,26 +105,34 @@ class _Passing:
     digest: Any = field(default_factory=lambda: hashlib.md5(usedforsecurity=False))
 
 
-class BulkHost:
-    """The part of a host that carries payloads; the host says where brokers are and carries out effects."""
+class Payloads:
+    """The payloads at one host, and on their way through it.
 
-    def __init__(self) -> None:
-        self._hosts: dict[BrokerId, Any] = {}
+    Parameters
+    ----------
+    seat_of
+        Returns the seat of a broker here; BrokerUnavailable when there is none.
+    actor_of
+        Returns the actor of a broker; None when it is here.
+    died
+        Called with (broker here, other) when the other one's process is found dead.
+    carry_out
+        Carries out an effect of a broker here.
+    """
+
+    def __init__(
+        self,
+        seat_of: Callable[[BrokerId], Seat],
+        actor_of: Callable[[BrokerId], Awaitable[Any]],
+        died: Callable[[BrokerId, BrokerId], None],
+        carry_out: Callable[[Seat, Effect], None],
+    ) -> None:
+        self._seat_of = seat_of
+        self._actor_of = actor_of
+        self._died = died
+        self._carry_out = carry_out
         self._passing: dict[tuple[BrokerId, str], _Passing] = {}
         self._payloads: dict[tuple[BrokerId, str], tuple[Payload, list[Any]]] = {}
-
-    def _seat_of(self, broker: BrokerId) -> Any:
-        raise NotImplementedError
-
-    def _carry_out(self, seat: Any, effect: Effect, pressure: Any) -> None:
-        raise NotImplementedError
-
-    def _died(self, source: BrokerId, other: BrokerId) -> None:
-        raise NotImplementedError
-
-    async def _actor_of(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker; None when it is here."""
-        raise NotImplementedError
 
     def _mesh_router(self, broker: BrokerId) -> MeshRouter | LbddInViews:
         router = self._seat_of(broker).broker.router
@@ -134,7 +143,7 @@ class BulkHost:
             )
         return router
 
-    async def bulk_targets(self, at: BrokerId, batch: EventBatch) -> tuple[BrokerId, ...]:
+    def targets(self, at: BrokerId, batch: EventBatch) -> tuple[BrokerId, ...]:
         """Return the other brokers whose clients want a payload that this event describes."""
         return self._mesh_router(at).wanting(batch)
 
@@ -249,7 +258,7 @@ class BulkHost:
             room += self._payloads.pop(key)[0].nbytes
         if not known and payload.notifies:
             for effect in self._mesh_router(broker).deliver(payload.batch):
-                self._carry_out(self._seat_of(broker), effect, None)
+                self._carry_out(self._seat_of(broker), effect)
 
 
 def slices_of(payload: Any, slice_bytes: int) -> list[Bytes]:

@@ -1,16 +1,16 @@
-"""The Ray host of brokers: an actor that feeds them what comes in and carries out their effects.
+"""The Ray host of brokers: an actor that takes what comes in for them, from other brokers and from clients.
 
 Rules
 -----
 * All calls of one host run on one event loop; a broker is never entered twice at once.
-* Effects are carried out in their order. A send goes into the outbox of its link, never straight to the network.
 * What clients want comes by `request`, one call for every kind of message.
 * A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
-* What a broker makes stable is committed in a thread, and what comes after it waits (`commits`).
 * In a network that heals, the host ticks its brokers four times a heartbeat, on the wall clock as it was at the start
   and monotone since; any broker can be sent to, and who is not known yet is asked for at the rendezvous point.
+* The host only takes calls. What they lead to is done by its parts: `driver`, `attachments`, `admission`, `telemetry`,
+  `payloads`, `ways`. A part knows none of the others but by what it is given.
 
-The class is plain Python; `network.py` makes a Ray actor of it where it is launched.
+The class is plain Python; `launching.py` makes a Ray actor of it.
 """
 
 from __future__ import annotations
@@ -21,64 +21,36 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import ray
 
+from ..faults.durable import DeadLetter
 from ..faults.stores import Store
-from ..protocol.admission import (
-    AdmissionConfig,
-    AdmissionMessage,
-    AdmissionRequest,
-    Advertise,
-    Unadvertise,
-    WouldAdmit,
-)
-from ..protocol.beats import is_beat
+from ..protocol.admission import AdmissionConfig, Advertise, Unadvertise, WouldAdmit
+from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
 from ..protocol.cube import CubeView, CubeWants
-from ..protocol.effects import (
-    Confirm,
-    Deliver,
-    Drain,
-    Drained,
-    Effect,
-    Flushed,
-    Inform,
-    Missed,
-    Multicast,
-    Propose,
-    Received,
-    Regroup,
-    Renew,
-    Report,
-    Send,
-    Ticked,
-)
-from ..protocol.errors import BrokerUnavailable
-from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Detach, Directed, Events, Flush, Gone, Message, Register, Resume
+from ..protocol.effects import Missed
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import Cancel, Detach, Events, Gone, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
-from ..protocol.recovery import RENDEZVOUS, TIMED, Recovery, RecoveryMessage
+from ..protocol.recovery import RENDEZVOUS, Recovery
 from ..protocol.stability import Stable
 from ..routing.claims import claims_of
+from . import host_survey
 from .backpressure import Backpressure
 from .broker import Broker
-from .bulk import BulkHost
+from .broker_store import store_of
+from .bulk import Missing, Payload, Payloads
 from .commits import Commits
-from .host_admission import AdmissionSide
-from .host_lasting import LastingClients, accepted, store_of
-from .host_quiet import Quieting
-from .host_survey import Surveyed
-from .host_telemetry import TelemetrySide
+from .driver import Driver
+from .host_quiet import Quiet
 from .metrics import BrokerMetrics
-from .outbox import LinkMessage, Outbox, wait_for_room
+from .outbox import LinkMessage
 from .requests import Accepted, Away, Lacking, Request, questions
 from .seat import Seat
-from .sessions import Session, split
-from .turnover import Turnover
 from .ways import LINK, Ways
 from .weather import Forecast
 
@@ -88,7 +60,7 @@ TICKS_A_FLUSH = 40
 _LOG = logging.getLogger("rayvous.host")
 
 
-class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, AdmissionSide, BulkHost):
+class BrokerHost:
     """Hosts one broker or many.
 
     Parameters
@@ -111,6 +83,8 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         Where brokers that heal keep what must outlive them; None when they keep it nowhere.
     """
 
+    driver_kind: ClassVar[type[Driver]] = Driver
+
     def __init__(
         self,
         scheme_name: str,
@@ -122,33 +96,36 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         admission: AdmissionConfig | None = None,
         stores: Stable | None = None,
     ) -> None:
-        super().__init__()
         claims = claims_of(scheme_name)
         self._scheme_name = scheme_name
-        self._rings = claims.rings
         self._limits = limits
         self._trace_events = trace_events
-        self._collector = collector
         self._network = network
         self._recovery = recovery
-        self._admission = admission
         self._stores = stores
-        self._seats: dict[BrokerId, Seat] = {}
-        self._sessions: dict[str, Session] = {}
-        self._ways = Ways(
+        self._hosts: dict[BrokerId, Any] = {}
+        self._ticking: asyncio.Task[None] | None = None
+        self.seats: dict[BrokerId, Seat] = {}
+        self.ways = Ways(
             limits,
             recovery,
-            self._seats,
+            self.seats,
             self.receive,
             died=self._died,
             reborn=self._drop_links,
             missed=self._missed if recovery is not None and claims.lasting else None,
         )
-        self._leaving: dict[BrokerId, None] = {}
-        self._clock_zero = time.time() - time.monotonic()
-        self._ticking: asyncio.Task[None] | None = None
-        self._handled = 0
-        self._draining: set[asyncio.Task[None]] = set()
+        link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
+        self.driver = self.driver_kind(
+            self.seats, self.ways, limits, recovery, admission, collector, link_wait_seconds
+        )
+        self.attachments = self.driver.attachments
+        self.admission = self.driver.admission
+        self.telemetry = self.driver.telemetry
+        self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
+        self.rest = Quiet(
+            self.seats, self.attachments.sessions, limits, recovery, self.attachments.end_session
+        )
 
     # Set-up.
 
@@ -161,14 +138,18 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         """Make a broker, from its store when there is one."""
         store = None if self._stores is None else store_of(self._stores, position.broker, life)
         make = partial(Broker, position, self._scheme_name, self._recovery, life, joins=joins)
-        self._make_seat(make(store=store, admission=self._admission), life, store)
+        self._make_seat(make(store=store, admission=self.admission.config), life, store)
+
+    async def seat_newcomer(self, position: Position, life: int) -> None:
+        """Make a broker that joins a running network: in its life 0 with a whole new cluster, else a cluster there."""
+        self._take_seat(position, life, joins=not life)
 
     def _make_seat(self, broker: Broker, life: int = 0, store: Store | None = None) -> Seat:
         position = broker.position
-        self._ways.born(position.broker, life)
+        self.ways.born(position.broker, life)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
         metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
-        seat = self._seats[position.broker] = Seat(broker, telemetry, metrics)
+        seat = self.seats[position.broker] = Seat(broker, telemetry, metrics)
         if store is not None:
             seat.commits = Commits(f"broker {position.broker}", store, seat.answers.refuse_all)
         return seat
@@ -178,49 +159,49 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
 
         In a network that heals, `rendezvous` knows all the others.
         """
-        self._ways.rendezvous = rendezvous
-        self._measure_soon()
-        self._hosts = {broker: host for broker, host in hosts.items() if broker not in self._seats}
-        for seat in self._seats.values():
+        self.ways.rendezvous = rendezvous
+        self.admission.measure_soon()
+        self._hosts = {broker: host for broker, host in hosts.items() if broker not in self.seats}
+        for seat in self.seats.values():
             position = seat.broker.position
-            seat.group = self._ways.group(position, hosts)
+            seat.group = self.ways.group(position, hosts)
             for other in position.neighbours:
-                self._ways.peer(other, hosts)
-                seat.links[other] = self._ways.link(position.broker, other)
+                self.ways.peer(other, hosts)
+                seat.links[other] = self.ways.link(position.broker, other)
 
     async def relink(self, broker: BrokerId, host: Any, life: int) -> None:
         """Take note that a broker has been started again, and lives in this actor now."""
-        self._ways.relink(broker, host, life)
+        self.ways.relink(broker, host, life)
 
     async def _actor_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker; None when it is here."""
-        if broker in self._seats or self._recovery is None:
+        if broker in self.seats or self._recovery is None:
             return self._hosts.get(broker)
-        return await self._ways.actor_of(broker)
+        return await self.ways.actor_of(broker)
 
     def _drop_links(self, broker: BrokerId) -> None:
-        for seat in self._seats.values():
+        for seat in self.seats.values():
             if broker in seat.links:
                 seat.links[broker].drop()
 
     def _died(self, source: BrokerId, other: BrokerId) -> None:
         if self._recovery is None:
-            self._handle(self._seats[source], other, Gone(other))
+            self.driver.handle(self.seats[source], other, Gone(other))
         else:
-            self._seats[source].broker.learn_dead(other)
+            self.seats[source].broker.learn_dead(other)
 
     def _missed(self, source: BrokerId, missed: Missed) -> None:
-        seat = self._seats.get(source)
+        seat = self.seats.get(source)
         if seat is not None:
-            self._drive(seat, missed)
+            self.driver.drive(seat, missed)
 
     async def weather(self, forecast: Forecast) -> None:
         """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
-        self._ways.forecast(forecast)
+        self.ways.forecast(forecast)
 
     async def _service(self, broker: BrokerId, messages: int = 1) -> None:
-        if self._ways.weather is not None:
-            await self._ways.weather.service(broker, messages)
+        if self.ways.weather is not None:
+            await self.ways.weather.service(broker, messages)
 
     # Time, in a network that heals.
 
@@ -232,28 +213,16 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
             self._tick(self._recovery.heartbeat_seconds / TICKS_A_HEARTBEAT)
         )
         self._ticking.add_done_callback(_say_end)
-
-    def _now(self) -> float:
-        return self._clock_zero + time.monotonic()
+        self.driver.ticking = True
 
     async def _tick(self, seconds: float) -> None:
         for turn in itertools.count(1):
-            if turn % TICKS_A_FLUSH == 0 and self._collector is not None:
-                self._flush_soon()  # whoever dies takes little of what was seen along
-            for broker, seat in list(self._seats.items()):
+            if turn % TICKS_A_FLUSH == 0:
+                self.telemetry.flush_soon()  # whoever dies takes little of what was seen along
+            for broker, seat in list(self.seats.items()):
                 await self._service(broker)
-                self._tell_time(seat)
+                self.driver.tell_time(seat)
             await asyncio.sleep(seconds)
-
-    def _tell_time(self, seat: Seat) -> None:
-        seat.told_at = self._now()
-        self._drive(seat, Ticked(seat.told_at))
-
-    def _is_late(self, seat: Seat) -> bool:
-        """Return whether a broker has not been told the time for a heartbeat: this process stood still, or was busy."""
-        if self._recovery is None or self._ticking is None:
-            return False
-        return self._now() - seat.told_at > self._recovery.heartbeat_seconds
 
     async def pid(self) -> tuple[str, int]:
         """Return the Ray node and the id of the process that this is."""
@@ -272,24 +241,24 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         """Take messages from another broker in its `life`, or from the rendezvous point, in order."""
         if not await self._heard(to, source, len(messages), life):
             return
-        seat = self._seats.get(to)
+        seat = self.seats.get(to)
         if seat is None:
             return  # it has left
         pressure = Backpressure()
         for message in messages:
             again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
-            self._handle(seat, source, message, pressure.from_clients() if again else pressure)
+            self.driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
         await seat.stable()
-        await self._room(pressure)
+        await self.driver.room(pressure)
 
     async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
         """Wait until the messages may be handed in; return False when their sender has been started again since."""
-        if life != self._ways.life_of(source) and not await self._ways.current(source, life):
+        if life != self.ways.life_of(source) and not await self.ways.current(source, life):
             return False
-        if self._ways.weather is not None:
+        if self.ways.weather is not None:
             if source == RENDEZVOUS:
-                await self._ways.weather.passage(source, to, LINK)
-            await self._ways.weather.service(to, messages)
+                await self.ways.weather.passage(source, to, LINK)
+            await self.ways.weather.service(to, messages)
         return True
 
     async def request(
@@ -307,7 +276,7 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         try:
             taken = [self._take(seat, client, message, pressure) for message in messages]
             await seat.stable()
-            await self._room(pressure)
+            await self.driver.room(pressure)
             given = await asyncio.gather(*answers)
         finally:
             for question in owed:
@@ -318,14 +287,17 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
         """Return the seat that a request is for, once it is known that the client may make it there."""
         kinds = set(map(type, messages))
         if kinds & {Advertise, Unadvertise, WouldAdmit}:
-            self._require_admission()
+            self.admission.require()
         if Detach in kinds:
-            return self._seats.get(at) or self._seat_of(at)  # also from a broker that has left already
-        seat = self._open_seat(at) if kinds & {Events, Register, Resume} else self._seat_of(at)
+            return self.seats.get(at) or self.attachments.seat_of(
+                at
+            )  # also from a broker that has left already
+        begins = kinds & {Events, Register, Resume}
+        seat = self.attachments.open_seat(at) if begins else self.attachments.seat_of(at)
         if Resume in kinds:
-            self._take_over(seat, client, session)
+            self.attachments.take_over(seat, client, session)
         elif Register in kinds:
-            self._own(seat, client, session)
+            self.attachments.own(seat, client, session)
         return seat
 
     def _take(
@@ -340,150 +312,147 @@ class BrokerHost(LastingClients, TelemetrySide, Turnover, Surveyed, Quieting, Ad
             case Events():
                 if not message.again:
                     seat.telemetry.published(time.time(), message.batch)
-                self._handle(seat, client, message, pressure)
+                self.driver.handle(seat, client, message, pressure)
             case Cancel(number):
-                self._handle(seat, client, message)
-                self._cancelled(seat, client, number)
+                self.driver.handle(seat, client, message)
+                self.attachments.cancelled(seat, client, number)
             case Detach():
-                self._let_go(seat, client)
+                self.attachments.let_go(seat, client)
             case Away():
                 seat.owners.pop(client, None)
             case Accepted():
-                return accepted(seat.broker, client)
+                return host_survey.accepted(seat.broker, client)
             case Lacking():
-                return self._degraded(seat, client)
+                return dict(seat.lacking.get(client, {}))
             case _:
-                self._handle(seat, client, message)  # type: ignore[arg-type]  # not a question
+                self.driver.handle(seat, client, message)  # type: ignore[arg-type]  # not a question
         return None
 
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
         events_max = self._limits.call_events_max * 4
-        queue = self._session(session)
+        queue = self.attachments.session(session)
         queue.acknowledge(acknowledged)
-        self._catch_up(queue)
+        self.attachments.catch_up(queue)
         parcels = await queue.poll(acknowledged, timeout_seconds, events_max)
-        return [*parcels, *self._farewells()]
+        return [*parcels, *self.attachments.farewells()]
 
-    def _session(self, session: str) -> Session:
-        queue = self._sessions.get(session)
-        if queue is None:
-            queue = Session(session, self._limits.delivery_events_max, self._limits.session_seconds)
-            self._sessions[session] = queue
-        queue.heard(time.monotonic())
-        return queue
+    async def end_session(self, session: str) -> None:
+        """Forget a client process: its subscribers are detached, but for durable ones; what waits for it is let go."""
+        self.attachments.end_session(session)
 
-    def _seat_of(self, broker: BrokerId) -> Seat:
-        if broker not in self._seats or self._seats[broker].broker.left:
-            raise BrokerUnavailable(f"broker {broker} is not on this host, or has left")
-        return self._seats[broker]
+    # Payloads.
 
-    # The driver: an event in, its effects carried out.
+    async def bulk_targets(self, at: BrokerId, batch: EventBatch) -> tuple[BrokerId, ...]:
+        """See :meth:`Payloads.targets`."""
+        return self.payloads.targets(at, batch)
 
-    def _handle(
-        self,
-        seat: Seat,
-        source: Link,
-        message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
-        pressure: Backpressure | None = None,
-    ) -> None:
-        self._handled += not is_beat(message)
-        if isinstance(message, Events):
-            taken = self._take_in(seat, message)
-            if taken is None:
-                return
-            message = taken
-        if isinstance(message, Events | Directed):
-            seat.events_in += len(message.batch)
-            if seat.metrics is not None:
-                seat.metrics.events_in(len(message.batch))
-        if isinstance(message, TIMED) or self._is_late(seat):
-            self._tell_time(seat)
-        self._drive(seat, Received(source, message), pressure)
-        self._flush_when_due(seat)
+    async def bulk_begin(self, to: BrokerId, payload: Payload) -> None:
+        """See :meth:`Payloads.bulk_begin`."""
+        await self.payloads.bulk_begin(to, payload)
 
-    def _drive(
-        self,
-        seat: Seat,
-        event: Received | Ticked | Drained | Missed,
-        pressure: Backpressure | None = None,
-    ) -> None:
-        commits = seat.commits
-        if commits is None:
-            for effect in seat.broker.handle(event):
-                self._carry_out(seat, effect, pressure)
-        elif commits.error is None:
-            for effect in seat.broker.handle(event):
-                commits.put(effect, partial(self._carry_out, seat, effect, pressure))
+    async def bulk_slices(self, to: BrokerId, name: str, slices: Sequence[Any]) -> None:
+        """See :meth:`Payloads.bulk_slices`."""
+        await self.payloads.bulk_slices(to, name, slices)
 
-    def _carry_out(
-        self,
-        seat: Seat,
-        effect: Effect,
-        pressure: Backpressure | None,
-    ) -> None:
-        now = time.time()
-        seat.telemetry.effect(now, effect)
-        match effect:
-            case Send(to, message):
-                box = seat.links.get(to)
-                if box is None:
-                    box = seat.links[to] = self._ways.link(seat.broker.position.broker, to)
-                self._put(seat, box, message, pressure)
-            case Multicast(message):
-                if seat.group is not None:
-                    self._put(seat, seat.group, message, pressure)
-            case Regroup(members):
-                seat.group = self._ways.regroup(seat.broker.position.broker, members, seat.group)
-            case Renew(to, over_group):
-                seat.renew(to, over_group)
-            case Deliver():
-                if seat.metrics is not None:
-                    seat.metrics.delivered(now, effect)
-                self._deliver(seat, effect, pressure)
-            case Propose(client, broker):
-                if (owner := seat.owners.get(client)) is not None:  # publishers do not poll
-                    owner.propose(client, broker, seat.tally)
-            case Confirm(client, subscription):
-                seat.answers.give((client, Register, subscription))
-            case Flushed(client, number):
-                seat.answers.give((client, Flush, number))
-            case Report(client, losses):
-                self._tell_losses(seat, client, losses)
-            case Drain(number):
-                self._drain_soon(seat, number)
-            case Inform(client, news):
-                self._inform(seat, client, news)
+    async def bulk_end(self, to: BrokerId, name: str) -> Missing:
+        """See :meth:`Payloads.bulk_end`."""
+        return await self.payloads.bulk_end(to, name)
 
-    def _put(self, seat: Seat, box: Outbox, message: LinkMessage, pressure: Backpressure | None) -> None:
-        box.put(message)
-        if isinstance(message, Events | Directed):
-            seat.events_out += len(message.batch)
-        if pressure is not None and box.full:
-            pressure.outboxes[box] = None
+    async def payload(self, at: BrokerId, name: str) -> list[Any]:
+        """See :meth:`Payloads.payload`."""
+        return await self.payloads.payload(at, name)
 
-    def _deliver(self, seat: Seat, deliver: Deliver, pressure: Backpressure | None) -> None:
-        seat.notifications += len(deliver.rows)
-        here = seat.absent.reachable(deliver, seat.owners, seat.durable)
-        if here is None:
-            return
-        deliver = here
-        owners = [seat.owners[client] for client in deliver.clients]
-        for session, parcel in split(deliver, owners):
-            session.put(parcel, seat.tally)
-            if pressure is not None and session.full and parcel.clients[0] not in seat.durable:
-                pressure.sessions[session] = None
+    async def slices_of_payload(self, at: BrokerId, name: str) -> list[Any] | None:
+        """See :meth:`Payloads.slices_of_payload`."""
+        return await self.payloads.slices_of_payload(at, name)
 
-    async def _room(self, pressure: Backpressure) -> None:
-        if pressure.outboxes:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.delivery_wait_seconds if self._rings else None):
-                    await wait_for_room(list(pressure.outboxes))
-        for session in pressure.sessions:
-            if session.gone(time.monotonic()):
-                await self.end_session(session.name)
-            else:
-                await session.room(self._limits.delivery_wait_seconds)
+    # What a host is asked about all its brokers.
+
+    async def quiet(self, deliveries: bool = True) -> int:
+        """Wait until nothing waits to leave; return how many messages this host has handled so far.
+
+        A call returns only after the other side has handled it, so a message is always in some outbox: when two rounds
+        over all hosts return the same numbers, nothing was under way between them.
+
+        Parameters
+        ----------
+        deliveries
+            Whether to wait also until the client processes have acknowledged all notifications.
+        """
+        await self.rest.come(deliveries)
+        return self.driver.handled
+
+    async def survey(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return where each broker here stands, in a network that heals."""
+        if self._ticking is not None and self._ticking.done():
+            self._ticking.result()  # a broker that broke says so, instead of looking alive
+        found = {broker: host_survey.standing_of(seat) for broker, seat in self.seats.items()}
+        return {broker: standing for broker, standing in found.items() if standing is not None}
+
+    async def describe(self) -> dict[BrokerId, dict[str, int]]:
+        """Return the sizes of what each broker here keeps, its queues included."""
+        return {broker: host_survey.sizes_of(seat) for broker, seat in self.seats.items()}
+
+    async def check(self) -> None:
+        """Assert every broker's invariants; for tests."""
+        for seat in self.seats.values():
+            seat.broker.check()
+
+    async def accepted_here(self, publisher: ClientId) -> int:
+        """Return the last sequence of a publisher that any broker here has accepted."""
+        found = (host_survey.accepted(seat.broker, publisher)[0] for seat in self.seats.values())
+        return max(found, default=0)
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        """Return what could not be delivered to durable subscribers here, oldest first."""
+        return [letter for seat in self.seats.values() for letter in host_survey.dead_letters(seat.broker)]
+
+    async def books(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return the books of every broker here."""
+        found = {broker: host_survey.books_of(seat.broker) for broker, seat in self.seats.items()}
+        return {broker: books for broker, books in found.items() if books is not None}
+
+    async def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
+        """See :meth:`HostAdmission.burden`."""
+        self.admission.burden(cpu_seconds, share)
+
+    async def cpu_seconds(self) -> float:
+        """Return the CPU time that this process has used so far."""
+        return time.process_time()
+
+    async def flush_telemetry(self) -> None:
+        """See :meth:`HostTelemetry.flush`."""
+        await self.telemetry.flush()
+
+    # Brokers that leave.
+
+    async def dismiss(self, broker: BrokerId) -> None:
+        """Let no client begin anything at a broker from now on, and tell those that are there to go."""
+        self.attachments.dismiss(broker)
+
+    async def attached(self, broker: BrokerId) -> int:
+        """Return how many subscribers a broker has."""
+        return len(self.seats[broker].owners)
+
+    async def detach_all(self, broker: BrokerId) -> None:
+        """Let go whoever is still attached; they go on elsewhere when they notice, with all that they have missed."""
+        self.attachments.let_all_go(self.seats[broker])
+
+    async def left(self, broker: BrokerId) -> bool:
+        """Return whether a broker has left the network."""
+        seat = self.seats.get(broker)
+        return seat is None or (seat.broker.healing is not None and seat.broker.healing.left)
+
+    async def unseat(self, broker: BrokerId) -> int:
+        """Give up the seat of a broker that has left and handed all over; return how many brokers are still here."""
+        seat = self.seats.get(broker)
+        if seat is not None:
+            for box in seat.boxes():
+                await box.drained()
+            await self.telemetry.flush()
+            self.seats.pop(broker, None)
+        return len(self.seats)
 
 
 def _say_end(ticking: asyncio.Task[None]) -> None:

@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 
 from ..protocol.configs import Limits
 from ..protocol.ids import BrokerId
@@ -18,28 +18,36 @@ from .seat import Seat
 from .sessions import Session
 
 
-class Quieting:
-    """The part of a host that this file is about; the rest is :class:`~.host.BrokerHost`."""
+class Quiet:
+    """Waits until nothing is under way at one host.
 
-    _seats: dict[BrokerId, Seat]
-    _sessions: dict[str, Session]
-    _limits: Limits
-    _recovery: Recovery | None
-    _handled: int
-    end_session: Callable[[str], Awaitable[None]]
+    Parameters
+    ----------
+    seats, sessions
+        Its brokers and the client processes that they deliver to, as they are at any time.
+    limits, recovery
+        Of the network.
+    end_session
+        Lets go of a process that is gone.
+    """
 
-    async def quiet(self, deliveries: bool = True) -> int:
-        """Wait until nothing waits to leave; return how many messages this host has handled so far.
+    def __init__(
+        self,
+        seats: Mapping[BrokerId, Seat],
+        sessions: Mapping[str, Session],
+        limits: Limits,
+        recovery: Recovery | None,
+        end_session: Callable[[str], None],
+    ) -> None:
+        self._seats = seats
+        self._sessions = sessions
+        self._gone_seconds = limits.session_seconds
+        self._patience = None if recovery is None else recovery.client_patience_seconds
+        self._end_session = end_session
 
-        A call returns only after the other side has handled it, so a message is always in some outbox: when two rounds
-        over all hosts return the same numbers, nothing was under way between them.
-
-        Parameters
-        ----------
-        deliveries
-            Whether to wait also until the client processes have acknowledged all notifications.
-        """
-        boxes = [box for seat in self._seats.values() for box in (*seat.links.values(), seat.group) if box]
+    async def come(self, deliveries: bool) -> None:
+        """Wait until nothing waits to leave, nor, with `deliveries`, for client processes to acknowledge it."""
+        boxes = [box for seat in self._seats.values() for box in seat.boxes()]
         while True:
             for box in boxes:
                 await box.drained()
@@ -49,27 +57,22 @@ class Quieting:
             # While one was waited for, another may have filled.
             left = (queue for queue in self._sessions.values() if deliveries and len(queue))
             if all(box.idle for box in boxes) and all(map(self._away, left)):
-                break
-        return self._handled
+                return
 
     async def _drained(self, name: str) -> None:
         """Wait until a client process has everything, or is gone."""
         session = self._sessions.get(name)
-        patience = (
-            self._limits.session_seconds if self._recovery is None else self._recovery.client_patience_seconds
-        )
+        patience = self._gone_seconds if self._patience is None else self._patience
         while session is not None and len(session) and not session.gone(time.monotonic()):
             if self._away(session):
                 return
             await session.moved(patience)
         if session is not None and session.gone(time.monotonic()):
-            await self.end_session(name)
+            self._end_session(name)
 
     def _away(self, queue: Session) -> bool:
         """Return whether it is of a durable subscriber, and silent: the broker keeps what waits in it anyway."""
-        if self._recovery is None or not queue.silent(
-            time.monotonic(), self._recovery.client_patience_seconds
-        ):
+        if self._patience is None or not queue.silent(time.monotonic(), self._patience):
             return False
         return all(
             client in seat.durable

@@ -5,50 +5,51 @@ Rule: asking changes nothing.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from ..protocol.ids import BrokerId
+from ..faults.durable import DeadLetter
+from ..protocol.batch import EventBatch
+from ..protocol.ids import ClientId
+from .broker import Broker
 from .seat import Seat
 
 
-class Surveyed:
-    """The part of a host that this file is about; the rest is :class:`~.host.BrokerHost`."""
+def standing_of(seat: Seat) -> dict[str, Any] | None:
+    """Return where a broker stands; None in a network that does not heal."""
+    return None if seat.broker.healing is None else seat.broker.healing.survey()
 
-    _seats: dict[BrokerId, Seat]
-    _expired: dict[BrokerId, int]
-    _ticking: asyncio.Task[None] | None
 
-    async def survey(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return where each broker here stands, in a network that heals."""
-        if self._ticking is not None and self._ticking.done():
-            self._ticking.result()  # a broker that broke says so, instead of looking alive
-        return {
-            broker: seat.broker.healing.survey()
-            for broker, seat in self._seats.items()
-            if seat.broker.healing is not None
-        }
+def sizes_of(seat: Seat) -> dict[str, int]:
+    """Return the sizes of what a broker keeps, its queues included."""
+    boxes = seat.boxes()
+    return {
+        **seat.broker.describe(),
+        "subscribers": len(seat.owners),
+        "outbox_events": sum(box.events for box in boxes),
+        "lost_events": sum(box.lost_events for box in boxes),
+        "shed_notifications": seat.tally.shed,
+        "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
+        "expired_events": seat.expired_events,
+        "events_in": seat.events_in,
+        "events_out": seat.events_out,
+        "notifications": seat.notifications,
+    }
 
-    async def describe(self) -> dict[BrokerId, dict[str, int]]:
-        """Return the sizes of what each broker here keeps, its queues included."""
-        out = {}
-        for broker, seat in self._seats.items():
-            boxes = [box for box in (*seat.links.values(), seat.group) if box is not None]
-            out[broker] = {
-                **seat.broker.describe(),
-                "subscribers": len(seat.owners),
-                "outbox_events": sum(box.events for box in boxes),
-                "lost_events": sum(box.lost_events for box in boxes),
-                "shed_notifications": seat.tally.shed,
-                "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
-                "expired_events": self._expired.get(broker, 0),
-                "events_in": seat.events_in,
-                "events_out": seat.events_out,
-                "notifications": seat.notifications,
-            }
-        return out
 
-    async def check(self) -> None:
-        """Assert every broker's invariants; for tests."""
-        for seat in self._seats.values():
-            seat.broker.check()
+def books_of(broker: Broker) -> dict[str, Any] | None:
+    """Return the books of a broker; None without admission control."""
+    if broker.admitting is None:
+        return None
+    admission = broker.admitting.admission
+    return {**admission.books.describe(), "degraded": admission.standings.count()}
+
+
+def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
+    """Return the last sequence of a publisher that a broker has accepted, and what it keeps of it, with ages."""
+    lasting = broker.lasting
+    return (0, []) if lasting is None else (lasting.accepted(publisher), lasting.kept_of(publisher))
+
+
+def dead_letters(broker: Broker) -> list[DeadLetter]:
+    """Return what could not be delivered to a broker's durable subscribers, oldest first."""
+    return [] if broker.lasting is None else list(broker.lasting.letters)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 
@@ -28,14 +29,20 @@ FLUSH_SECONDS: Final = 2.0
 _LOG = logging.getLogger("rayvous.host")
 
 
-class TelemetrySide:
-    """What a host does about telemetry."""
+class HostTelemetry:
+    """The way of what the brokers of one host write down to the collector.
 
-    _seats: dict[BrokerId, Seat]
+    Parameters
+    ----------
+    seats
+        The brokers, as they are at any time.
+    collector
+        The actor that takes telemetry; None when none is kept.
+    """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._collector: Any = None
+    def __init__(self, seats: Mapping[BrokerId, Seat], collector: Any) -> None:
+        self._seats = seats
+        self._collector = collector
         self._source = uuid4().hex
         self._handed = dict.fromkeys(SCHEMAS, 0)
         self._unsent: Flush | None = None
@@ -44,16 +51,19 @@ class TelemetrySide:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._drops: dict[int, dict[str, int]] = {}
 
-    def _flush_when_due(self, seat: Seat) -> None:
+    def flush_when_due(self, seat: Seat) -> None:
         """See to it that what a broker wrote down is handed over in time."""
         if self._collector is None:
             return
         if seat.telemetry.rows >= FLUSH_ROWS:
-            self._flush_soon()
+            self.flush_soon()
         elif self._flush_timer is None:
-            self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush_soon)
+            self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush_soon)
 
-    def _flush_soon(self) -> None:
+    def flush_soon(self) -> None:
+        """Hand over what was written down, if anything was, in the background."""
+        if self._collector is None:
+            return
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -62,9 +72,9 @@ class TelemetrySide:
 
     async def _flush_rows(self) -> None:
         if self._unsent is not None or any(seat.telemetry.rows for seat in self._seats.values()):
-            await self.flush_telemetry()
+            await self.flush()
 
-    async def flush_telemetry(self) -> None:
+    async def flush(self) -> None:
         """Hand what was written down to the collector; also when that is nothing, since it asks what came before."""
         if self._collector is None:
             return

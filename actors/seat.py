@@ -1,6 +1,9 @@
 """One broker in its host: the broker, its links out, its subscribers, what it writes down.
 
-Rule: a seat has no behaviour of its own but to say when all that its broker wanted done has left it.
+Rules
+-----
+* A seat has no behaviour of its own but to say when all that its broker wanted done has left it.
+* `answers` is what the broker owes its clients, `lacking` what it can no longer carry of their subscriptions.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+from ..protocol.admission import Refusal
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.recorder import TelemetryBuffer
 from .absent import Absent
@@ -31,9 +35,11 @@ class Seat:
     events_in: int = 0
     events_out: int = 0
     notifications: int = 0
+    expired_events: int = 0  # dropped because they were older than the deadline
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
     answers: Answers = field(default_factory=Answers)
+    lacking: dict[ClientId, dict[int, tuple[Refusal, ...]]] = field(default_factory=dict)
     commits: Commits | None = None  # where the broker has a store
     told_at: float = 0.0  # when it was told the time last
     absent: Absent = field(default_factory=Absent)
@@ -44,6 +50,10 @@ class Seat:
             self.links[broker].renew()
         elif self.group is not None:
             self.group.put(Renewed(broker))
+
+    def boxes(self) -> list[Outbox]:
+        """Return its ways out: one for each link, and one for its group."""
+        return [*self.links.values(), *([] if self.group is None else [self.group])]
 
     @property
     def durable(self) -> Container[ClientId]:

@@ -33,11 +33,53 @@ from ..protocol.recovery import Recovery, RecoveryMessage
 from ..protocol.stability import Stable
 from .backpressure import Backpressure
 from .broker import Broker
+from .driver import Driver
 from .host import BrokerHost
 from .outbox import LinkMessage, Outbox
 from .requests import Request, Stored
 from .seat import Seat
 from .sessions import split
+
+
+class StableDriver(Driver):
+    """The driver of brokers that keep what they have sent, by numbers, until it is acknowledged."""
+
+    def handle(
+        self,
+        seat: Seat,
+        source: Link,
+        message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
+        pressure: Backpressure | None = None,
+    ) -> None:
+        """Hand a broker a message; what stands in a numbered one counts as the events that it brings."""
+        if isinstance(message, Adv) and isinstance(message.message, Events):
+            seat.events_in += len(message.message.batch)
+        super().handle(seat, source, message, pressure)
+
+    def drive(
+        self,
+        seat: Seat,
+        event: Received | Ticked | Drained | Missed,
+        pressure: Backpressure | None = None,
+    ) -> None:
+        """Hand a broker an event; one that finds its file to be an old one stands still."""
+        try:
+            super().drive(seat, event, pressure)
+        except StorageFailed as error:  # the broker has seen that its file is an old one
+            assert seat.commits is not None
+            seat.commits.stand_still(error)
+
+    def _put(self, seat: Seat, box: Outbox, message: LinkMessage, pressure: Backpressure | None) -> None:
+        if not (isinstance(message, Adv) and box.full):  # what is left out here is sent again
+            super()._put(seat, box, message, pressure)
+
+    def _deliver(self, seat: Seat, deliver: Deliver, pressure: Backpressure | None) -> None:
+        seat.notifications += len(deliver.rows)
+        owners = [seat.owners[client] for client in deliver.clients]
+        for session, parcel in split(deliver, owners):
+            session.put(replace(parcel, broker=seat.broker.position.broker, note=deliver.number), seat.tally)
+            if pressure is not None and session.full:
+                pressure.sessions[session] = None
 
 
 class StableHost(BrokerHost):
@@ -50,6 +92,8 @@ class StableHost(BrokerHost):
     rendezvous_name, namespace
         The actor that is asked for the directory in each life but the first.
     """
+
+    driver_kind = StableDriver
 
     def __init__(
         self,
@@ -94,7 +138,7 @@ class StableHost(BrokerHost):
     async def _awake(self) -> None:
         """Go on where an earlier life has ended, if there was one and that has not been done."""
         async with self._waking:
-            if self._seats:
+            if self.seats:
                 return
             name, namespace = self._rendezvous_name
             directory = await ray.get_actor(name, namespace=namespace).directory.remote()
@@ -155,18 +199,18 @@ class StableHost(BrokerHost):
         before = seat.owners.get(client)
         if before is not None and before.gone(asyncio.get_running_loop().time()):
             del seat.owners[client]
-        self._own(seat, client, session)
+        self.attachments.own(seat, client, session)
 
     async def _publish(self, at: BrokerId, publisher: ClientId, batch: EventBatch, again: bool) -> None:
         """Take events from a publisher; return when they are stable, and there is room for more."""
-        seat, last = self._seat_of(at), int(batch.sequence[-1])
+        seat, last = self.attachments.seat_of(at), int(batch.sequence[-1])
         machine = _machine(seat)
         if not again:
             seat.telemetry.published(batch.published_at[-1], batch)
         adv = Adv(last, int(batch.sequence[0]) - 1, Events(batch))
         pressure = Backpressure()
         while True:
-            self._handle(seat, publisher, adv, pressure)
+            self.driver.handle(seat, publisher, adv, pressure)
             await seat.stable()
             heard = machine.heard_from(publisher, "events")
             if heard >= last:
@@ -174,7 +218,7 @@ class StableHost(BrokerHost):
             if heard < adv.before:
                 raise ClientError(f"publisher {publisher!r}: {heard + 1} to {adv.before} are missing")
             await asyncio.sleep(self._stable.stability.retransmit_seconds / 4)  # until a queue has room
-        await self._room(pressure)
+        await self.driver.room(pressure)
 
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process, and let the brokers know what it has.
@@ -184,62 +228,25 @@ class StableHost(BrokerHost):
         BrokerUnavailable
             If this life of the host does not know the process: it has to say BACK.
         """
-        queue = self._sessions.get(session)
+        queue = self.attachments.sessions.get(session)
         if queue is None:
             raise BrokerUnavailable("the host was started again: say back")
         for (broker, client), note in _notes(queue.up_to(acknowledged)).items():
-            self._handle(self._seats[broker], client, Ack(note))
+            self.driver.handle(self.seats[broker], client, Ack(note))
         return await super().poll(session, acknowledged, timeout_seconds)
-
-    # The driver.
-
-    def _handle(
-        self,
-        seat: Seat,
-        source: Link,
-        message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
-        pressure: Backpressure | None = None,
-    ) -> None:
-        if isinstance(message, Adv) and isinstance(message.message, Events):
-            seat.events_in += len(message.message.batch)
-        super()._handle(seat, source, message, pressure)
-
-    def _drive(
-        self,
-        seat: Seat,
-        event: Received | Ticked | Drained | Missed,
-        pressure: Backpressure | None = None,
-    ) -> None:
-        try:
-            super()._drive(seat, event, pressure)
-        except StorageFailed as error:  # the broker has seen that its file is an old one
-            assert seat.commits is not None
-            seat.commits.stand_still(error)
-
-    def _put(self, seat: Seat, box: Outbox, message: LinkMessage, pressure: Backpressure | None) -> None:
-        if not (isinstance(message, Adv) and box.full):  # what is left out here is sent again
-            super()._put(seat, box, message, pressure)
-
-    def _deliver(self, seat: Seat, deliver: Deliver, pressure: Backpressure | None) -> None:
-        seat.notifications += len(deliver.rows)
-        owners = [seat.owners[client] for client in deliver.clients]
-        for session, parcel in split(deliver, owners):
-            session.put(replace(parcel, broker=seat.broker.position.broker, note=deliver.number), seat.tally)
-            if pressure is not None and session.full:
-                pressure.sessions[session] = None
 
     async def quiet(self, deliveries: bool = True) -> int:
         """Wait until nothing waits to leave, to be stable or to be acknowledged; see :meth:`BrokerHost.quiet`."""
         while True:
             await self._awake()
             handled = await super().quiet(deliveries)
-            seats = self._seats.values()
+            seats = self.seats.values()
             for seat in seats:
                 await seat.stable()
-            if not any(_machine(seat).unacknowledged for seat in seats) and handled == self._handled:
+            if not any(_machine(seat).unacknowledged for seat in seats) and handled == self.driver.handled:
                 for seat in seats:
                     # What was acknowledged leaves the file: else it comes again in the next life.
-                    self._tell_time(seat)
+                    self.driver.tell_time(seat)
                     await seat.stable()
                 return handled
             await asyncio.sleep(self._stable.stability.retransmit_seconds / 4)
@@ -248,7 +255,7 @@ class StableHost(BrokerHost):
         """Return the sizes of what each broker here keeps, and how many commits it made in this life."""
         await self._awake()
         found = await super().describe()
-        for broker, seat in self._seats.items():
+        for broker, seat in self.seats.items():
             assert seat.commits is not None
             found[broker]["commits"] = seat.commits.made
         return found

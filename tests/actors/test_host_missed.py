@@ -8,6 +8,7 @@ from rayvous.actors.broker import HEALING_SCHEMES
 from rayvous.actors.host import BrokerHost
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
+from rayvous.protocol.messages import Events
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.claims import claims_of
 from rayvous.routing.topologies import ClusterTree
@@ -33,7 +34,8 @@ def test_a_call_that_failed_is_told_to_a_broker_with_any_options(scheme_name: st
         await host.seat([below])
         parent = Deaf()
         await host.connect({above.broker: parent}, rendezvous=Deaf())
-        await host.publish(below.broker, "p", batch_of([{"x": 1}], publisher="p", first_sequence=1))
+        events = Events(batch_of([{"x": 1}], publisher="p", first_sequence=1))
+        await host.request(below.broker, "p", [events])
         await host.quiet()
         survey = (await host.survey())[below.broker]
         assert parent.calls > 0

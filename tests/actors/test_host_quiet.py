@@ -23,13 +23,13 @@ async def host_with(life: int) -> BrokerHost:
     wanted = Register(1, to_filter("x >= 0"), admitted=bool(life))
     await host.request(0, "alice", [Resume({}, life=life), wanted] if life else [wanted], "first")
     await host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob", first_sequence=1))])
-    assert len(host._sessions["first"]) == 1
+    assert len(host.attachments.sessions["first"]) == 1
     return host
 
 
 def silence(host: BrokerHost) -> None:
     """Let the subscriber's process have been silent for long, not for long enough to be gone."""
-    host._sessions["first"].heard(time.monotonic() - RECOVERY.client_patience_seconds - 1.0)
+    host.attachments.sessions["first"].heard(time.monotonic() - RECOVERY.client_patience_seconds - 1.0)
 
 
 @pytest.mark.parametrize(("life", "silent", "waits"), [(1, False, True), (1, True, False), (0, True, True)])
@@ -52,10 +52,12 @@ def test_only_a_durable_subscribers_process_that_is_silent_is_not_waited_for(
 def test_what_waits_for_a_process_is_let_go_when_another_one_takes_its_name_over() -> None:
     async def run() -> None:
         host = await host_with(1)
-        before = host._sessions["first"]
+        before = host.attachments.sessions["first"]
         again = [Resume({}, life=2, numbers=(1,)), Register(1, to_filter("x >= 0"), admitted=True)]
         await host.request(0, "alice", again, "second")
-        assert "first" not in host._sessions and before.ended and not len(before)
-        assert len(host._sessions["second"]) == 1, "what is not acknowledged comes to the next process"
+        assert "first" not in host.attachments.sessions and before.ended and not len(before)
+        assert len(host.attachments.sessions["second"]) == 1, (
+            "what is not acknowledged comes to the next process"
+        )
 
     asyncio.run(run())
