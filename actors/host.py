@@ -288,10 +288,8 @@ class BrokerHost:
         kinds = set(map(type, messages))
         if kinds & {Advertise, Unadvertise, WouldAdmit}:
             self.admission.require()
-        if Detach in kinds:
-            return self.seats.get(at) or self.attachments.seat_of(
-                at
-            )  # also from a broker that has left already
+        if Detach in kinds and at in self.seats:
+            return self.seats[at]  # also when the broker has left already
         begins = kinds & {Events, Register, Resume}
         seat = self.attachments.open_seat(at) if begins else self.attachments.seat_of(at)
         if Resume in kinds:
@@ -300,13 +298,7 @@ class BrokerHost:
             self.attachments.own(seat, client, session)
         return seat
 
-    def _take(
-        self,
-        seat: Seat,
-        client: ClientId,
-        message: Request,
-        pressure: Backpressure,
-    ) -> Any:
+    def _take(self, seat: Seat, client: ClientId, message: Request, pressure: Backpressure) -> Any:
         """Take one message of a client, and return the answer to a question that the host can answer."""
         match message:
             case Events():

@@ -183,13 +183,7 @@ class StableHost(BrokerHost):
             self._come_back(seat, client, session)
         return seat
 
-    def _take(
-        self,
-        seat: Seat,
-        client: ClientId,
-        message: Request,
-        pressure: Backpressure,
-    ) -> Any:
+    def _take(self, seat: Seat, client: ClientId, message: Request, pressure: Backpressure) -> Any:
         if isinstance(message, Stored):
             return _machine(seat).heard_from(client, "events")
         return super()._take(seat, client, message, pressure)
