@@ -159,8 +159,13 @@ class HealingBroker(StableSide):
             self.probing.watch(view, self.now)
         self._tell_succession()
 
-    def handle(self, event: Received | Ticked | Drained | Missed) -> list[Effect]:
-        """Take in a message or the time, and return what is to be done."""
+    @property
+    def takes(self) -> frozenset[type]:
+        """The types of the messages that it takes in."""
+        return frozenset(self._handlers)
+
+    def handle(self, event: Received | Ticked | Drained | Missed) -> list[Any]:
+        """Take in a message or the time, and return what is to be done, as the layers of a broker do."""
         if isinstance(event, Ticked):
             effects = [] if self.left else self._on_tick(event)
         elif isinstance(event, Drained):

@@ -4,7 +4,7 @@ Rules
 -----
 * Stable is what publishers were told is accepted, the durable subscribers with their positions and what they have not
   acknowledged, and the highest epoch, term and round known: none of these ever runs backwards. A step's changes are
-  stable before anything of that step leaves. Without a store there is no `Persist`, and the rest is the same.
+  stable before anything of that step leaves. Without a store there is no `Write`, and the rest is the same.
 * Who starts anew with its store sends what it kept again, in a round that it asks for; what it holds for durable
   subscribers it wants from its cluster at once, and lets events through to them from that round on.
 * A durable subscriber is here until it says that it leaves, or has come back elsewhere: brokers tell the rendezvous
@@ -28,8 +28,9 @@ from ..faults.rounds import Kept
 from ..faults.stores import Store
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
-from ..protocol.effects import Deliver, Effect, Multicast, Persist, Received, Report, Send, Write
+from ..protocol.effects import Deliver, Effect, Multicast, Received, Report, Send, Write
 from ..protocol.ids import GROUP, ClientId, Link, RoundNumber
+from ..protocol.layers import Released
 from ..protocol.messages import Acknowledge, Again, Cancel, Detach, Events, Register, Resume
 from ..protocol.recovery import RENDEZVOUS, Holds, LetGo, Recovery, TableCopy, Wants
 from ..protocol.rounds import Forgotten
@@ -102,8 +103,8 @@ class StableSide(FlushSide):
         for name, entry in self.durable.items():
             self.ledger.resume(name, entry.had(), entry.since)
             self.rounds.close(name)
-            for number, item in entry.subscriptions.items():
-                self.router.handle(Received(name, Register(number, item)))  # told when the cluster is heard
+            for register in entry.registers():
+                self.router.handle(Received(name, register))  # told when the cluster is heard
             self._unsent = True
 
     def _on_table_copy(self, source: Link, message: TableCopy) -> list[Effect]:
@@ -113,6 +114,10 @@ class StableSide(FlushSide):
         # The designated broker takes it in as a new one, and may have dropped what it had heard of it before.
         self._close_all()
         return [*effects, *self.router.forget_parent(), Multicast(Wants(self.router.wants()))]
+
+    def held(self) -> list[tuple[ClientId, Register]]:
+        """Return the subscriptions that are here since an earlier life."""
+        return [(name, register) for name, entry in self.durable.items() for register in entry.registers()]
 
     def accepted(self, publisher: ClientId) -> int:
         """Return the last sequence of a publisher that was accepted here, 0 for none."""
@@ -124,8 +129,8 @@ class StableSide(FlushSide):
             (self.now - kept.at, kept.batch) for kept in self.rounds.kept() if kept.publisher == publisher
         ]
 
-    def _made_stable(self, effects: list[Effect]) -> list[Effect]:
-        """Put what has changed in front of the effects."""
+    def _made_stable(self, effects: list[Any]) -> list[Any]:
+        """Put what has to be stable before them in front of the effects."""
         dropped = self.rounds.dropped
         if not self._stable:
             dropped.clear()
@@ -146,8 +151,8 @@ class StableSide(FlushSide):
             self._writes.append(Write(KEPT, (number,), None))
             self._writes.append(Write(ACCEPTED, (publisher,), self.rounds.gone[publisher]))
         dropped.clear()
-        writes, self._writes = tuple(self._writes), []
-        return [Persist(writes), *effects]
+        writes, self._writes = self._writes, []
+        return [*writes, *effects]
 
     # Publishers.
 
@@ -200,9 +205,9 @@ class StableSide(FlushSide):
         entry.life = message.life
         self._writes += [entry.row(), *entry.acknowledge(message.marks)]
         self.ledger.advance(source, message.marks)
-        effects: list[Effect] = [self._holds()]
+        effects: list[Any] = [self._holds()]
         for number in [number for number in entry.subscriptions if number not in message.numbers]:
-            effects += self._on_client(source, Cancel(number))
+            effects += [Released(source, Cancel(number)), *self._on_client(source, Cancel(number))]
         if entry.losses:
             effects.append(Report(source, tuple(entry.losses)))
         for batch, rows in entry.unacknowledged():
@@ -230,6 +235,7 @@ class StableSide(FlushSide):
         entry = self.durable.get(source)  # type: ignore[arg-type]
         if entry is not None:
             entry.subscriptions[message.subscription] = message.filter
+            entry.priorities[message.subscription] = message.priority
             self._writes.append(entry.row())
         return super()._on_register(source, message)
 
@@ -237,6 +243,7 @@ class StableSide(FlushSide):
         entry = self.durable.get(source)  # type: ignore[arg-type]
         if entry is not None and isinstance(message, Cancel):
             entry.subscriptions.pop(message.subscription, None)
+            entry.priorities.pop(message.subscription, None)
             self._writes.append(entry.row())
         return super()._on_client(source, message)
 
@@ -276,11 +283,11 @@ class StableSide(FlushSide):
         return Send(RENDEZVOUS, Holds(tuple((name, entry.life) for name, entry in self.durable.items())))
 
     def _on_let_go(self, source: Link, message: LetGo) -> list[Effect]:
-        effects: list[Effect] = []
+        effects: list[Any] = []
         for name, life in message.clients:
             entry = self.durable.get(name)
             if entry is not None and entry.life < life:
-                effects += self._on_detach(name, Detach())
+                effects += [Released(name, Detach()), *self._on_detach(name, Detach())]
         return effects
 
     # Time.

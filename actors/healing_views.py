@@ -111,6 +111,15 @@ class HealingViews(Generic[R]):
             CubeLeave: self._on_leave,
         }
 
+    @property
+    def takes(self) -> frozenset[type]:
+        """The types of the messages that it takes in."""
+        return frozenset(self._handlers)
+
+    def held(self) -> list[tuple[ClientId, Register]]:
+        """Return nothing: there is no store."""
+        return []
+
     def handle(self, event: Received | Ticked) -> list[Effect]:
         """Take in a message or the time, and return what is to be done."""
         if self.left:

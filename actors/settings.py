@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from ..protocol import checks
 from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Limits, Position
-from ..protocol.errors import InputError
 from ..protocol.recovery import Recovery
 from ..protocol.stability import Stable
 from ..protocol.telemetry import TelemetryConfig
 from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import Topology
-from .broker import HEALING_SCHEMES
+from .broker import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,13 @@ class Settings:
         for given in (self.recovery, self.stable, self.admission, self.telemetry):
             if given is not None:
                 given.validate()
-        if self.recovery is not None and self.scheme not in HEALING_SCHEMES:
-            raise InputError(f"scheme {self.scheme!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-        if self.stable is not None and self.admission is not None:
-            raise InputError(
-                "a network with stable brokers has no admission control: give stable or admission"
-            )
+        check(
+            self.scheme,
+            recovery=self.recovery is not None,
+            store=self.stable is not None,
+            admission=self.admission is not None,
+            ray=True,
+        )
         return self
 
     def positions(self) -> list[Position]:

@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..protocol.effects import Plain
 from ..protocol.ids import Link
 from ..routing.filters import Filter
 from .columns import FilterColumns, Relations
@@ -124,6 +125,22 @@ class AdvertisementDag:
         touched = np.append(np.flatnonzero(relations.above[: self.rate.shape[1]]), slot)
         self.rate[row, touched] += rate
         self.count[row, touched] += count
+
+    def snapshot(self) -> Plain:
+        """Return the nodes and all that is kept of them by link."""
+        return {
+            "columns": self.columns.snapshot(),
+            "rows": list(self.rows.items()),
+            "free_rows": list(self._free_rows),
+            "values": [values.copy() for values in (self.own_rate, self.own_count, self.rate, self.count)],
+        }
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the DAG was whose snapshot that is; only for one that is empty."""
+        self.columns.restore(plain["columns"])
+        self.rows, self._free_rows = dict(plain["rows"]), list(plain["free_rows"])
+        self.own_rate, self.own_count, self.rate, self.count = (values.copy() for values in plain["values"])
+        self._known.clear()
 
     def node(self, item: Filter) -> tuple[int, int] | None:
         """Return (rate, count) of a filter that is a node, over all links; else None."""

@@ -6,6 +6,7 @@ Rules
   publishers. Each broker on the way judges it and reserves; the verdicts come back on the reverse path, and the
   subscriber's broker decides: of those asked, at most a share may refuse (4.3). Else all is released again.
 * Under the full guarantee a broker that refuses reserves nothing and asks nobody further (figure 7).
+* What a client says again of a subscription that it has is not judged again, and nothing is let go for it.
 * Between two brokers a subscription is its filter. One that a neighbour has taken in is not asked for again: its
   verdict counts for whoever comes later.
 """
@@ -26,12 +27,13 @@ from ..protocol.admission import (
     Verdict,
     WouldAdmit,
 )
-from ..protocol.effects import Inform, Send
+from ..protocol.effects import Inform, Received, Send
 from ..protocol.ids import BrokerId, ClientId, Link
+from ..protocol.layers import Inward
 from ..protocol.messages import Cancel, Detach, Register
 from ..routing.filters import Filter
 from .advertisements import LOCAL
-from .spreading import Asked, Out, Pass, Request, Spreading
+from .spreading import Asked, Out, Request, Spreading
 
 
 class Asking(Spreading):
@@ -46,15 +48,20 @@ class Asking(Spreading):
     # Subscriptions of clients.
 
     def _on_register(self, source: ClientId, message: Register) -> Out:
-        out: Out = []
-        if message.subscription in self._mine.get(source, ()):
-            out += self._on_cancel(source, Cancel(message.subscription))
         item: Any = message.filter
+        out: Out = []
+        known = self._mine.get(source, {}).get(message.subscription)
+        waiting = self._requests.get((source, message.subscription))
+        if known == item and waiting is not None:
+            waiting.register = message  # said again over another connection; the judgement is on its way
+            return []
+        if known is not None and known != item:
+            out += self._on_cancel(source, Cancel(message.subscription))
         self._mine.setdefault(source, {})[message.subscription] = item
         self._wanting.setdefault(item, {})[source, message.subscription] = message.priority
         request = Request(LOCAL, message.subscription, item, source, message)
         self._requests[source, message.subscription] = request
-        if message.admitted:
+        if message.admitted or known == item:
             self._hold_mine(item)
             return out + self._demand_all(item, LOCAL) + self._finish(request)
         return out + self._begin(request, message.priority)
@@ -65,11 +72,11 @@ class Asking(Spreading):
 
     def _on_cancel(self, source: ClientId, message: Cancel) -> Out:
         if message.subscription not in self._mine.get(source, ()):
-            return [Pass(source, message)]
+            return [_pass(source, message)]
         request = self._requests.pop((source, message.subscription), None)
         if request is not None:
             request.gone = True
-        return [*self._let_go_mine(source, message.subscription), Pass(source, message)]
+        return [*self._let_go_mine(source, message.subscription), _pass(source, message)]
 
     def _let_go_mine(self, client: ClientId, number: int) -> Out:
         item = self._mine[client].pop(number)
@@ -95,7 +102,10 @@ class Asking(Spreading):
             out += self._on_cancel(source, Cancel(number))
         for key in [key for key in self.books.adverts if key[0] == source]:
             out += self._withdraw(key, LOCAL)
-        return [each for each in out if not isinstance(each, Pass)] + [Pass(source, message)]
+        for waves in self._waves.values():
+            for wave in (wave for each in waves.values() for wave in each if wave.client == source):
+                wave.client = None  # there is nobody to be told any more
+        return [each for each in out if not _is_from(source, each)] + [_pass(source, message)]
 
     def _on_would_admit(self, source: ClientId, message: WouldAdmit) -> Out:
         request = Request(LOCAL, message.number, message.filter, source, dry=True)  # type: ignore[arg-type]
@@ -204,7 +214,7 @@ class Asking(Spreading):
         lacking = self.standings.of_clients(request.filter)
         if lacking:
             out.append(Inform(request.client, Standing(request.token, lacking)))
-        return [*out, Pass(request.client, request.register)]
+        return [*out, _pass(request.client, request.register)]
 
     def _admits(self, asked: int, refusals: tuple[Refusal, ...]) -> bool:
         """Return the decision (4.3): a broker that lacks two resources refuses once."""
@@ -232,3 +242,12 @@ class Asking(Spreading):
                 elif self._stale(other, item):
                     out.append(self._demand(other, item))
         return out
+
+
+def _pass(client: ClientId, message: Register | Cancel | Detach) -> Inward:
+    """Return a client's message for the layers inside."""
+    return Inward(Received(client, message))
+
+
+def _is_from(client: ClientId, out: object) -> bool:
+    return isinstance(out, Inward) and isinstance(out.event, Received) and out.event.source == client

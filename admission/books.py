@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..protocol.admission import MICRO, Capacity, Estimator, Refusal, Resource
+from ..protocol.effects import Plain
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..routing.filters import Filter
 from .advertisements import LOCAL, AdvertisementDag, Micros, grown
@@ -290,6 +291,39 @@ class Books:
         self, loads: dict[tuple[Resource, BrokerId | None], int]
     ) -> dict[tuple[Resource, BrokerId | None], float]:
         return {key: load - limit for key, load in loads.items() if load > (limit := self.limit(*key))}
+
+    # To be put down and made again.
+
+    def snapshot(self) -> Plain:
+        """Return all that is in the books; `restore` takes it."""
+        return {
+            "events_per_second": self.capacity.events_per_second,
+            "dag": self.dag.snapshot(),
+            "adverts": [(key, (each.filter, each.rate, each.link)) for key, each in self.adverts.items()],
+            "held": [
+                (link, [(item, held.priority, held.order) for item, held in items.items()])
+                for link, items in self.held.items()
+            ],
+            "wanted": self._wanted.snapshot(),
+            "held_by": list(self._held_by.items()),
+            "met": self._met.copy(),
+            "next_order": self._next_order,
+        }
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the books were whose snapshot that is; only for books in which nothing was entered."""
+        self.measured(plain["events_per_second"])
+        self.dag.restore(plain["dag"])
+        self.adverts = {tuple(key): Advert(*each) for key, each in plain["adverts"]}
+        self.held = {
+            link: {item: Held(priority, order) for item, priority, order in items}
+            for link, items in plain["held"]
+        }
+        self._wanted.restore(plain["wanted"])
+        self._held_by = dict(plain["held_by"])
+        self._met = plain["met"].copy()
+        self._next_order = plain["next_order"]
+        self._reserved = None
 
     # For people and tests.
 

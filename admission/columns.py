@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..protocol.effects import Plain
 from ..routing.covering import covers, intersects
 from ..routing.domains import Domain, Interval
 from ..routing.filters import Clause, Filter
@@ -172,17 +173,20 @@ class FilterColumns:
         slot = self._free.pop() if self._free else len(self._slots)
         if slot >= self.size:
             self._grow()
+        self._put(item, slot)
+        return slot
+
+    def _put(self, item: Filter, slot: int) -> None:
         self._slots[item], self._filters[slot] = slot, item
         if len(item.clauses) != 1:
             self._complex[slot] = item
-            return slot
+            return
         self._simple[slot] = True
         for name, domain in item.clauses[0].constraints:
             if name not in self._columns:
                 self._columns[name] = _Domains(), np.zeros(self.size, np.int32)
             domains, numbers = self._columns[name]
             numbers[slot] = domains.add(domain)
-        return slot
 
     def remove(self, item: Filter) -> int:
         """Forget a filter and return the slot that it had."""
@@ -196,6 +200,18 @@ class FilterColumns:
                 domains.discard(domain)
                 numbers[slot] = 0
         return slot
+
+    def snapshot(self) -> Plain:
+        """Return the filters with their slots, and the slots that are free, in the order of their use."""
+        return {"size": self.size, "filters": list(self._slots.items()), "free": list(self._free)}
+
+    def restore(self, plain: Plain) -> None:
+        """Keep the same filters under the same slots; only for one that is empty."""
+        while self.size < plain["size"]:
+            self._grow()
+        for item, slot in plain["filters"]:
+            self._put(item, slot)
+        self._free = list(plain["free"])
 
     def _grow(self) -> None:
         self._simple = np.concatenate((self._simple, np.zeros(self.size, np.bool_)))

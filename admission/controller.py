@@ -29,15 +29,14 @@ from ..protocol.admission import (
     Verdict,
     WouldAdmit,
 )
-from ..protocol.effects import Inform, Send
+from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Cancel, Detach, Register
 from ..routing.filters import Filter
 from .advertisements import LOCAL
 from .asking import Asking
-from .spreading import Key, Out, Pass, Wave
-
-__all__ = ["Admission", "Pass"]
+from .pending import Shared
+from .spreading import Asked, Key, Out, Request, Wave
 
 
 class Admission(Asking):
@@ -79,12 +78,13 @@ class Admission(Asking):
         """The brokers that it is joined to."""
         return tuple(self._asked)
 
-    def takes(self, message: Any) -> bool:
-        """Return whether a message is for this machine."""
-        return type(message) in self._handlers
+    @property
+    def takes(self) -> frozenset[type]:
+        """The types of the messages that it takes in."""
+        return frozenset(self._handlers)
 
     def handle(self, source: Link, message: Any) -> Out:
-        """Take in a message and return what is to be done; `Pass` is news for the broker."""
+        """Take in a message and return what is to be done; `Inward` is for the router now."""
         client_only = isinstance(message, Register | Cancel | Detach | Advertise | Unadvertise | WouldAdmit)
         if client_only != isinstance(source, str) or not (client_only or source in self._asked):
             if not isinstance(message, CapacityMeasured):
@@ -181,6 +181,48 @@ class Admission(Asking):
                     out.append(Inform(client, Standing(number, self.standings.of_clients(item))))
         return out
 
+    # To be put down and made again.
+
+    def snapshot(self) -> Plain:
+        """Return all that this side keeps: books, standings, requests, tokens, waves."""
+        requests = Shared[Request]()
+        asked = [
+            (link, [(item, _asked_plain(each, requests)) for item, each in items.items()])
+            for link, items in self._asked.items()
+        ]
+        tokens = [
+            (token, link, item, None if dry is None else requests.number(dry))
+            for token, (link, item, dry) in self._tokens.items()
+        ]
+        return self._spread_snapshot() | {
+            "asked": asked,
+            "tokens": tokens,
+            "mine": {client: dict(items) for client, items in self._mine.items()},
+            "wanting": [(item, list(who.items())) for item, who in self._wanting.items()],
+            "open": [(key, requests.number(each)) for key, each in self._requests.items()],
+            "requests": requests.snapshot(),
+            "strays": self.strays,
+        }
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the side was whose snapshot that is; only for one that has not handled anything."""
+        self._restore_spread(plain)
+        requests = [_request(*each) for each in plain["requests"]]
+        self._asked = {
+            link: {item: _asked_again(each, requests) for item, each in items}
+            for link, items in plain["asked"]
+        }
+        self._tokens = {
+            token: (link, item, None if dry is None else requests[dry])
+            for token, link, item, dry in plain["tokens"]
+        }
+        self._mine = {client: dict(items) for client, items in plain["mine"].items()}
+        self._wanting = {
+            item: {tuple(key): priority for key, priority in who} for item, who in plain["wanting"]
+        }
+        self._requests = {tuple(key): requests[number] for key, number in plain["open"]}
+        self.strays = plain["strays"]
+
     def check(self) -> None:
         """Assert that the books balance and that nothing is asked for that nobody wants; for tests."""
         self.books.check()
@@ -188,3 +230,21 @@ class Admission(Asking):
             assert all(self.books.wanted_beside(item, link) for item in items)
         assert set(self.books.held[LOCAL]) <= set(self._wanting)
         assert all(items for items in self._wanting.values())
+
+
+def _asked_plain(asked: Asked, requests: Shared[Request]) -> tuple[Any, ...]:
+    waiting = None if asked.waiting is None else [requests.number(each) for each in asked.waiting]
+    return asked.token, asked.priority, waiting, asked.asked, asked.refusals
+
+
+def _asked_again(plain: tuple[Any, ...], requests: list[Request]) -> Asked:
+    token, priority, waiting, asked, refusals = plain
+    again = None if waiting is None else [requests[number] for number in waiting]
+    return Asked(token, priority, again, asked, refusals)
+
+
+def _request(*plain: Any) -> Request:
+    *others, refusals, gone = plain
+    request = Request(*others)
+    request.refusals, request.gone = list(refusals), gone
+    return request

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..protocol import layers
 from ..protocol.admission import (
     AdmissionConfig,
     Advertise,
@@ -29,24 +30,16 @@ from ..protocol.admission import (
     Unadvertise,
     Unadvertised,
 )
-from ..protocol.effects import Effect, Inform, Send
+from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Detach, Register
+from ..protocol.messages import Register
 from ..routing.filters import Filter
 from .advertisements import LOCAL
 from .books import Books
+from .pending import Shared
 from .standing import Standings
 
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """News for the broker: this message of a client is for the router now."""
-
-    client: ClientId
-    message: Register | Cancel | Detach
-
-
-Out: TypeAlias = list[Effect | Pass]
+Out: TypeAlias = list[layers.Out]
 Key: TypeAlias = tuple[ClientId, int]
 """An advertisement: whose, and which of his."""
 
@@ -226,7 +219,7 @@ class Spreading:
                 out.append(self._demand(link, wanted))
         return out
 
-    def _demand(self, link: BrokerId, item: Filter) -> Effect:
+    def _demand(self, link: BrokerId, item: Filter) -> Send:
         """Ask for a filter that was admitted already."""
         priority = self._priority(item, link)
         self._asked[link][item] = Asked(0, priority, None)
@@ -262,6 +255,47 @@ class Spreading:
             out += self._hear(request, 0, ())
         return out
 
+    def _spread_snapshot(self) -> dict[str, Plain]:
+        """Return what is known of advertisements and of their ways."""
+        waves = Shared[Wave]()
+        waiting = [
+            (link, [(token, [waves.number(wave) for wave in each]) for token, each in tokens.items()])
+            for link, tokens in self._waves.items()
+        ]
+        return {
+            "books": self.books.snapshot(),
+            "standings": self.standings.snapshot(),
+            "waiting": waiting,
+            "waves": waves.snapshot(),
+            "offers": [
+                (key, [(link, _fields(offer)) for link, offer in offers.items()])
+                for key, offers in self._offers.items()
+            ],
+            "chosen": [(key, link, _fields(offer)) for key, (link, offer) in self._chosen.items()],
+            "next_token": self._next_token,
+        }
+
+    def _restore_spread(self, plain: dict[str, Plain]) -> None:
+        self.books.restore(plain["books"])
+        self.standings.restore(plain["standings"])
+        waves = [
+            Wave(tuple(key), link, token, client, set(opened))
+            for key, link, token, client, opened in plain["waves"]
+        ]
+        self._waves = {
+            link: {token: [waves[number] for number in each] for token, each in tokens}
+            for link, tokens in plain["waiting"]
+        }
+        self._offers = {
+            tuple(key): {link: Offer(*offer) for link, offer in offers} for key, offers in plain["offers"]
+        }
+        self._chosen = {tuple(key): (link, Offer(*offer)) for key, link, offer in plain["chosen"]}
+        self._next_token = plain["next_token"]
+
     def _hear(self, request: Request, asked: int, refusals: tuple[Refusal, ...]) -> Out:
         """Take in a verdict for a request; the side that asks knows how."""
         raise NotImplementedError
+
+
+def _fields(offer: Offer) -> tuple[Any, ...]:
+    return offer.filter, offer.rate, offer.path, offer.version

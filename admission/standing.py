@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from ..protocol.admission import Refusal
+from ..protocol.effects import Plain
 from ..protocol.ids import BrokerId, Link
 from ..routing.filters import Filter
 from .advertisements import LOCAL
@@ -86,6 +87,19 @@ class Standings:
     def of_clients(self, item: Filter) -> tuple[Refusal, ...]:
         """Return all that is lacking for a filter of attached clients."""
         return tuple(refusal for said in self._told.get((item, LOCAL), {}).values() for refusal in said)
+
+    def snapshot(self) -> Plain:
+        """Return what is known and what was told; `restore` takes it."""
+        heard = [
+            (item, [(link, dict(said)) for link, said in known.items()])
+            for item, known in self._heard.items()
+        ]
+        return {"heard": heard, "told": [(key, dict(said)) for key, said in self._told.items()]}
+
+    def restore(self, plain: Plain) -> None:
+        """Know what was known when that snapshot was taken."""
+        self._heard = {item: {link: dict(said) for link, said in known} for item, known in plain["heard"]}
+        self._told = {tuple(key): dict(said) for key, said in plain["told"]}
 
     def count(self) -> int:
         """Return how many filters, link by link, do not stand as they were promised."""

@@ -20,14 +20,14 @@ Rules
   comes from that very interface. On a tree such waits point away from where a message came from and cannot form a
   ring; they end at the publishers, who are not acknowledged. On a mesh or a cube, full queues may wait for each other.
 
-Around any router of a network that stands still. Pure: it reads the store once, when it is made, and asks for changes
-by `Persist`.
+A layer around all others, whichever they are, of a network that stands still. Pure: it reads the store once, when it is
+made, and asks for changes by `Write`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from ..protocol.configs import Position
 from ..protocol.effects import (
@@ -35,8 +35,8 @@ from ..protocol.effects import (
     Confirm,
     Deliver,
     Effect,
+    Inform,
     Multicast,
-    Persist,
     Received,
     Send,
     Ticked,
@@ -44,9 +44,10 @@ from ..protocol.effects import (
 )
 from ..protocol.errors import StorageFailed
 from ..protocol.ids import GROUP, ClientId, Link
+from ..protocol.layers import Handler, Inward, Out
 from ..protocol.messages import Ack, Adv, Back, BrokerMessage, Detach, Events
 from ..protocol.stability import Stability
-from .logged_router import LoggedRouter, RecoverableRouter
+from .logged_router import Journal, RecordedMachine
 from .outgoing import Outgoing
 from .stores import Store
 from .unheard import SHED, Unheard
@@ -55,21 +56,18 @@ from .unheard import TABLE as UNHEARD
 Interface: TypeAlias = tuple[str, int | str]
 """What has numbers of its own: ("link" | "group", broker) or ("events" | "wishes", client)."""
 
-_LEAVING: Final = (Send, Multicast)  # a union would be made anew at each step
-_NOTIFYING: Final = (Deliver, Confirm)
-
 
 class CrashRecover:
-    """The machine around the router of one broker.
+    """Numbered links and a recovery database around the layers of one broker.
 
     Parameters
     ----------
     position
         Its place; it never moves.
-    scheme_name
-        Of the router, for the record.
-    make_router
-        Makes a router that has not handled anything.
+    kind
+        What stands inside, in a word, for the record: the scheme, and what else there is.
+    inside
+        The layers inside, which have not handled anything; they are restored here.
     store
         The recovery database (``Rec``).
     stability
@@ -91,18 +89,18 @@ class CrashRecover:
     def __init__(
         self,
         position: Position,
-        scheme_name: str,
-        make_router: Callable[[], RecoverableRouter],
+        kind: str,
+        inside: RecordedMachine,
         store: Store,
         stability: Stability,
     ) -> None:
         self.position = position
         self.refused = self.strays = 0
         self._late: list[Write] = []  # goes with the next commit, or the next tick
-        self._restored = self._check_place(store, scheme_name)
+        self._restored = self._check_place(store, kind)
         self._begun = False
         self._fellows = frozenset(position.members) - {position.broker}
-        self._routing = LoggedRouter(make_router, store, stability.inputs_max)
+        self._journal = Journal(inside, store, stability.inputs_max)
         self._heard: dict[Interface, int] = {
             (str(key[0]), key[1]): number for key, number in store.rows("heard")
         }
@@ -111,10 +109,17 @@ class CrashRecover:
             self._out[GROUP] = Outgoing(sorted(self._fellows), True, stability)
         self._unheard = Unheard(stability.notifications_max)
         self._restore_queues(store)
+        self.takes: Mapping[type, Handler] = {
+            Adv: self._on_adv, Ack: self._on_ack, Back: self._on_back, Ticked: self._on_tick
+        }  # fmt: skip
+        self.sees: Mapping[type, Handler] = dict.fromkeys(inside.takes, self._on_unnumbered)
+        self.alters: Mapping[type, Handler] = {
+            Send: self._send, Multicast: self._send, Deliver: self._notify, Confirm: self._notify, Inform: self._notify
+        }  # fmt: skip
 
-    def _check_place(self, store: Store, scheme_name: str) -> bool:
+    def _check_place(self, store: Store, kind: str) -> bool:
         """Return whether the store has an earlier life of this broker in it."""
-        here = (scheme_name, self.position)
+        here = (kind, self.position)
         rows = dict(store.rows("place"))
         if not rows:
             self._late.append(Write("place", ("here",), here))
@@ -136,30 +141,14 @@ class CrashRecover:
             out.restore(max(sent.get(link, 0), *frames[link], 0), dict(sorted(frames[link].items())))
         self._unheard.restore(sent.get("clients", 0), store.rows(UNHEARD), store.rows(SHED))
 
-    @property
-    def router(self) -> RecoverableRouter:
-        """The router as it is now."""
-        return self._routing.router
+    def _on_unnumbered(self, event: Received) -> list[Out]:
+        """Take in what the host says itself, on behalf of a client that is gone; others number what they say."""
+        if isinstance(event.source, str):
+            return self._apply(event)
+        return self._stray()
 
-    def handle(self, event: Received | Ticked) -> list[Effect]:
-        """Take in one message, or the time, and return what is to be done.
-
-        Raises
-        ------
-        StorageFailed
-            If a neighbour knows of messages that the store does not: it is an old copy.
-        """
-        if isinstance(event, Ticked):
-            return self._on_tick(event.now)
-        source, message = event.source, event.message
-        if isinstance(message, Adv):
-            return self._on_adv(source, message)
-        if isinstance(message, Ack):
-            return self._on_ack(source, message)
-        if isinstance(message, Back):
-            return self._on_back(source, message)
-        if isinstance(source, str):  # from the host itself, on behalf of a client that is gone
-            return self._apply(event, None, 0)
+    def _stray(self) -> list[Out]:
+        """Count a message that makes no sense from where it came."""
         self.strays += 1
         return []
 
@@ -169,12 +158,13 @@ class CrashRecover:
 
     # The four events of paper 4, figure 2.
 
-    def _on_adv(self, source: Link, adv: Adv) -> list[Effect]:
+    def _on_adv(self, event: Received) -> list[Out]:
         """Algorithm 1."""
+        source = event.source
+        adv: Any = event.message
         interface = self._interface(source, adv)
         if interface is None:
-            self.strays += 1
-            return []
+            return self._stray()
         heard = self._heard.get(interface, 0)
         if adv.number <= heard:
             return [self._ack(interface, heard)]
@@ -184,18 +174,24 @@ class CrashRecover:
             if out.full and not self._towards(link, source):
                 self.refused += 1
                 return []
-        return self._apply(Received(source, adv.message), interface, adv.number)
+        self._heard[interface] = adv.number
+        taken = Write("heard", interface, adv.number)
+        return self._apply(Received(source, adv.message), taken, self._ack(interface, adv.number))
 
-    def _on_ack(self, source: Link, ack: Ack) -> list[Effect]:
+    def _on_ack(self, event: Received) -> list[Out]:
         """Algorithm 2."""
+        source = event.source
+        ack: Any = event.message
         if isinstance(source, str):
             self._late += self._unheard.acknowledged(source, ack.number)
             return []
         out = self._acknowledged(source, ack.number, ack.group)
-        return [] if out is None else out.pump()
+        return [] if out is None else [*out.pump()]
 
-    def _on_back(self, source: Link, back: Back) -> list[Effect]:
+    def _on_back(self, event: Received) -> list[Out]:
         """Algorithm 3."""
+        source = event.source
+        back: Any = event.message
         if isinstance(source, str):
             writes, lacking = self._unheard.back(source, back.number)
             self._late += writes
@@ -203,15 +199,15 @@ class CrashRecover:
         out = self._acknowledged(source, back.number, back.group)
         if out is None:
             return []
-        effects = [*out.again(source), *out.pump()]
+        effects: list[Out] = [*out.again(source), *out.pump()]
         interface: Interface = ("group" if back.group else "link", source)
         if interface in self._heard:
             effects.append(self._ack(interface, self._heard[interface]))
         return effects
 
-    def _from_failure(self) -> list[Effect]:
+    def _from_failure(self) -> list[Out]:
         """Algorithm 4, what is left of it after the store was read."""
-        effects: list[Effect] = []
+        effects: list[Out] = []
         for link, out in self._out.items():
             effects += out.pump()
             if link != GROUP:
@@ -220,50 +216,43 @@ class CrashRecover:
             effects.append(Send(fellow, Back(self._heard.get(("group", fellow), 0), group=True)))
         return effects
 
-    def _on_tick(self, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        if self._late:
-            effects.append(Persist(tuple(self._late)))
-            self._late = []
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        effects: list[Out] = [*self._late]
+        self._late = []
         if not self._begun:
             self._begun = True
             return effects + (self._from_failure() if self._restored else [])
         for out in self._out.values():
-            effects += out.ticked(now)
+            effects += out.ticked(event.now)
         return effects
 
     # What they have in common.
 
-    def _apply(self, event: Received, interface: Interface | None, number: int) -> list[Effect]:
-        """Take a message that is next in order: apply, make stable, acknowledge, send on."""
-        done, writes = self._routing.handle(event)
-        leaving: list[Effect] = []
-        if interface is not None:
-            self._heard[interface] = number
-            writes.append(Write("heard", interface, number))
-            leaving.append(self._ack(interface, number))
-        if isinstance(event.message, Detach) and isinstance(event.source, str):
-            writes += self._unheard.forget(event.source)
-        for effect in done:
-            if isinstance(effect, _LEAVING):
-                link = effect.to if isinstance(effect, Send) else GROUP
-                if link not in self._out:  # a cluster of one has no group
-                    continue
-                out = self._out[link]
-                sent = out.put(effect.message)  # type: ignore[arg-type]  # routers send no recovery messages
-                writes.append(Write("out", (link, sent), effect.message))
-                leaving += out.pump()
-            elif isinstance(effect, _NOTIFYING):
-                more, now = self._unheard.put(effect)
-                writes += more
-                leaving += now
+    def _apply(self, event: Received, *taken: Out) -> list[Out]:
+        """Let the layers inside take a message in, once it is written down and acknowledged."""
         late, self._late = self._late, []
-        return [Persist((*late, *writes)), *leaving]
+        if isinstance(event.message, Detach) and isinstance(event.source, str):
+            late += self._unheard.forget(event.source)
+        return [*late, *self._journal.enter(event), *taken, Inward(event)]
+
+    def _send(self, effect: Send | Multicast) -> list[Out]:
+        """Keep what is to be sent on under the next number; send what the window lets go."""
+        link = effect.to if isinstance(effect, Send) else GROUP
+        out = self._out.get(link)
+        if out is None:  # a cluster of one has no group
+            return []
+        sent = out.put(effect.message)  # type: ignore[arg-type]  # layers inside send no recovery messages
+        return [Write("out", (link, sent), effect.message), *out.pump()]
+
+    def _notify(self, effect: Deliver | Confirm | Inform) -> list[Out]:
+        """Keep what a client is to be told until it has it; tell it when it is there."""
+        writes, now = self._unheard.put(effect)
+        return [*writes, *now]
 
     def _acknowledged(self, source: int, number: int, group: bool) -> Outgoing | None:
         out = self._out.get(GROUP if group else source)
         if out is None or (group and source not in self._fellows):
-            self.strays += 1
+            self._stray()
             return None
         if number > out.last:
             raise StorageFailed(
@@ -304,7 +293,12 @@ class CrashRecover:
         """How many messages to other brokers are kept until they are acknowledged."""
         return sum(map(len, self._out.values()))
 
-    def describe(self) -> dict[str, Any]:
+    def check(self) -> None:
+        """Assert that no interface has acknowledged what it has not sent; for tests."""
+        for out in self._out.values():
+            assert len(out) <= out.last
+
+    def describe(self) -> dict[str, int]:
         """Return the sizes of what is kept."""
         return {
             "unacknowledged": self.unacknowledged,

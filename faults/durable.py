@@ -25,7 +25,7 @@ import numpy as np
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.effects import Write
 from ..protocol.ids import ClientId
-from ..protocol.messages import Filter, Lost
+from ..protocol.messages import Filter, Lost, Register
 
 SUBSCRIBERS: Final = "subscribers"
 NOTES: Final = "notes"
@@ -92,6 +92,8 @@ class DurableSubscriber:
         What it wants, by number.
     losses
         What it lost and has not passed yet, oldest first.
+    priorities
+        Of its subscriptions, by number.
     """
 
     name: ClientId
@@ -100,6 +102,7 @@ class DurableSubscriber:
     marks: dict[ClientId, int] = field(default_factory=dict)
     subscriptions: dict[int, Filter] = field(default_factory=dict)
     losses: list[Lost] = field(default_factory=list)
+    priorities: dict[int, int] = field(default_factory=dict)
     _notes: deque[Note] = field(default_factory=deque)
     _events: int = 0
     _bytes: int = 0
@@ -108,13 +111,28 @@ class DurableSubscriber:
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableSubscriber:
         """Return the subscriber that a row made by `row` stands for, still without its notifications."""
-        life, since, marks, subscriptions, losses = row
-        return cls(name, life, since, dict(marks), dict(subscriptions), [Lost(*each) for each in losses])
+        life, since, marks, subscriptions, losses, priorities = row
+        lost = [Lost(*each) for each in losses]
+        return cls(name, life, since, dict(marks), dict(subscriptions), lost, dict(priorities))
+
+    def registers(self) -> list[Register]:
+        """Return its subscriptions as it made them; all of them were admitted."""
+        return [
+            Register(number, item, self.priorities.get(number, 0), admitted=True)
+            for number, item in self.subscriptions.items()
+        ]
 
     def row(self) -> Write:
         """Return what makes everything but the notifications stable."""
         losses = tuple((each.publisher, each.first, each.last) for each in self.losses)
-        value = (self.life, self.since, dict(self.marks), dict(self.subscriptions), losses)
+        value = (
+            self.life,
+            self.since,
+            dict(self.marks),
+            dict(self.subscriptions),
+            losses,
+            dict(self.priorities),
+        )
         return Write(SUBSCRIBERS, (self.name,), value)
 
     def forgotten(self) -> list[Write]:

@@ -1,11 +1,12 @@
-"""What subscribers have not acknowledged: notifications and confirmations, kept until they have.
+"""What clients have not acknowledged: notifications, confirmations and judgements, kept until they have.
 
 Rules
 -----
-* Each delivery or confirmation has a number, rising over the broker; a subscriber acknowledges the last one that it
-  has, and that stands for all before it. So a subscriber that gets one again knows it by its number.
+* Each delivery, confirmation or judgement has a number, rising over the broker; a client acknowledges the last one
+  that it has, and that stands for all before it. So a client that gets one again knows it by its number.
 * Nothing is delivered to a subscriber that has not said `Back` in this life of the broker: what it lacks comes first.
-* Per subscriber no more than `notifications_max` are kept; the oldest are shed, and counted under its name.
+* Per subscriber no more than `notifications_max` are kept, a judgement counted as one; the oldest are shed, and counted
+  under its name.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..protocol.effects import Confirm, Deliver, Key, Write
+from ..protocol.effects import Confirm, Deliver, Inform, Key, Write
 from ..protocol.ids import ClientId
+
+Kept: TypeAlias = Deliver | Confirm | Inform
 
 TABLE = "unheard"
 SHED = "shed"
@@ -42,7 +45,7 @@ class Unheard:
         self.shed: dict[ClientId, int] = {}
         self._max = notifications_max
         self._last = 0
-        self._kept: dict[int, Deliver | Confirm] = {}
+        self._kept: dict[int, Kept] = {}
         self._holders: dict[int, int] = {}  # how many clients have not acknowledged
         self._waiting: dict[ClientId, deque[tuple[int, int]]] = {}  # (number, notifications)
         self._sizes: dict[ClientId, int] = {}
@@ -59,7 +62,7 @@ class Unheard:
         self._last = last
         self.shed = {str(key[0]): count for key, count in shed}
 
-    def put(self, effect: Deliver | Confirm) -> tuple[list[Write], list[Deliver | Confirm]]:
+    def put(self, effect: Kept) -> tuple[list[Write], list[Kept]]:
         """Keep one under a new number; return what is to be made stable, and what goes out now."""
         number = self._last = self._last + 1
         if isinstance(effect, Deliver):
@@ -72,17 +75,17 @@ class Unheard:
             writes += self._shed_oldest(client)
         return writes, [here for client in self._absent(effect) for here in _only(effect, client)]
 
-    def _absent(self, effect: Deliver | Confirm) -> list[set[ClientId]]:
+    def _absent(self, effect: Kept) -> list[set[ClientId]]:
         """Return the clients to whom it goes now: one set of them, or none."""
         here = self._here.intersection(_clients(effect))
         return [here] if here else []
 
-    def _keep(self, effect: Deliver | Confirm) -> None:
+    def _keep(self, effect: Kept) -> None:
         clients = _clients(effect)
         self._kept[effect.number] = effect
         self._holders[effect.number] = len(clients)
         for place, client in enumerate(clients):
-            size = 0
+            size = int(isinstance(effect, Inform))
             if isinstance(effect, Deliver):
                 size = int(effect.starts[place + 1] - effect.starts[place])
             self._waiting.setdefault(client, deque()).append((effect.number, size))
@@ -96,7 +99,7 @@ class Unheard:
             writes += self._drop_first(client)
         return writes
 
-    def back(self, client: ClientId, number: int) -> tuple[list[Write], list[Deliver | Confirm]]:
+    def back(self, client: ClientId, number: int) -> tuple[list[Write], list[Kept]]:
         """Take in that a subscriber is there, and has all up to a number; return what it lacks."""
         writes = self.acknowledged(client, number)
         self._here.add(client)
@@ -132,7 +135,7 @@ class Unheard:
         return writes
 
 
-def _clients(effect: Deliver | Confirm) -> tuple[ClientId, ...]:
+def _clients(effect: Kept) -> tuple[ClientId, ...]:
     return effect.clients if isinstance(effect, Deliver) else (effect.client,)
 
 
@@ -145,7 +148,7 @@ def _compact(effect: Deliver, number: int) -> Deliver:
     return Deliver(effect.batch.take(used), effect.clients, effect.starts, rows, number)
 
 
-def _only(effect: Deliver | Confirm, clients: set[ClientId]) -> list[Deliver | Confirm]:
+def _only(effect: Kept, clients: set[ClientId]) -> list[Kept]:
     """Return the effect as far as it is for these clients."""
     if not isinstance(effect, Deliver) or clients.issuperset(effect.clients):
         return [effect]

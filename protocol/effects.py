@@ -158,10 +158,11 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class Inform:
-    """Tell a client what became of its subscription or its advertisement (admission control)."""
+    """Tell a client what became of its subscription or its advertisement (admission); for the number see `Deliver`."""
 
     client: ClientId
     news: News
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,11 @@ class Router(Protocol):
         """Return where the brokers of a cluster tree stand under this scheme."""
         ...
 
+    @property
+    def takes(self) -> frozenset[type]:
+        """The types of the messages that it takes in."""
+        ...
+
     def handle(self, event: Received) -> list[Effect]:
         """Take in one message and return what is to be done about it."""
         ...

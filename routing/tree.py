@@ -64,6 +64,11 @@ class TreeRouter:
             Gone: self._on_gone,
         }
 
+    @property
+    def takes(self) -> frozenset[type]:
+        """The types of the messages that it takes in."""
+        return frozenset(self._handlers)
+
     def handle(self, event: Received) -> list[Effect]:
         """Take in one message and return what is to be done about it."""
         return self._handlers[type(event.message)](event.source, event.message)

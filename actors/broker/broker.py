@@ -1,9 +1,13 @@
-"""A broker: its machines put together.
+"""A broker: the pipeline of its layers, made of what it is asked to do.
 
 Pure: a host (the simulator, the Ray actor) gives it events and carries out its effects.
 
-Rule: ``handle`` is total and synchronous. It reads no clock, does no I/O, and its result depends only on the events so
-far; so the same events give the same effects, on every host.
+Rules
+-----
+* ``handle`` is total and synchronous. It reads no clock, does no I/O, and its result depends only on the events so far.
+  So the same events give the same effects, on every host.
+* A feature is a layer that is there or not. From the outside in: numbered links, admission, and innermost the router,
+  or the machine that heals with the router inside.
 """
 
 from __future__ import annotations
@@ -11,27 +15,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..faults.crash_recover import CrashRecover
-from ..faults.rendezvous import RendezvousMachine
-from ..faults.stores import Store
-from ..protocol.admission import AdmissionConfig
-from ..protocol.configs import Position
-from ..protocol.cube import CubeView
-from ..protocol.effects import Effect
-from ..protocol.errors import InputError
-from ..protocol.ids import BrokerId
-from ..protocol.recovery import ClusterView, Recovery
-from ..protocol.stability import Stability
-from ..routing.claims import claims_of
-from ..routing.schemes import Router, scheme
-from .admitting import Admitting
-from .cube_rendezvous import CubeRendezvous
-from .healing import HealingBroker
-from .healing_cube import HealingCube
-from .healing_flat import HealingFlooding, HealingMatchFirst
-from .healing_lbdd import HealingLbdd
-from .healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerged
-from .healing_views import HealingViews
+from ...faults.crash_recover import CrashRecover
+from ...faults.rendezvous import RendezvousMachine
+from ...faults.stores import Store
+from ...protocol.admission import AdmissionConfig
+from ...protocol.configs import Position
+from ...protocol.cube import CubeView
+from ...protocol.effects import Effect
+from ...protocol.ids import BrokerId
+from ...protocol.layers import Layer, RecordedLayer
+from ...protocol.recovery import ClusterView, Recovery
+from ...protocol.stability import Stability
+from ...routing.claims import claims_of
+from ...routing.schemes import Router, scheme
+from ..cube_rendezvous import CubeRendezvous
+from ..healing import HealingBroker
+from ..healing_cube import HealingCube
+from ..healing_flat import HealingFlooding, HealingMatchFirst
+from ..healing_lbdd import HealingLbdd
+from ..healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerged
+from ..healing_views import HealingViews
+from .admission import GRACE_HEARTBEATS, Admitting
+from .capabilities import check
+from .healing import Healing
+from .pipeline import Pipeline
+from .routing import Routing
 
 HEALING: dict[str, type[HealingBroker] | type[HealingViews[Any]]] = {
     "hybrid": HealingBroker,
@@ -78,15 +86,24 @@ class Broker:
     admission
         What it admits, and what it can carry; None for a broker that admits everything and keeps no books.
 
+    Attributes
+    ----------
+    pipeline
+        Its layers.
+    handle
+        Takes in one event and returns what is to be done.
+    healing, stable, admitting
+        The machine of the layer that heals, that recovers from crashes, that admits; None where it is not there.
+
     Raises
     ------
     InputError
-        If there is no such scheme, or it cannot do what it is asked to: heal, or recover.
+        If there is no such scheme, or it cannot do what it is asked to (`capabilities`).
     StorageFailed
         If the store cannot be read, or is that of another broker.
     """
 
-    __slots__ = ("_router", "admitting", "handle", "healing", "position", "stable")
+    __slots__ = ("_router", "admitting", "handle", "healing", "pipeline", "position", "stable")
 
     def __init__(
         self,
@@ -101,46 +118,43 @@ class Broker:
         stability: Stability | None = None,
         admission: AdmissionConfig | None = None,
     ) -> None:
+        make: Any = scheme(scheme_name)
+        check(scheme_name, recovery=recovery is not None, store=store is not None)
         self.position = position
-        self.admitting: Admitting | None = None
-        self.handle: Callable[[Any], list[Effect]]  # Received, Ticked, Drained
+        self._router: Router
         self.healing: HealingBroker | HealingViews[Any] | None = None
         self.stable: CrashRecover | None = None
-        make: Any = scheme(scheme_name)
-        if store is not None and admission is not None:
-            raise InputError("a broker with admission control cannot recover from a store")
-        if store is not None and recovery is None:
-            self.stable = CrashRecover(
-                position, scheme_name, lambda: make(position), store, stability or Stability()
-            )
-            self.handle = self.stable.handle
-            return
-        if recovery is None:
-            self._router: Router = make(position)
-            self.handle = self._router.handle
+        self.admitting: Admitting | None = None
+        self.pipeline: Pipeline[Any]
+        if recovery is not None:
+            self.healing = _healing(position, scheme_name, recovery, incarnation, seed, joins, store)
+            self._router = self.healing.router
+            self._admit(admission, recovery, anew=incarnation > 0)
+            layers: list[Layer] = [Healing(self.healing)]
+            self.pipeline = Pipeline([*self._around(), *layers])
+        else:
+            self._router = make(position)
             self._admit(admission)
-            return
-        if scheme_name not in HEALING_SCHEMES:
-            raise InputError(f"scheme {scheme_name!r} cannot heal: {', '.join(HEALING_SCHEMES)} can")
-        how: dict[str, Any] = {"joins": joins, "store": store}
-        kind = HEALING[scheme_name]
-        if issubclass(kind, HealingViews):
+            inside: list[RecordedLayer] = [*self._around(), Routing(self._router)]
+            self.pipeline = Pipeline(inside)
             if store is not None:
-                raise InputError(f"scheme {scheme_name!r} cannot recover from a store")
-            how = {}
-        self.healing = kind(_node(position, scheme_name), recovery, incarnation, seed, **how)
-        self._router = self.healing.router
-        self.handle = self.healing.handle
-        self._admit(admission, anew=incarnation > 0)
+                kind = scheme_name if admission is None else f"{scheme_name} with admission control"
+                self.stable = CrashRecover(position, kind, self.pipeline, store, stability or Stability())
+                self.pipeline = Pipeline([self.stable, *inside])
+        self.handle: Callable[[Any], list[Effect]] = self.pipeline.handle  # Received, Ticked, Drained, Missed
 
-    def _admit(self, admission: AdmissionConfig | None, *, anew: bool = False) -> None:
+    def _admit(
+        self, admission: AdmissionConfig | None, recovery: Recovery | None = None, *, anew: bool = False
+    ) -> None:
         if admission is None:
             return
-        here, healing = self.position.placed(self.position.members), self.healing
-        placed = (lambda: here) if healing is None else (lambda: healing.placed)
-        me = self.position.broker
-        self.admitting = Admitting(me, placed, admission, self.handle, healing=healing, anew=anew)
-        self.handle = self.admitting.handle
+        here = self.position.placed(self.position.members) if self.healing is None else self.healing.placed
+        grace = 0.0 if recovery is None else GRACE_HEARTBEATS * recovery.heartbeat_seconds
+        self.admitting = Admitting(self.position.broker, here, admission, anew=anew, grace_seconds=grace)
+
+    def _around(self) -> list[Admitting]:
+        """Return the layers around the innermost one that work the same whatever that is."""
+        return [] if self.admitting is None else [self.admitting]
 
     def learn_dead(self, other: BrokerId) -> None:
         """Take in what the transport knows for certain: the process of another broker is dead."""
@@ -160,20 +174,32 @@ class Broker:
     @property
     def router(self) -> Router:
         """Its router, to look at."""
-        return self._router if self.stable is None else self.stable.router  # type: ignore[return-value]
+        return self._router
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what the broker keeps."""
-        if self.stable is not None:
-            return self.router.describe() | self.stable.describe()
-        sizes = self.router.describe() if self.healing is None else self.healing.describe()
-        return sizes if self.admitting is None else sizes | self.admitting.describe()
+        return self.pipeline.describe()
 
     def check(self) -> None:
         """Assert the broker's invariants; for tests."""
-        self.router.check()
-        if self.admitting is not None:
-            self.admitting.check()
+        self.pipeline.check()
+
+
+def _healing(
+    position: Position,
+    scheme_name: str,
+    recovery: Recovery,
+    incarnation: int,
+    seed: int,
+    joins: bool,
+    store: Store | None,
+) -> HealingBroker | HealingViews[Any]:
+    """Return the machine of a broker that heals under a scheme."""
+    kind = HEALING[scheme_name]
+    node = _node(position, scheme_name)
+    if issubclass(kind, HealingViews):
+        return kind(node, recovery, incarnation, seed)
+    return kind(node, recovery, incarnation, seed, joins=joins, store=store)
 
 
 def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> RendezvousMachine | CubeRendezvous:

@@ -1,8 +1,8 @@
-"""The side of a broker that admits: admission control before the router, and a climb for what is wanted only.
+"""The layer that admits: a subscription comes to the router when it may, and events climb only where they are wanted.
 
 Rules
 -----
-* A subscription reaches the router when it is admitted; a refused one never does.
+* A subscription goes inwards when it is admitted; a refused one never does.
 * Routing on a tree sends every event towards the root. With admission control it climbs only where somebody admitted
   wants it: without that the root would carry every publisher, whoever subscribes, and no book could hold. What is
   wanted of an advertisement is known when the answer to it has come; until then all of its events climb.
@@ -11,136 +11,102 @@ Rules
 * Control goes over the links that membership tells of (`Placed`): those of a fixed network, of a tree that heals, in
   which a cluster is a star around its designated broker, or of a view. When they change, both ends of a new link begin
   anew.
+* A layer inside may bring back subscriptions from a store (`Held`), and let some go by itself (`Released`): the books
+  are told.
 * An event that none of its publisher's advertisements covers goes no further, and is counted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
-from ..admission.advertisements import LOCAL
-from ..admission.controller import Admission, Pass
-from ..faults.rounds import Rounds
-from ..protocol.admission import AdmissionConfig
-from ..protocol.configs import Placed
-from ..protocol.effects import Drained, Effect, Multicast, Received, Send, Ticked
-from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Events
-from ..protocol.recovery import Recovery
-from ..routing.table import RoutingTable
+from ...admission.advertisements import LOCAL
+from ...admission.controller import Admission
+from ...protocol.admission import AdmissionConfig
+from ...protocol.configs import Placed
+from ...protocol.effects import Multicast, Plain, Received, Send, Ticked
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.layers import Handler, Held, Inward, Out, Released, RoundBegan
+from ...protocol.messages import Cancel, Detach, Events, Register
+from ...routing.table import RoutingTable
 
 GRACE_HEARTBEATS: Final = 10
 
 
-class HealingSide(Protocol):
-    """What is asked of a broker that heals."""
-
-    now: float
-    recovery: Recovery
-    rounds: Rounds
-
-
 class Admitting:
-    """Admission control put before the rest of a broker.
+    """Admission control as a layer.
 
     Parameters
     ----------
     broker
         Whose it is.
     placed
-        Says where the broker stands now.
+        Where the broker stands at first.
     config
         What it admits.
-    inner
-        The rest of the broker.
-    healing
-        Says which round it is in; None for a broker that does not heal.
     anew
         Whether it has been started again: its neighbours know more than it does, and have to be greeted.
+    grace_seconds
+        For how long after a round has begun everything climbs.
     """
 
     def __init__(
         self,
         broker: BrokerId,
-        placed: Callable[[], Placed],
+        placed: Placed,
         config: AdmissionConfig,
-        inner: Callable[[Received | Ticked | Drained], list[Effect]],
         *,
-        healing: HealingSide | None = None,
         anew: bool = False,
+        grace_seconds: float = 0.0,
     ) -> None:
-        self._placed = placed
-        self._healing = healing
-        self._inner = inner
-        self._stands = placed()
-        self._round = None if healing is None else healing.rounds.current
+        self._stands = placed
+        self._grace_seconds = grace_seconds
+        self._now = 0.0
         self._grace_until = -math.inf
-        self._anew = anew
-        self.admission = Admission(broker, config, () if anew else self._stands.neighbours)
+        self.admission = Admission(broker, config, () if anew else placed.neighbours)
         self.unadvertised = 0
         self._above = RoutingTable()  # what the way to the parent is for
         self._way_up: BrokerId | None = None
         self._turn()
+        clients = dict.fromkeys((Register, Cancel, Detach), self._on_message)
+        self.takes: Mapping[type, Handler] = dict.fromkeys(
+            self.admission.takes - clients.keys(), self._on_message
+        )
+        self.sees: Mapping[type, Handler] = {**clients, Events: self._on_events, Ticked: self._on_tick}
+        self.alters: Mapping[type, Handler] = {
+            Send: self._on_send,
+            Multicast: self._on_send,
+            Placed: self._on_placed,
+            RoundBegan: self._on_round,
+            Held: self._on_held,
+            Released: self._on_released,
+        }
 
-    def handle(self, event: Received | Ticked | Drained) -> list[Effect]:
-        """Take in a message or the time, and return what is to be done."""
-        if isinstance(event, Received) and self.admission.takes(event.message):
-            effects = self._loop(self.admission.handle(event.source, event.message))
-        elif isinstance(event, Received) and isinstance(event.message, Events):
-            effects = self._on_events(event, event.message)
-        else:
-            effects = self._rest(event)
-        if self._anew or self._placed() != self._stands:
-            effects += self._move()
-        return effects
+    # On the way in.
 
-    def _rest(self, event: Received | Ticked | Drained) -> list[Effect]:
-        """Let the rest of the broker have its turn, and see whether another round has begun."""
-        effects = self._inner(event)
-        if self._healing is not None and self._healing.rounds.current != self._round:
-            self._round = self._healing.rounds.current
-            self._grace_until = (
-                self._healing.now + GRACE_HEARTBEATS * self._healing.recovery.heartbeat_seconds
-            )
-        return effects
-
-    def _in_grace(self) -> bool:
-        """Return whether a round has begun so lately that everything climbs."""
-        return self._healing is not None and self._healing.now < self._grace_until
-
-    def _loop(self, out: list[Any]) -> list[Effect]:
-        """Return the effects; what was admitted, or is to be cancelled, goes to the rest of the broker."""
+    def _on_message(self, event: Received) -> list[Out]:
+        out = self.admission.handle(event.source, event.message)
         self._follow()
-        effects: list[Effect] = []
-        for item in out:
-            if isinstance(item, Pass):
-                effects += self._rest(Received(item.client, item.message))
-            else:
-                effects.append(item)
-        return effects
+        return out
 
-    def _on_events(self, event: Received, message: Events) -> list[Effect]:
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        self._now = event.now
+        return [Inward(event)]
+
+    def _on_events(self, event: Received) -> list[Out]:
         if isinstance(event.source, str):
+            message: Any = event.message
             advertised = self._advertised(event.source, message)
             if advertised is None:
                 return []
             if advertised is not message:
                 event = Received(event.source, advertised)
-        out: list[Effect] = []
-        for effect in self._rest(event):
-            if isinstance(effect, Send | Multicast) and isinstance(effect.message, Events):
-                if not effect.message.again and not self._in_grace() and self._climbs(effect):
-                    cut = self._cut(effect.message)
-                    if cut is not None:
-                        out.append(effect if cut is effect.message else _with(effect, cut))
-                    continue
-            out.append(effect)
-        return out
+        return [Inward(event)]
 
     def _advertised(self, publisher: ClientId, message: Events) -> Events | None:
         """Return what the publisher has advertised of its events; None for none of them."""
@@ -155,6 +121,20 @@ class Admitting:
         rows = np.flatnonzero(hits)
         self.unadvertised += len(hits) - len(rows)
         return _part(message, rows)
+
+    # On the way out.
+
+    def _on_send(self, effect: Send | Multicast) -> list[Out]:
+        """Cut what climbs down to what is wanted above."""
+        message = effect.message
+        if not isinstance(message, Events) or message.again or not self._climbs(effect):
+            return [effect]
+        if self._now < self._grace_until:
+            return [effect]
+        cut = self._cut(message)
+        if cut is None:
+            return []
+        return [effect if cut is message else _with(effect, cut)]
 
     def _climbs(self, effect: Send | Multicast) -> bool:
         """Return whether an effect takes events towards the root."""
@@ -171,15 +151,32 @@ class Admitting:
             hits |= item.evaluate_batch(message.batch)
         return _part(message, np.flatnonzero(hits))
 
-    # Where it stands.
+    def _on_round(self, news: RoundBegan) -> list[Out]:
+        self._grace_until = self._now + self._grace_seconds
+        return []
 
-    def _move(self) -> list[Effect]:
-        self._anew = False
-        self._stands = self._placed()
-        wanted = self._stands.neighbours
-        effects = [] if wanted == self.admission.neighbours else self._loop(self.admission.relink(wanted))
+    def _on_held(self, news: Held) -> list[Out]:
+        """Take a subscription into the books that has been admitted, and is known inside."""
+        out = self.admission.handle(news.client, replace(news.register, admitted=True))
+        return self._but(out, news.client)
+
+    def _on_released(self, news: Released) -> list[Out]:
+        """Take a subscription, or a client, out of the books that is gone inside."""
+        return self._but(self.admission.handle(news.client, news.message), news.client)
+
+    def _but(self, out: list[Out], client: ClientId) -> list[Out]:
+        """Return what is to be done, without what says of a client inside what is known there."""
+        self._follow()
+        return [each for each in out if not (isinstance(each, Inward) and _is_from(each, client))]
+
+    def _on_placed(self, placed: Placed) -> list[Out]:
+        """Stand elsewhere from now on."""
+        self._stands = placed
+        out: list[Out] = []
+        if placed.neighbours != self.admission.neighbours:
+            out = self.admission.relink(placed.neighbours)
         self._turn()
-        return effects
+        return out
 
     def _turn(self) -> None:
         """Find the way up, and what is wanted over it."""
@@ -203,7 +200,24 @@ class Admitting:
                 self._above.drop(item)
         changes.clear()
 
-    def describe(self) -> dict[str, int]:
+    # To be recorded, where nothing moves.
+
+    def changed_by(self, event: Received) -> bool:
+        """Return whether a message can change what the layer keeps."""
+        return type(event.message) in self.admission.takes
+
+    def snapshot(self) -> Plain:
+        """Return all that the layer keeps of a network that stands still."""
+        return {"admission": self.admission.snapshot(), "unadvertised": self.unadvertised}
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the layer at this place was whose snapshot that is; only for one that has not handled anything."""
+        self.admission.restore(plain["admission"])
+        self.unadvertised = plain["unadvertised"]
+        self._way_up = None
+        self._turn()
+
+    def describe(self) -> Mapping[str, int]:
         """Return the sizes of what it keeps, and what it has refused to carry."""
         books = self.admission.books
         return {
@@ -226,5 +240,9 @@ def _part(message: Events, rows: Any) -> Events | None:
     return replace(message, batch=message.batch.take(rows)) if len(rows) else None
 
 
-def _with(effect: Send | Multicast, message: Events) -> Effect:
+def _is_from(inward: Inward, client: ClientId) -> bool:
+    return isinstance(inward.event, Received) and inward.event.source == client
+
+
+def _with(effect: Send | Multicast, message: Events) -> Send | Multicast:
     return Multicast(message) if isinstance(effect, Multicast) else Send(effect.to, message)

@@ -1,0 +1,16 @@
+"""A broker as a value machine: a pipeline of layers, put together from what it is asked to do. Pure."""
+
+from .broker import HEALING, HEALING_SCHEMES, Broker, rendezvous_of, start_of
+from .capabilities import MISSING, check
+from .pipeline import Pipeline
+
+__all__ = [
+    "HEALING",
+    "HEALING_SCHEMES",
+    "MISSING",
+    "Broker",
+    "Pipeline",
+    "check",
+    "rendezvous_of",
+    "start_of",
+]

@@ -1,0 +1,123 @@
+"""What does not go together: one table, from which every refusal is raised before anything starts.
+
+Rules
+-----
+* A row says which features, asked for together, which schemes cannot serve, and why. What no row names works.
+* docs/schemes.md shows the table; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from ...protocol.errors import InputError
+from ...routing.claims import Claims, claims_of
+from ...routing.schemes import OPTIONS, SCHEMES
+
+Feature: TypeAlias = Literal["recovery", "store", "admission", "operations", "chaos", "ray"]
+
+ALL_SCHEMES: Final = (
+    *SCHEMES,
+    *("+".join((base, *sorted(each, reverse=True))) for base, made in OPTIONS.items() for each in made),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """One row.
+
+    Attributes
+    ----------
+    features
+        Asked for together.
+    lacks
+        Whether a scheme with these claims cannot serve them.
+    cannot
+        What it cannot, behind "scheme 'x'".
+    reason
+        Why not.
+    """
+
+    features: frozenset[Feature]
+    lacks: Callable[[Claims], bool]
+    cannot: str
+    reason: str
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """The schemes that cannot."""
+        return tuple(name for name in ALL_SCHEMES if self.lacks(claims_of(name)))
+
+    def error(self, scheme: str) -> InputError:
+        """Return the refusal of a scheme."""
+        can = ", ".join(name for name in ALL_SCHEMES if name not in self.schemes)
+        return InputError(f"scheme {scheme!r} {self.cannot}: {self.reason}" + (f"; {can} can" if can else ""))
+
+
+MISSING: Final = (
+    Missing(
+        frozenset({"recovery"}),
+        lambda claims: not claims.heals,
+        "cannot heal",
+        "its brokers pass events on by plans that are made of brokers who stay",
+    ),
+    Missing(
+        frozenset({"recovery", "store"}),
+        lambda claims: claims.views,
+        "cannot recover from a store where it heals",
+        "a broker that comes back joins the next view as a new one, and nothing would read its store",
+    ),
+    Missing(
+        frozenset({"operations"}),
+        lambda claims: not claims.operable,
+        "has no clusters to operate",
+        "brokers and clusters come and go where clusters form a tree",
+    ),
+    Missing(
+        frozenset({"store", "admission", "ray"}),
+        lambda claims: True,
+        "has no admission control with stores on Ray",
+        "clients on Ray do not yet number what they advertise; the simulator has both",
+    ),
+    Missing(
+        frozenset({"chaos", "admission"}),
+        lambda claims: not claims.lasting,
+        "has no chaos with admission control",
+        "the books are judged from outside along a tree, and its brokers stand in none",
+    ),
+    Missing(
+        frozenset({"chaos", "operations", "ray"}),
+        lambda claims: True,
+        "has no chaos with operations on Ray",
+        "only the simulator carries out drawn operations",
+    ),
+    Missing(
+        frozenset({"chaos", "admission", "ray"}),
+        lambda claims: True,
+        "has no chaos with admission control on Ray",
+        "only the simulator sees the books of all brokers at one moment",
+    ),
+)
+
+
+def check(scheme: str, **asked: bool) -> None:
+    """Check that a scheme can serve all that is asked for together.
+
+    Parameters
+    ----------
+    scheme
+        Its name, with options.
+    asked
+        By feature, whether it is asked for.
+
+    Raises
+    ------
+    InputError
+        If it cannot; the message says what, why, and which schemes can.
+    """
+    wanted = {feature for feature, is_wanted in asked.items() if is_wanted}
+    for row in MISSING:
+        if row.features <= wanted and scheme in row.schemes:
+            raise row.error(scheme)

@@ -1,0 +1,165 @@
+"""The layers of one broker, run as one value machine.
+
+Rules
+-----
+* An event goes inwards to the outermost layer that looks at its type, and from there as that layer says. What comes of
+  it goes outwards through every layer around, each of which may alter it.
+* What a layer writes in a step leaves first, as one `Persist` of all layers together.
+* Every type has one owner: two layers that take the same are an error when the pipeline is made. A type that nobody
+  takes is a stray, which is counted and changes nothing.
+* Who handles which type at which depth is worked out once. A layer that does not look at a type is not called for it.
+* A layer that is alone and has a `handle` of its own, which returns effects and nothing else, is the whole pipeline.
+
+The contract is in `protocol/layers.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+from ...protocol.configs import Placed
+from ...protocol.effects import Effect, Persist, Plain, Received, Write
+from ...protocol.errors import InputError
+from ...protocol.layers import (
+    Event,
+    Handler,
+    Held,
+    Inward,
+    Layer,
+    Out,
+    RecordedLayer,
+    Released,
+    RoundBegan,
+)
+
+_INSIDE: Final = frozenset({Write, Placed, RoundBegan, Held, Released})
+"""What does not leave a pipeline as it is."""
+
+L = TypeVar("L", bound=Layer)
+
+
+class Pipeline(Generic[L]):
+    """Layers around each other.
+
+    Parameters
+    ----------
+    layers
+        The outermost first; at least one.
+
+    Attributes
+    ----------
+    handle
+        Takes in one event and returns what is to be done.
+    strays
+        Messages that no layer takes.
+
+    Raises
+    ------
+    InputError
+        If two layers take messages of one type.
+    """
+
+    def __init__(self, layers: Sequence[L]) -> None:
+        self.layers = tuple(layers)
+        self.strays = 0
+        self._innermost = len(self.layers) - 1
+        self._inward = [_first_to_look(self.layers, depth) for depth in range(len(self.layers))]
+        self._alters: list[Mapping[type, Handler]] = [layer.alters for layer in self.layers]
+        alone = getattr(self.layers[0], "handle", None) if len(self.layers) == 1 else None
+        self.handle: Callable[[Event], list[Effect]] = alone or self._handle
+
+    @property
+    def takes(self) -> frozenset[type]:
+        """The types of messages, and of events that are none, that some layer takes."""
+        return frozenset(self._inward[0])
+
+    def _handle(self, event: Event) -> list[Effect]:
+        out = self._inwards(event, 0)
+        if _INSIDE.isdisjoint(map(type, out)):
+            return out  # type: ignore[return-value]  # nothing but effects
+        writes = tuple(each for each in out if type(each) is Write)
+        effects: list[Effect] = [each for each in out if type(each) not in _INSIDE]  # type: ignore[misc]
+        return [Persist(writes), *effects] if writes else effects
+
+    def _inwards(self, event: Event, depth: int) -> list[Out]:
+        """Hand an event to the layers from `depth` on, and return what leaves them."""
+        kind = type(event.message) if isinstance(event, Received) else type(event)
+        found = self._inward[depth].get(kind)
+        if found is None:
+            self.strays += 1
+            return []
+        place, handler = found
+        out = self._worked_off(handler(event), place)
+        for around in range(place - 1, depth - 1, -1):
+            out = self._outwards(out, around)
+        return out
+
+    def _worked_off(self, out: Sequence[Out], place: int) -> list[Out]:
+        """Return what a layer wants done, with what comes of each event that it hands inwards in its place."""
+        if place == self._innermost:
+            return list(out)
+        done: list[Out] = []
+        for each in out:
+            if type(each) is Inward:
+                done += self._outwards(self._inwards(each.event, place + 1), place)
+            else:
+                done.append(each)
+        return done
+
+    def _outwards(self, out: list[Out], place: int) -> list[Out]:
+        """Return what is left of what comes from inside when it has passed a layer."""
+        alters = self._alters[place]
+        if not alters:
+            return out
+        done: list[Out] = []
+        for each in out:
+            handler = alters.get(type(each))
+            if handler is None:
+                done.append(each)
+            else:
+                done += self._worked_off(handler(each), place)
+        return done
+
+    # To be recorded as one, by a layer around.
+
+    def changed_by(self: Pipeline[RecordedLayer], event: Received) -> bool:
+        """Return whether a message can change what some layer keeps."""
+        return any(layer.changed_by(event) for layer in self.layers)
+
+    def snapshot(self: Pipeline[RecordedLayer]) -> Plain:
+        """Return all that the layers keep, the outermost first."""
+        return [layer.snapshot() for layer in self.layers]
+
+    def restore(self: Pipeline[RecordedLayer], plain: Plain) -> None:
+        """Be as the pipeline of the same layers was whose snapshot that is; only for one that has handled nothing."""
+        for layer, kept in zip(self.layers, plain, strict=True):
+            layer.restore(kept)
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what the layers keep."""
+        sizes: dict[str, int] = {}
+        for layer in reversed(self.layers):
+            sizes |= layer.describe()
+        return sizes
+
+    def check(self) -> None:
+        """Assert the invariants of every layer; for tests."""
+        for layer in self.layers:
+            layer.check()
+
+
+def _first_to_look(layers: Sequence[Layer], depth: int) -> dict[type, tuple[int, Handler]]:
+    """Return, for each type that a layer from `depth` on takes, the outermost of them that looks at it."""
+    owners: dict[type, int] = {}
+    for place, layer in enumerate(layers[depth:], depth):
+        for kind in layer.takes:
+            if kind in owners:
+                names = " and ".join(type(layers[each]).__name__ for each in (owners[kind], place))
+                raise InputError(f"layers {names} both take {kind.__name__}: a message has one owner")
+            owners[kind] = place
+    found: dict[type, tuple[int, Handler]] = {}
+    for kind, owner in owners.items():
+        place = next((each for each in range(depth, owner) if kind in layers[each].sees), owner)
+        found[kind] = place, layers[place].takes[kind] if place == owner else layers[place].sees[kind]
+    return found

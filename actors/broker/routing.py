@@ -1,0 +1,48 @@
+"""The innermost layer where nothing heals: the router of a scheme, as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...protocol.effects import Effect, Plain, Received
+from ...protocol.layers import Handler
+from ...routing.schemes import Router
+
+
+class Routing:
+    """One router as a layer.
+
+    Parameters
+    ----------
+    router
+        Of any scheme.
+    """
+
+    alters: Mapping[type, Handler] = {}
+    sees: Mapping[type, Handler] = {}
+
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self.handle: Callable[[Any], list[Effect]] = router.handle
+        self.takes: Mapping[type, Handler] = dict.fromkeys(router.takes, router.handle)
+
+    def changed_by(self, event: Received) -> bool:
+        """Return whether a message can change what the router keeps."""
+        return self.router.changed_by(event)
+
+    def snapshot(self) -> Plain:
+        """Return all that the router keeps."""
+        return self.router.snapshot()
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the router was whose snapshot that is."""
+        self.router.restore(plain)
+
+    def describe(self) -> Mapping[str, int]:
+        """Return the sizes of what the router keeps."""
+        return self.router.describe()
+
+    def check(self) -> None:
+        """Assert the invariants of the router; for tests."""
+        self.router.check()
