@@ -23,6 +23,7 @@ from ..protocol.effects import Inform
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach, Events, Register
 from ..routing.language import to_filter
+from .books_survey import Clients, books_problems
 from .clients import HostileSimulation, Session
 from .hosts import Host, make_broker
 
@@ -139,6 +140,29 @@ class AdmittingSimulation(HostileSimulation):
         there = machine.subscriptions()
         known = self.standing.get(client, {})
         return {number: lack for number, lack in known.items() if lack and number in there}
+
+    def books_problems(self) -> list[str]:
+        """Return what is wrong with the books of all brokers, given that the network is sound."""
+        subscribers = {
+            name: session.machine
+            for name, session in self.sessions.items()
+            if isinstance(session.machine, SubscriberMachine)
+        }
+        clients = Clients(
+            homes=self.homes(),
+            adverts={
+                name: to_filter(self.adverts[name].selector)
+                for name in self.adverts
+                if self.has_advertised(name)
+            },
+            wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
+            lacking={name: self.lacking(name) for name in subscribers},
+        )
+        return books_problems(self, clients, self.admission)
+
+    def degraded(self) -> int:
+        """Return how many subscriptions do not stand as they were promised, as far as their owners were told."""
+        return sum(len(self.lacking(name)) for name in self.sessions if name not in self.adverts)
 
     def has_advertised(self, client: ClientId) -> bool:
         """Return whether a publisher has told its present broker what it advertises."""

@@ -8,53 +8,90 @@ Rules (promise 8)
   wanted behind it that an advertisement on this side meets, and for its own clients all that these want.
 * What an owner was told of a subscription is what the books of the brokers on its way say.
 
-None of it is taken from a broker's word: the tree is that of `survey`, the rest are the clients' own lists.
+None of it is taken from a broker's word: the tree is that of `survey`, the rest are the clients' own lists. Brokers
+that stand in no tree are only asked whether their books balance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..admission.advertisements import LOCAL
 from ..admission.books import Books
-from ..faults.clients import SubscriberMachine
-from ..protocol.admission import Refusal
+from ..protocol.admission import AdmissionConfig, Refusal
 from ..protocol.ids import BrokerId, ClientId, Link
+from ..routing.claims import claims_of
 from ..routing.covering import intersects
 from ..routing.filters import Filter
-from ..routing.language import to_filter
-from .admitting import AdmittingSimulation
 from .survey import survey
+
+if TYPE_CHECKING:
+    from .hostile import HostileNetwork
 
 Tree: TypeAlias = dict[BrokerId, set[BrokerId]]
 
 
-def books_problems(network: AdmittingSimulation) -> list[str]:
-    """Return what is wrong with the books, given that the tree is sound and nothing waits to be confirmed."""
+@dataclass
+class Clients:
+    """What the clients of a network say themselves.
+
+    Attributes
+    ----------
+    homes
+        The broker of each.
+    adverts
+        What the publishers advertise that have told their present broker.
+    wanted
+        What each subscriber wants, by number.
+    lacking
+        What each subscription lacks, by number, as far as its owner was told.
+    refused
+        How many subscriptions were refused.
+    """
+
+    homes: dict[ClientId, BrokerId] = field(default_factory=dict)
+    adverts: dict[ClientId, Filter] = field(default_factory=dict)
+    wanted: dict[ClientId, dict[int, Any]] = field(default_factory=dict)
+    lacking: dict[ClientId, dict[int, tuple[Refusal, ...]]] = field(default_factory=dict)
+    refused: int = 0
+
+    def told(self, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
+        """Return what the subscriptions of a client lack that it still has; nothing where all is well."""
+        there, known = self.wanted.get(client, {}), self.lacking.get(client, {})
+        return {number: lack for number, lack in known.items() if lack and number in there}
+
+
+def books_problems(network: HostileNetwork, clients: Clients, config: AdmissionConfig) -> list[str]:
+    """Return what is wrong with the books, given that the network is sound and nothing waits to be confirmed."""
+    problems = [*_unbalanced(network)]
+    if problems or not _is_tree(network):
+        return problems
     tree = _tree(network)
-    problems: list[str] = []
     for broker, links in tree.items():
         admission = network.broker(broker).admitting.admission  # type: ignore[union-attr]
         if set(admission.neighbours) != links:
             problems.append(
                 f"broker {broker} has books for {admission.neighbours}, its links are {sorted(links)}"
             )
-            continue
+    return problems or [*_Recount(network, tree, clients, config).problems()]
+
+
+def _unbalanced(network: HostileNetwork) -> Iterator[str]:
+    for broker in network.living():
         try:
             network.broker(broker).check()
         except AssertionError as error:
-            problems.append(f"the books of broker {broker} do not balance: {error}")
-    return problems or [*_Recount(network, tree).problems()]
+            yield f"the books of broker {broker} do not balance: {error}"
 
 
-def degraded_in_all(network: AdmittingSimulation) -> int:
-    """Return how many subscriptions do not stand as they were promised, as far as their owners were told."""
-    subscribers = [name for name in network.sessions if name not in network.adverts]
-    return sum(len(network.lacking(name)) for name in subscribers)
+def _is_tree(network: HostileNetwork) -> bool:
+    claims = claims_of(network.scheme)
+    return not claims.views and not claims.survives_deaths
 
 
-def _tree(network: AdmittingSimulation) -> Tree:
+def _tree(network: HostileNetwork) -> Tree:
     """Return who is joined to whom, a cluster being a star around its designated broker."""
     tree: Tree = {broker: set() for broker in network.living()}
     for broker in tree:
@@ -70,25 +107,24 @@ def _tree(network: AdmittingSimulation) -> Tree:
 class _Recount:
     """What the books should say, from who is there and how the tree stands."""
 
-    def __init__(self, network: AdmittingSimulation, tree: Tree) -> None:
+    def __init__(
+        self, network: HostileNetwork, tree: Tree, clients: Clients, config: AdmissionConfig
+    ) -> None:
         self.network = network
         self.tree = tree
-        homes = network.homes()
-        self.adverts = {
-            name: (homes[name], to_filter(network.adverts[name].selector))
-            for name in network.adverts
-            if network.has_advertised(name)
-        }
-        self.wanted: dict[ClientId, dict[int, Filter]] = {
-            name: session.machine.subscriptions()  # type: ignore[misc]
-            for name, session in network.sessions.items()
-            if isinstance(session.machine, SubscriberMachine)
-        }
-        self.homes = homes
+        self.clients = clients
+        self.config = config
+        self.homes = clients.homes
+        self.adverts = {name: (clients.homes[name], item) for name, item in clients.adverts.items()}
+        self.wanted = clients.wanted
+
+    def _books(self, broker: BrokerId) -> Books:
+        books: Books = self.network.broker(broker).admitting.admission.books  # type: ignore[union-attr]
+        return books
 
     def problems(self) -> Iterator[str]:
         for broker in self.tree:
-            books = self.network.broker(broker).admitting.admission.books  # type: ignore[union-attr]
+            books = self._books(broker)
             yield from self._of_links(broker, books)
             mine = {
                 item
@@ -117,15 +153,12 @@ class _Recount:
                 yield from _differ(f"broker {broker} holds for {link}", set(books.held[link]), wanted)
 
     def _of_owners(self) -> Iterator[str]:
-        if self.network.admission.refusing_share_max != 0:
+        if self.config.refusing_share_max != 0:
             return
-        lacks = {
-            broker: self.network.broker(broker).admitting.admission.books.degraded()  # type: ignore[union-attr]
-            for broker in self.tree
-        }
+        lacks = {broker: self._books(broker).degraded() for broker in self.tree}
         lacks = {broker: entries for broker, entries in lacks.items() if entries}
         for name, items in self.wanted.items():
-            told = self.network.lacking(name)
+            told = self.clients.told(name)
             for number, item in items.items():
                 due: set[Refusal] = set()
                 for broker, entries in lacks.items():

@@ -32,7 +32,6 @@ from ..protocol.errors import ClientError
 from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
 from .admitting import AdmittingSimulation
-from .books_survey import books_problems, degraded_in_all
 from .clients import HostileSimulation
 from .operations import Operations
 from .processes import end_with_parent
@@ -227,7 +226,7 @@ class _Run:
         trace = network.account
         if isinstance(network, AdmittingSimulation):
             report.admission = {
-                "admitted": len(network.admitted), "refused": network.refused, "degraded": degraded_in_all(network)
+                "admitted": len(network.admitted), "refused": network.refused, "degraded": network.degraded()
             }  # fmt: skip
         gone = self._gone_for_good() if self.case.stable else self._beyond_retention()
         for publisher, sequence in sorted(gone):
@@ -313,7 +312,7 @@ class _Run:
         return problems or subscription_problems(self.network) or self._books()
 
     def _books(self) -> list[str]:
-        return books_problems(self.network) if isinstance(self.network, AdmittingSimulation) else []
+        return self.network.books_problems() if isinstance(self.network, AdmittingSimulation) else []
 
     def _tell(self, what: str) -> None:
         self.timeline.say(self.network.now, f"operation: {what}")

@@ -7,6 +7,8 @@ Rules
 * A client stays at its broker. When that one has died and is there again, the client connects again a while later: it
   says BACK, and sends what is not acknowledged again. Between a client and one life of its broker messages arrive in
   order.
+* With admission control a publisher publishes once what it advertises is known everywhere; until then it holds what it
+  is given. A subscription that is refused counts as cancelled.
 * Everything that clients do and hear is written down with its time, for the judge.
 """
 
@@ -20,14 +22,16 @@ from ..actors.broker import Broker
 from ..faults.client_link import ClientLink
 from ..faults.stores import MemoryStore, Store
 from ..faults.trace import Trace
+from ..protocol.admission import MICRO, AdmissionConfig, Advertise, Everywhere, News, Standing
 from ..protocol.batch import batch_of
 from ..protocol.configs import Position
-from ..protocol.effects import Acknowledge, Confirm, Deliver, Received, Ticked
+from ..protocol.effects import Acknowledge, Confirm, Deliver, Inform, Received, Ticked
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Cancel, ClientMessage, Events, Register
 from ..protocol.stability import Stability
 from ..routing.language import to_filter
+from .books_survey import Clients
 from .connections import Connection, Underway
 from .hostile import HostileNetwork
 from .hosts import Host, Machine
@@ -69,9 +73,13 @@ class StableSimulation(HostileNetwork):
         How bad the links are.
     store
         Makes the store of a broker; in memory when None.
+    admission
+        What brokers admit, and what they can carry; None for everything.
 
     Attributes
     ----------
+    books
+        What clients advertise, want and were told, for whoever looks at the books from outside.
     account
         What clients did and heard.
     stores
@@ -86,23 +94,29 @@ class StableSimulation(HostileNetwork):
         stability: Stability | None = None,
         datagrams: Datagrams | None = None,
         store: Callable[[BrokerId], Store] | None = None,
+        admission: AdmissionConfig | None = None,
         **options: Any,
     ) -> None:
         self.account = Trace()
         self.stability = stability or Stability()
         self.datagrams = datagrams or Datagrams()
         self.stores: dict[BrokerId, Store] = {}
+        self.admission = admission
+        self.books = Clients()
+        self._held: dict[
+            ClientId, list[tuple[BrokerId, list[Mapping[str, Any]]]]
+        ] = {}  # until it may publish
         self._make_store = store
         self._clients: dict[tuple[str, ClientId], _Client] = {}
         super().__init__(positions, scheme, **options)
-        self._carry_out[Acknowledge] = self._acknowledge
+        self._carry_out |= {Acknowledge: self._acknowledge, Inform: self._inform}
 
     def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
         store = MemoryStore() if self._make_store is None else self._make_store(place.broker)
         self.stores[place.broker] = store
 
         def boot(life: int) -> Machine:
-            return Broker(place, self.scheme, store=store, stability=self.stability)
+            return Broker(place, self.scheme, store=store, stability=self.stability, admission=self.admission)
 
         return Host(place.broker, place.cluster, boot, store)
 
@@ -123,7 +137,18 @@ class StableSimulation(HostileNetwork):
 
     # What clients do.
 
-    def subscribe(self, client: ClientId, broker: BrokerId, selector: str, number: int) -> None:
+    def advertise(self, client: ClientId, broker: BrokerId, selector: str, rate: float) -> None:
+        """Let a publisher say what it will publish, and how fast at most; a client that is new attaches to `broker`."""
+        item = to_filter(selector)
+        self.books.homes[client] = broker
+        self.books.adverts[client] = item
+        self._held[client] = []
+        session = self._session("wishes", client, broker)
+        self._send_numbered(session, Advertise(1, item, round(rate * MICRO)))
+
+    def subscribe(
+        self, client: ClientId, broker: BrokerId, selector: str, number: int, priority: int = 0
+    ) -> None:
         """Subscribe; a client that is new attaches to `broker`.
 
         Raises
@@ -134,15 +159,22 @@ class StableSimulation(HostileNetwork):
         wanted = to_filter(selector)
         session = self._session("wishes", client, broker)
         self.account.subscribed(self.now, client, number, selector)
-        self._send_numbered(session, Register(number, wanted))
+        self.books.homes[client] = session.home.id
+        self.books.wanted.setdefault(client, {})[number] = wanted
+        self._send_numbered(session, Register(number, wanted, priority))
 
     def unsubscribe(self, client: ClientId, number: int) -> None:
-        """Cancel a subscription."""
+        """Cancel a subscription; one that was refused is gone already."""
+        if self.books.wanted[client].pop(number, None) is None:
+            return
         self.account.cancelled(self.now, client, number)
         self._send_numbered(self._clients["wishes", client], Cancel(number))
 
     def publish(self, client: ClientId, broker: BrokerId, events: Iterable[Mapping[str, Any]]) -> None:
-        """Publish events as one batch; a client that is new attaches to `broker`."""
+        """Publish events as one batch, once it may; a client that is new attaches to `broker`."""
+        if client in self._held:
+            self._held[client].append((broker, list(events)))
+            return
         session = self._session("events", client, broker)
         given = list(events)
         first = session.link.sent + 1
@@ -161,7 +193,7 @@ class StableSimulation(HostileNetwork):
             self._remind(session)
         return session
 
-    def _send_numbered(self, session: _Client, message: ClientMessage, count: int = 1) -> None:
+    def _send_numbered(self, session: _Client, message: Any, count: int = 1) -> None:
         self._tell(session, [session.link.send(message, count)])
 
     def _tell(self, session: _Client, messages: Iterable[ClientMessage]) -> None:
@@ -221,6 +253,26 @@ class StableSimulation(HostileNetwork):
 
         arrives = self.now + self.links.client_seconds
         self.at(arrives, self._hear, "wishes", effect.client, host, host.life, heard)
+
+    def _inform(self, host: Host, effect: Inform) -> None:
+        def heard(session: _Client) -> None:
+            new, answer = session.link.take(effect.number)
+            if new:
+                self._informed(session.name, effect.news)
+            self._tell(session, [answer])
+
+        arrives = self.now + self.links.client_seconds
+        self.at(arrives, self._hear, "wishes", effect.client, host, host.life, heard)
+
+    def _informed(self, client: ClientId, news: News) -> None:
+        if isinstance(news, Everywhere):
+            for broker, events in self._held.pop(client, ()):
+                self.publish(client, broker, events)
+        elif isinstance(news, Standing):
+            self.books.lacking.setdefault(client, {})[news.number] = news.refusals
+        elif not news.admitted and self.books.wanted[client].pop(news.number, None) is not None:
+            self.books.refused += 1
+            self.account.cancelled(self.now, client, news.number)
 
     # Rest.
 

@@ -195,7 +195,8 @@ def _healing(
     store: Store | None,
 ) -> HealingBroker | HealingViews[Any]:
     """Return the machine of a broker that heals under a scheme."""
-    kind = HEALING[scheme_name]
+    base, *options = scheme_name.split("+")
+    kind = HEALING["+".join((base, *sorted(options, reverse=True)))]
     node = _node(position, scheme_name)
     if issubclass(kind, HealingViews):
         return kind(node, recovery, incarnation, seed)

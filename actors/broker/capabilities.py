@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from ...protocol.errors import InputError
 from ...routing.claims import Claims, claims_of
 from ...routing.schemes import OPTIONS, SCHEMES
 
 Feature: TypeAlias = Literal["recovery", "store", "admission", "operations", "chaos", "ray"]
+
+FEATURES: Final[tuple[Feature, ...]] = get_args(Feature)
 
 ALL_SCHEMES: Final = (
     *SCHEMES,
@@ -49,6 +51,17 @@ class Missing:
     def schemes(self) -> tuple[str, ...]:
         """The schemes that cannot."""
         return tuple(name for name in ALL_SCHEMES if self.lacks(claims_of(name)))
+
+    @property
+    def line(self) -> str:
+        """The row as the docs show it."""
+        words = " + ".join(f"`{feature}`" for feature in FEATURES if feature in self.features)
+        who = (
+            "every scheme"
+            if len(self.schemes) == len(ALL_SCHEMES)
+            else ", ".join(f"`{name}`" for name in self.schemes)
+        )
+        return f"| {words} | {who} | because {self.reason} |"
 
     def error(self, scheme: str) -> InputError:
         """Return the refusal of a scheme."""
@@ -119,5 +132,5 @@ def check(scheme: str, **asked: bool) -> None:
     """
     wanted = {feature for feature, is_wanted in asked.items() if is_wanted}
     for row in MISSING:
-        if row.features <= wanted and scheme in row.schemes:
+        if row.features <= wanted and row.lacks(claims_of(scheme)):
             raise row.error(scheme)

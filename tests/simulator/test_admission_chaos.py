@@ -8,7 +8,6 @@ from rayvous.protocol.admission import AdmissionConfig, Capacity, Refusal
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.admitting import AdmittingSimulation
-from rayvous.simulator.books_survey import books_problems
 from rayvous.simulator.chaos import run_chaos
 
 
@@ -64,7 +63,7 @@ def test_who_is_refused_is_told_and_counts_as_cancelled():
     net = settled_network()
     assert net.admitted == {("s1", 1)} and net.refused == 1
     assert not net.unconfirmed() and net.sessions["s2"].machine.subscriptions() == {}
-    assert books_problems(net) == []
+    assert net.books_problems() == []
 
 
 @pytest.mark.parametrize("fault", ["held", "advert", "told"])
@@ -81,7 +80,7 @@ def test_books_that_are_wrong_are_found(fault):
     else:
         net.standing["s1"] = {1: (Refusal(0, "cpu", 1.0, 0.0),)}
         words = "s1 #1 was told that it lacks"
-    assert any(words in problem for problem in books_problems(net)), books_problems(net)
+    assert any(words in problem for problem in net.books_problems()), net.books_problems()
 
 
 def network_that_lost_a_broker(scheme, dead):

@@ -1,0 +1,62 @@
+"""One table says what does not go together: code refuses by it, and docs/schemes.md shows it."""
+
+from pathlib import Path
+
+import pytest
+from rayvous.actors.broker import HEALING_SCHEMES, MISSING, Broker, check
+from rayvous.actors.broker.capabilities import ALL_SCHEMES
+from rayvous.faults.stores import MemoryStore
+from rayvous.protocol.admission import AdmissionConfig
+from rayvous.protocol.errors import InputError
+from rayvous.protocol.recovery import Recovery
+from rayvous.routing.schemes import scheme
+from rayvous.routing.topologies import ClusterTree
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "schemes.md"
+
+
+@pytest.mark.parametrize("name", ALL_SCHEMES)
+@pytest.mark.parametrize("recovery", [False, True])
+@pytest.mark.parametrize("store", [False, True])
+@pytest.mark.parametrize("admission", [False, True])
+def test_a_broker_is_made_of_everything_that_no_row_names(
+    name: str, recovery: bool, store: bool, admission: bool
+) -> None:
+    wanted = {"recovery": recovery, "store": store, "admission": admission}
+    rows = [
+        row for row in MISSING if name in row.schemes and all(wanted.get(feature) for feature in row.features)
+    ]
+
+    def make() -> Broker:
+        return Broker(
+            scheme(name).positions(ClusterTree(2, 2).positions())[0],
+            name,
+            Recovery() if recovery else None,
+            store=MemoryStore() if store else None,
+            admission=AdmissionConfig() if admission else None,
+        )
+
+    if rows:
+        with pytest.raises(InputError, match=rows[0].reason):
+            make()
+    else:
+        make().check()
+
+
+def test_schemes_that_heal_are_those_that_no_row_refuses() -> None:
+    refused = {name for row in MISSING if row.features == {"recovery"} for name in row.schemes}
+    assert set(HEALING_SCHEMES) == {name for name in ALL_SCHEMES if name not in refused}
+
+
+def test_a_refusal_says_what_why_and_who_can() -> None:
+    with pytest.raises(
+        InputError, match=r"scheme 'point-to-point' cannot heal: its brokers .*; hybrid, .* can"
+    ):
+        check("point-to-point", recovery=True)
+    check("point-to-point", recovery=False, store=True, admission=True)
+
+
+def test_the_page_has_the_rows_of_the_table() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and " | because " in line]
+    assert rows == [row.line for row in MISSING]
