@@ -1,0 +1,254 @@
+"""Brokers with stores that admit: after a crash between any two effects the books are what follows from who is there.
+
+Reference: promises 1, 2, 3, 7 and 8; paper 3, section 4; paper 4, section 3.
+"""
+
+import random
+from typing import Any
+
+import pytest
+from rayvous.actors.broker.admission import Admitting
+from rayvous.faults.logged_router import TABLE
+from rayvous.faults.reliability import judge
+from rayvous.protocol.admission import AdmissionConfig, Capacity
+from rayvous.protocol.stability import Stability
+from rayvous.routing.schemes import OPTIONS, SCHEMES
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.books_survey import books_problems
+from rayvous.simulator.network import Step
+from rayvous.simulator.stable import Datagrams, StableSimulation
+
+TREE = ClusterTree(3, 2, degree=2).positions()
+SCHEMES_AND_OPTIONS = (
+    *SCHEMES,
+    *("+".join((base, *sorted(each))) for base, made in OPTIONS.items() for each in made),
+)
+SMALL = Stability(retransmit_seconds=0.1, inputs_max=3, window_messages=3)
+TIGHT = AdmissionConfig(0.0, capacity=Capacity(100, 60))
+
+UNCROWDED = ("lbdd", "hypercube", "point-to-point")
+"""Where brokers that share no link are asked for different things, nobody is refused."""
+
+every_scheme = pytest.mark.parametrize("scheme", SCHEMES_AND_OPTIONS)
+
+
+class Scripted(StableSimulation):
+    """Counts the effects of each broker."""
+
+    def __init__(self, scheme: str, **options: Any) -> None:
+        self.effects = {place.broker: 0 for place in TREE}
+        super().__init__(TREE, scheme, stability=SMALL, record=self.count, admission=TIGHT, **options)
+        self.effects = dict.fromkeys(self.effects, 0)  # without the first tick of each
+
+    def count(self, step: Step) -> None:
+        self.effects[step.broker.position.broker] += len(step.effects)
+
+    def rest(self) -> None:
+        """Come to rest; who has died meanwhile is started again."""
+        for _ in range(20):
+            if self.settle(1.0):
+                return
+            for broker, host in self.hosts.items():
+                if not host.alive:
+                    self.restart(broker)
+        raise AssertionError("not at rest")
+
+
+def play(net: Scripted) -> None:
+    """Advertise, subscribe, be refused, publish, withdraw; every change is done before the next begins."""
+    net.advertise("steel", 5, "k = 'steel'", 50.0)
+    net.rest()
+    net.advertise("wool", 2, "k = 'wool'", 30.0)
+    net.rest()
+    for client, broker, number, selector in (
+        ("alice", 0, 1, "k = 'steel' AND n > 1"),
+        ("bob", 3, 1, "k = 'steel'"),
+        ("carol", 5, 1, "k = 'wool' AND n > 2"),
+    ):
+        net.subscribe(client, broker, selector, number)
+        net.rest()
+    net.publish("steel", 5, [{"k": "steel", "n": n} for n in range(4)])
+    net.publish("wool", 2, [{"k": "wool", "n": n} for n in range(4)])
+    net.rest()
+    net.subscribe("alice", 0, "k = 'wool'", 2)
+    net.rest()
+    net.unsubscribe("bob", 1)
+    net.rest()
+    net.publish("wool", 2, [{"k": "wool", "n": 9}, {"k": "wool", "n": 0}])
+    net.rest()
+
+
+def wrong_with(net: StableSimulation) -> list[str]:
+    assert net.admission is not None
+    return books_problems(net, net.books, net.admission)
+
+
+def mended(net: StableSimulation) -> None:
+    """Assert that nothing is lost, doubled or disordered, and that the books are right, seen from outside."""
+    verdict = judge(net.account)
+    assert verdict.holds and not verdict.lost, verdict.examples
+    assert wrong_with(net) == []
+
+
+def state(net: StableSimulation) -> dict[int, Any]:
+    """What each broker reserves and holds, link by link."""
+    return {
+        broker: (books.reserved(), {link: set(items) for link, items in books.held.items()})
+        for broker, books in (
+            (broker, host.machine.admitting.admission.books) for broker, host in net.hosts.items()
+        )
+    }
+
+
+def crash_everywhere(scheme: str, every: int) -> int:
+    """Let each broker die after each of its effects, or one of so many; return how often that was."""
+    never = Scripted(scheme)
+    play(never)
+    mended(never)
+    wanted, refused = state(never), never.books.refused
+    heard = sorted((note.client, note.publisher, note.sequence) for note in never.account.notifications())
+    assert len(heard) >= 4 and (refused == 2 or scheme in UNCROWDED)
+    runs = 0
+    for broker, effects in never.effects.items():
+        for boundary in range(0, effects, every):
+            net = Scripted(scheme)
+            net.crash_after(broker, boundary)
+            play(net)
+            assert net.hosts[broker].life == 1, (broker, boundary)
+            mended(net)
+            assert state(net) == wanted, (broker, boundary)
+            assert net.books.refused == refused
+            notes = sorted(
+                (note.client, note.publisher, note.sequence) for note in net.account.notifications()
+            )
+            assert notes == heard, (broker, boundary)
+            runs += 1
+    return runs
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "hierarchical"])
+def test_a_crash_between_effects_leaves_no_trace_in_the_books(scheme: str) -> None:
+    assert crash_everywhere(scheme, every=5) > 30
+
+
+@pytest.mark.slow
+@every_scheme
+def test_nor_does_it_between_any_two_under_any_scheme(scheme: str) -> None:
+    assert crash_everywhere(scheme, every=2 if scheme == "hybrid" else 5) > 20
+
+
+@every_scheme
+def test_books_that_were_condensed_again_and_again_are_the_same_books(scheme: str) -> None:
+    """A broker dies now and then while its clients come and go; its record is a snapshot most of the time."""
+    net = StableSimulation(
+        TREE,
+        scheme,
+        stability=Stability(retransmit_seconds=0.1, inputs_max=12),
+        admission=AdmissionConfig(0.0),
+    )
+    net.advertise("pub", 1, "x >= 0", 10.0)
+    assert net.settle()
+    condensed = 0
+    for turn in range(30):
+        net.subscribe("alice", 5, f"x > {turn}", turn)
+        if turn >= 4:
+            net.unsubscribe("alice", turn - 4)
+        if turn % 10 == 5:
+            assert net.settle()
+            net.publish("pub", 1, [{"x": turn - 3}, {"x": turn}, {"x": turn - 9}])
+            net.crash_after(5, 3)
+            assert not net.settle(1.0)
+            net.restart(5)
+        net.advance(0.05)
+        condensed += any(key == ("state",) for key, _ in net.stores[5].rows(TABLE))
+    assert net.settle() and condensed > 10
+    net.publish("pub", 1, [{"x": x} for x in range(35)])
+    assert net.settle()
+    mended(net)
+    assert len(net.account.notifications()) > 8
+
+
+def chaos(seed: int, scheme: str) -> StableSimulation:
+    """Let everything go wrong for a while: links, crashes within steps, churn, advertisements; then mend, and judge."""
+    dice = random.Random(f"crash/admission/{seed}")
+    positions = ClusterTree(dice.randint(1, 4), dice.randint(1, 3), degree=dice.randint(1, 3)).positions()
+    brokers = [place.broker for place in positions]
+    net = StableSimulation(
+        positions,
+        scheme,
+        stability=Stability(
+            retransmit_seconds=0.1,
+            window_messages=dice.choice([2, 8, 64]),
+            inputs_max=dice.choice([2, 6, 1000]),
+        ),
+        datagrams=Datagrams(dice.random() * 0.3, dice.random() * 0.3, dice.random() * 0.2),
+        seed=seed,
+        last_words=dice.random() < 0.5,
+        admission=AdmissionConfig(
+            dice.choice([0.0, 0.0, 0.4]), dice.choice(["paper", "tight"]), Capacity(dice.uniform(30, 90), 60)
+        ),
+    )
+    homes = {name: dice.choice(brokers) for name in ("p", "q", "r", "a", "b", "c", "d")}
+    for name in ("p", "q", "r"):
+        net.advertise(name, homes[name], dice.choice(["x >= 0", "x > 7", "x < 9"]), dice.uniform(10, 40))
+    wishes: list[tuple[str, int]] = []
+    for turn in range(60):
+        act = dice.random()
+        client = dice.choice(["a", "b", "c", "d"])
+        known = net.hosts[homes[client]].alive or ("wishes", client) in net._clients
+        if act < 0.25 and known:
+            low = dice.randint(0, 9)
+            wanted = f"x BETWEEN {low} AND {low + dice.randint(0, 5)}"
+            net.subscribe(client, homes[client], wanted, turn, dice.randrange(3))
+            wishes.append((client, turn))
+        elif act < 0.35 and wishes:
+            net.unsubscribe(*wishes.pop(dice.randrange(len(wishes))))
+        elif act < 0.7:
+            name = dice.choice(["p", "q", "r"])
+            if net.hosts[homes[name]].alive or ("events", name) in net._clients:
+                net.publish(name, homes[name], _within(net, name, [dice.randint(0, 15) for _ in range(3)]))
+        elif act < 0.8:
+            net.crash_after(dice.choice(brokers), dice.randint(0, 12))
+        elif act < 0.9:
+            net.restart(dice.choice(brokers))
+        net.advance(dice.random() * 0.1)
+    for broker in brokers:
+        net.hosts[broker].fuse = None
+        net.restart(broker)
+    assert net.settle(400), seed
+    for name in ("p", "q", "r"):  # and when all is well, every subscription is served
+        net.publish(name, homes[name], _within(net, name, list(range(16))))
+    assert net.settle(400), seed
+    return net
+
+
+def _within(net: StableSimulation, name: str, values: list[int]) -> list[dict[str, int]]:
+    """Return the events of these values that a publisher has advertised."""
+    return [{"x": x} for x in values if net.books.adverts[name].matches({"x": x})] or [{"x": 8}]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("scheme", ["hybrid", "hierarchical"])
+def test_chaos_with_crashes_and_bad_links_leaves_right_books(seed: int, scheme: str) -> None:
+    mended(chaos(seed, scheme))
+
+
+@every_scheme
+def test_so_it_does_under_every_scheme(scheme: str) -> None:
+    mended(chaos(3, scheme))
+
+
+def test_books_that_are_not_recorded_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Admitting, "changed_by", lambda self, event: False)
+    net = StableSimulation(TREE, "flooding", stability=SMALL, admission=TIGHT)
+    net.advertise("steel", 5, "k = 'steel'", 50.0)
+    assert net.settle()
+    net.subscribe("alice", 0, "k = 'steel'", 1)
+    assert net.settle() and wrong_with(net) == []
+    monkeypatch.setattr(type(net.hosts[1].machine.router), "changed_by", lambda self, event: False)
+    net.subscribe("bob", 1, "k = 'steel'", 1)
+    assert net.settle() and wrong_with(net) == []
+    net.crash(1)
+    net.restart(1)
+    net.settle(5.0)
+    assert wrong_with(net) != []
