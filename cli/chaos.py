@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..actors.broker import HEALING_SCHEMES
+from ..actors.broker import check
 from ..chaos.cases import Case
 from ..chaos.report import ChaosReport
 from ..chaos.story import by_kind
 from ..faults.plans import FaultPlan
 from ..faults.verdict import total
 from ..protocol.errors import InputError
-from ..routing.claims import claims_of
+from ..routing.schemes import scheme as routing_scheme
 from ..routing.topologies import topology_of
 from . import console
 from .audit import check_trace_dir, keep_trace
@@ -85,9 +85,18 @@ def run_chaos_seeds(
     check_trace_dir(trace_dir)
     if trace_dir is not None and seeds != 1:
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
-    _check_words(on, scheme, stable=stable, operations=operations, store_dir=store_dir)
-    if admission:
-        _check_admission(on, scheme, stable=stable, operations=operations)
+    if store_dir is not None and not (stable and on == "ray"):
+        raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
+    routing_scheme(scheme)
+    check(
+        scheme,
+        recovery=True,
+        store=stable,
+        operations=operations,
+        admission=admission,
+        chaos=True,
+        ray=on == "ray",
+    )
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if scheme != "hybrid":
@@ -128,37 +137,6 @@ def run_chaos_seeds(
     else:
         _print(result, reports)
     return result
-
-
-def _check_words(on: str, scheme: str, *, stable: bool, operations: bool, store_dir: Path | None) -> None:
-    """Check that what is asked for goes together."""
-    if operations and on != "sim":
-        raise InputError(f"--operations is for --on sim, not for {on}")
-    if store_dir is not None and not (stable and on == "ray"):
-        raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
-    if stable and operations:
-        raise InputError("give --stable or --operations, not both")
-    if scheme not in HEALING_SCHEMES:
-        raise InputError(f"--scheme {scheme}: chaos is for schemes that heal: {', '.join(HEALING_SCHEMES)}")
-    can = [
-        name
-        for name in HEALING_SCHEMES
-        if (claims_of(name).operable if operations else claims_of(name).lasting)
-    ]
-    if (operations or stable) and scheme not in can:
-        word = "--operations" if operations else "--stable"
-        there = ", ".join(can)
-        raise InputError(f"{word} is for {there}, not for {scheme}")
-
-
-def _check_admission(on: str, scheme: str, *, stable: bool, operations: bool) -> None:
-    """Check that brokers with admission control can be put through what is asked for."""
-    if on != "sim":
-        raise InputError(f"--admission is for --on sim, not for {on}")
-    if stable or operations:
-        raise InputError(f"give --admission or {'--stable' if stable else '--operations'}, not both")
-    if not claims_of(scheme).lasting:
-        raise InputError(f"--admission is for schemes that mend a tree, not for {scheme}")
 
 
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:

@@ -61,7 +61,7 @@ class Missing:
             if len(self.schemes) == len(ALL_SCHEMES)
             else ", ".join(f"`{name}`" for name in self.schemes)
         )
-        return f"| {words} | {who} | because {self.reason} |"
+        return f"| {words} | {who} | {self.reason} |"
 
     def error(self, scheme: str) -> InputError:
         """Return the refusal of a scheme."""

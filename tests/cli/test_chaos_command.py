@@ -120,9 +120,26 @@ def test_deaths_of_clients_are_drawn_in_thirty_seeds_on_ray():
 @pytest.mark.parametrize("options", [{"stable": True}, {"operations": True}])
 @pytest.mark.parametrize("scheme", ["lbdd", "hypercube"])
 def test_stores_and_operations_are_for_schemes_that_mend_a_tree(scheme, options):
-    word = f"--{next(iter(options))}"
-    with pytest.raises(InputError, match=rf"{word} is for hybrid, .*, not for {scheme}"):
+    with pytest.raises(InputError, match=rf"scheme '{scheme}' .*: .*; hybrid, .*hybrid\+quench\+merge.* can"):
         run_chaos_seeds(0, 1, "sim", None, None, scheme=scheme, **options, as_json=True)
+
+
+def test_stores_admission_and_operations_go_together(capsys):
+    result = run_chaos_seeds(
+        3, 1, "sim", None, 8, stable=True, operations=True, admission=True, as_json=False
+    )
+    out = capsys.readouterr().out
+    assert result["verdict"] == "holds" and result["admission"]["admitted"] > 3
+    assert result["report"]["replay"].endswith("--brokers 8 --stable --operations --admission")
+    assert "operation: " in out and "'stop'" in out
+
+
+@pytest.mark.parametrize("options", [{"operations": True}, {"admission": True}])
+def test_what_only_the_simulator_can_is_refused_on_ray_with_the_reason(monkeypatch, options):
+    asked = pretend(monkeypatch)
+    with pytest.raises(InputError, match="on Ray: only the simulator"):
+        run_chaos_seeds(0, 1, "ray", None, None, **options, as_json=True)
+    assert not asked
 
 
 def test_stores_go_with_the_options_of_hybrid(monkeypatch):

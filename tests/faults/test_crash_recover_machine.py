@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from rayvous.actors.broker import Broker
 from rayvous.faults.stores import MemoryStore
-from rayvous.protocol.admission import AdmissionConfig
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Acknowledge, Confirm, Deliver, Effect, Persist, Received, Send, Ticked
 from rayvous.protocol.errors import InputError, StorageFailed
@@ -211,7 +210,6 @@ def test_a_store_of_another_place_is_refused() -> None:
         Broker(ROW[LEAF], store=rig.store)
     with pytest.raises(InputError, match="cannot recover"):
         Broker(ROW[MIDDLE], "hypercube", recovery=Recovery(), store=MemoryStore())
-        Broker(ROW[MIDDLE], admission=AdmissionConfig(), store=MemoryStore())
 
 
 def test_what_makes_no_sense_is_counted_and_changes_nothing() -> None:
