@@ -88,15 +88,8 @@ def run_chaos_seeds(
     if store_dir is not None and not (stable and on == "ray"):
         raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
     routing_scheme(scheme)
-    check(
-        scheme,
-        recovery=True,
-        store=stable,
-        operations=operations,
-        admission=admission,
-        chaos=True,
-        ray=on == "ray",
-    )
+    asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
+    check(scheme, recovery=True, chaos=True, **asked)
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if scheme != "hybrid":

@@ -8,7 +8,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from rayvous.admission.advertisements import LOCAL
-from rayvous.admission.controller import Admission, Pass
+from rayvous.admission.controller import Admission
 from rayvous.protocol.admission import (
     MICRO,
     AdmissionConfig,
@@ -19,6 +19,7 @@ from rayvous.protocol.admission import (
     WouldAdmit,
 )
 from rayvous.protocol.effects import Inform, Send
+from rayvous.protocol.layers import Inward
 from rayvous.protocol.messages import Cancel, Detach, Register
 from rayvous.routing.covering import intersects
 from rayvous.routing.filters import Filter, to_filter
@@ -59,8 +60,9 @@ class Tree:
             if isinstance(each, Send):
                 if each.to in self.links[broker]:  # else it is dead, which the sender has yet to learn
                     self.queues.setdefault((broker, each.to), deque()).append(each.message)
-            elif isinstance(each, Pass) and isinstance(each.message, Register):
-                self.admitted[each.client, each.message.subscription] = broker, each.message.filter
+            elif isinstance(each, Inward) and isinstance(each.event.message, Register):
+                client, message = each.event.source, each.event.message
+                self.admitted[client, message.subscription] = broker, message.filter
             elif isinstance(each, Inform) and isinstance(each.news, Judgement):
                 self.judged[each.client, each.news.number] = each.news
 

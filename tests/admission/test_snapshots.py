@@ -141,7 +141,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 63), st.intege
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["full guarantee", "percentage", "books only"])
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(steps=STEPS)
 def test_admission_that_is_restored_does_what_the_other_does(
     config: AdmissionConfig, steps: list[tuple[str, int, int]]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rayvous.faults.crash_recover import CrashRecover
+from rayvous.actors.broker import Pipeline
 from rayvous.faults.logged_router import TABLE
 from rayvous.faults.reliability import judge
 from rayvous.faults.sqlite_store import SqliteStore
 from rayvous.faults.verdict import Verdict
-from rayvous.protocol.effects import Effect
+from rayvous.protocol.effects import Effect, Persist
 from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes import OPTIONS, SCHEMES
@@ -255,13 +255,12 @@ def test_so_it_is_under_every_scheme(seed: int, scheme: str) -> None:
 
 
 def test_a_broker_that_acknowledges_before_it_commits_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = CrashRecover._apply
+    right = Pipeline._handle
 
-    def wrong(machine: CrashRecover, *given: Any) -> list[Effect]:
-        persist, *rest = right(machine, *given)
-        return [*rest, persist]
+    def wrong(pipeline: Pipeline[Any], event: Any) -> list[Effect]:
+        return sorted(right(pipeline, event), key=lambda effect: isinstance(effect, Persist))
 
-    monkeypatch.setattr(CrashRecover, "_apply", wrong)
+    monkeypatch.setattr(Pipeline, "_handle", wrong)
     caught = 0
     for boundary in range(40):
         net = Scripted("hybrid", last_words=True)
