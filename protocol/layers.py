@@ -21,9 +21,9 @@ docs/decisions/0021-layers.md says why it has this form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .configs import Placed
 from .effects import Drained, Effect, Missed, Plain, Received, Ticked, Write
@@ -33,8 +33,7 @@ from .messages import Cancel, Detach, Register
 Event: TypeAlias = Received | Ticked | Drained | Missed
 
 
-@dataclass(frozen=True, slots=True)
-class Inward:
+class Inward(NamedTuple):  # one is made for each message that passes a layer, and a tuple is made fast
     """This event is for the layers inside now; what they want done stands in the place of this."""
 
     event: Event
@@ -67,7 +66,8 @@ News: TypeAlias = Placed | RoundBegan | Held | Released
 """What a layer tells those around it; `Placed` says where the broker stands from now on."""
 
 Out: TypeAlias = Effect | News | Write | Inward
-Handler: TypeAlias = Callable[[Any], Sequence[Out]]
+Handler: TypeAlias = Callable[[Any], list[Any]]
+"""Takes an event, an effect or a piece of news, and returns a list of `Out`."""
 
 
 class Layer(Protocol):

@@ -16,7 +16,7 @@ The contract is in `protocol/layers.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from ...protocol.configs import Placed
 from ...protocol.effects import Effect, Persist, Plain, Received, Write
@@ -27,7 +27,6 @@ from ...protocol.layers import (
     Held,
     Inward,
     Layer,
-    Out,
     RecordedLayer,
     Released,
     RoundBegan,
@@ -77,12 +76,18 @@ class Pipeline(Generic[L]):
     def _handle(self, event: Event) -> list[Effect]:
         out = self._inwards(event, 0)
         if _INSIDE.isdisjoint(map(type, out)):
-            return out  # type: ignore[return-value]  # nothing but effects
-        writes = tuple(each for each in out if type(each) is Write)
-        effects: list[Effect] = [each for each in out if type(each) not in _INSIDE]  # type: ignore[misc]
-        return [Persist(writes), *effects] if writes else effects
+            return out
+        writes: list[Write] = []
+        effects: list[Effect] = []
+        for each in out:
+            kind = type(each)
+            if kind is Write:
+                writes.append(each)
+            elif kind not in _INSIDE:
+                effects.append(each)
+        return [Persist(tuple(writes)), *effects] if writes else effects
 
-    def _inwards(self, event: Event, depth: int) -> list[Out]:
+    def _inwards(self, event: Event, depth: int) -> list[Any]:
         """Hand an event to the layers from `depth` on, and return what leaves them."""
         kind = type(event.message) if isinstance(event, Received) else type(event)
         found = self._inward[depth].get(kind)
@@ -90,42 +95,46 @@ class Pipeline(Generic[L]):
             self.strays += 1
             return []
         place, handler = found
-        out = self._worked_off(handler(event), place)
-        for around in range(place - 1, depth - 1, -1):
-            out = self._outwards(out, around)
+        out = handler(event)
+        if place != self._innermost:
+            done: list[Any] = []
+            self._work_off(out, place, done)
+            out = done
+        while place > depth:
+            place -= 1
+            out = self._outwards(out, place)
         return out
 
-    def _worked_off(self, out: Sequence[Out], place: int) -> list[Out]:
-        """Return what a layer wants done, with what comes of each event that it hands inwards in its place."""
-        if place == self._innermost:
-            return list(out)
-        done: list[Out] = []
+    def _work_off(self, out: list[Any], place: int, done: list[Any]) -> None:
+        """Add what a layer wants done, with what comes of each event that it hands inwards in its place."""
         for each in out:
             if type(each) is Inward:
                 done += self._outwards(self._inwards(each.event, place + 1), place)
             else:
                 done.append(each)
-        return done
 
-    def _outwards(self, out: list[Out], place: int) -> list[Out]:
+    def _outwards(self, out: list[Any], place: int) -> list[Any]:
         """Return what is left of what comes from inside when it has passed a layer."""
         alters = self._alters[place]
-        if not alters:
+        if alters.keys().isdisjoint(map(type, out)):
             return out
-        done: list[Out] = []
+        done: list[Any] = []
         for each in out:
             handler = alters.get(type(each))
             if handler is None:
                 done.append(each)
             else:
-                done += self._worked_off(handler(each), place)
+                self._work_off(handler(each), place, done)
         return done
 
     # To be recorded as one, by a layer around.
 
     def changed_by(self: Pipeline[RecordedLayer], event: Received) -> bool:
         """Return whether a message can change what some layer keeps."""
-        return any(layer.changed_by(event) for layer in self.layers)
+        for layer in self.layers:  # noqa: SIM110  # asked for every message, and a generator is slow
+            if layer.changed_by(event):
+                return True
+        return False
 
     def snapshot(self: Pipeline[RecordedLayer]) -> Plain:
         """Return all that the layers keep, the outermost first."""

@@ -25,11 +25,8 @@ class Routing:
     def __init__(self, router: Router) -> None:
         self.router = router
         self.handle: Callable[[Any], list[Effect]] = router.handle
+        self.changed_by: Callable[[Received], bool] = router.changed_by
         self.takes: Mapping[type, Handler] = dict.fromkeys(router.takes, router.handle)
-
-    def changed_by(self, event: Received) -> bool:
-        """Return whether a message can change what the router keeps."""
-        return self.router.changed_by(event)
 
     def snapshot(self) -> Plain:
         """Return all that the router keeps."""
