@@ -204,7 +204,9 @@ def choose_run(folder: str | Path, run: str | None = None) -> str:
     check_is_folder(folder)
     known = runs(folder)
     if not known:
-        raise InputError(f"{folder} has no telemetry: it needs <table>/run=<run>/part-*.parquet")
+        inside = Path(folder) / "tables"  # where a report keeps it
+        hint = f"; that of the report is in {inside}" if runs(inside) else ""
+        raise InputError(f"{folder} has no telemetry: it needs <table>/run=<run>/part-*.parquet{hint}")
     if run is not None and run not in known:
         raise InputError(f"{folder} has no run {run!r}; there is {', '.join(known)}")
     return run or known[-1]

@@ -78,8 +78,13 @@ def report_folder(
     from ..pipelines.run import report as write
 
     chosen = choose_run(folder, run)
-    with session_at(address) as spark:
-        written = write(folder, out, spark, run=chosen)
+    with console.steps() as steps:
+        steps.show("Spark", 0, 1)
+        with session_at(address) as spark:
+            steps.show("Spark", 1, 1)
+            steps.show("report", 0, 1)
+            written = write(folder, out, spark, run=chosen)
+            steps.show("report", 1, 1)
     figures = written.figures
     traced = "latency_percentiles" in figures
     lost: dict[str, dict[str, int]] = {}
@@ -93,6 +98,7 @@ def report_folder(
         "latency_percentiles": written.row("latency_percentiles") if traced else None,
         "lost": lost,
         "report": str(written.folder),
+        **written.took,
     }
     if as_json:
         console.print_json(result)

@@ -77,7 +77,10 @@ def test_telemetry_of_a_folder_is_that_of_the_network(held, tmp_path):
     assert dict(there.network) == NETWORK
     with pytest.raises(InputError, match="has no run 'x'; there is net-1a2b"):
         Telemetry.from_folder(tmp_path / "live", "x")
-    with pytest.raises(InputError, match="has no telemetry"):
+    with pytest.raises(InputError, match=r"has no telemetry: .*\.parquet$"):
+        Telemetry.from_folder(tmp_path)
+    here.to_parquet(tmp_path / "tables")
+    with pytest.raises(InputError, match=r"that of the report is in .*tables$"):
         Telemetry.from_folder(tmp_path)
 
 
