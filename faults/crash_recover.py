@@ -175,8 +175,8 @@ class CrashRecover:
                 self.refused += 1
                 return []
         self._heard[interface] = adv.number
-        taken = Write("heard", interface, adv.number)
-        return self._apply(Received(source, adv.message), taken, self._ack(interface, adv.number))
+        heard_now = Write("heard", interface, adv.number)
+        return self._apply(Received(source, adv.message), heard_now, self._ack(interface, adv.number))
 
     def _on_ack(self, event: Received) -> list[Out]:
         """Algorithm 2."""
@@ -228,12 +228,13 @@ class CrashRecover:
 
     # What they have in common.
 
-    def _apply(self, event: Received, *taken: Out) -> list[Out]:
+    def _apply(self, event: Received, *acknowledged: Out) -> list[Out]:
         """Let the layers inside take a message in, once it is written down and acknowledged."""
-        late, self._late = self._late, []
-        if isinstance(event.message, Detach) and isinstance(event.source, str):
-            late += self._unheard.forget(event.source)
-        return [*late, *self._journal.enter(event), *taken, Inward(event)]
+        out: list[Out] = [*self._late, *self._journal.enter(event), *acknowledged, Inward(event)]
+        self._late.clear()
+        if type(event.message) is Detach and isinstance(event.source, str):
+            out[:0] = self._unheard.forget(event.source)
+        return out
 
     def _send(self, effect: Send | Multicast) -> list[Out]:
         """Keep what is to be sent on under the next number; send what the window lets go."""

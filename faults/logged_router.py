@@ -13,14 +13,17 @@ Paper 4, definition 10: ``Rec.routing_table``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from ..protocol.effects import Received, Write
 from ..protocol.layers import Recorded
 from .stores import Store
 
 TABLE = "router"
+
+
+_NOTHING: Final[tuple[Write, ...]] = ()
 
 
 class RecordedMachine(Recorded, Protocol):
@@ -68,10 +71,10 @@ class Journal:
             machine.handle(Received(source, message))
             self._next = int(key[1]) + 1
 
-    def enter(self, event: Received) -> list[Write]:
+    def enter(self, event: Received) -> Sequence[Write]:
         """Return what is to be made stable of a message that the machine is about to take in."""
         if not self._machine.changed_by(event):
-            return []
+            return _NOTHING
         kept = self._next - self._first
         condensed = []
         if kept >= self._inputs_max and kept >= self._machine.describe()["filters"]:

@@ -15,25 +15,14 @@ The contract is in `protocol/layers.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar, get_args
 
-from ...protocol.configs import Placed
 from ...protocol.effects import Effect, Persist, Plain, Received, Write
 from ...protocol.errors import InputError
-from ...protocol.layers import (
-    Event,
-    Handler,
-    Held,
-    Inward,
-    Layer,
-    RecordedLayer,
-    Released,
-    RoundBegan,
-)
+from ...protocol.layers import Event, Handler, Inward, Layer, News, RecordedLayer
 
-_INSIDE: Final = frozenset({Write, Placed, RoundBegan, Held, Released})
-"""What does not leave a pipeline as it is."""
+_NEWS: Final[frozenset[type]] = frozenset(get_args(News))
 
 L = TypeVar("L", bound=Layer)
 
@@ -62,9 +51,8 @@ class Pipeline(Generic[L]):
     def __init__(self, layers: Sequence[L]) -> None:
         self.layers = tuple(layers)
         self.strays = 0
-        self._innermost = len(self.layers) - 1
         self._inward = [_first_to_look(self.layers, depth) for depth in range(len(self.layers))]
-        self._alters: list[Mapping[type, Handler]] = [layer.alters for layer in self.layers]
+        self._outward = [_next_to_alter(self.layers, place) for place in range(len(self.layers))]
         alone = getattr(self.layers[0], "handle", None) if len(self.layers) == 1 else None
         self.handle: Callable[[Event], list[Effect]] = alone or self._handle
 
@@ -74,58 +62,35 @@ class Pipeline(Generic[L]):
         return frozenset(self._inward[0])
 
     def _handle(self, event: Event) -> list[Effect]:
-        out = self._inwards(event, 0)
-        if _INSIDE.isdisjoint(map(type, out)):
-            return out
         writes: list[Write] = []
         effects: list[Effect] = []
-        for each in out:
-            kind = type(each)
-            if kind is Write:
-                writes.append(each)
-            elif kind not in _INSIDE:
-                effects.append(each)
+        self._enter(event, 0, writes, effects)
         return [Persist(tuple(writes)), *effects] if writes else effects
 
-    def _inwards(self, event: Event, depth: int) -> list[Any]:
-        """Hand an event to the layers from `depth` on, and return what leaves them."""
-        kind = type(event.message) if isinstance(event, Received) else type(event)
-        found = self._inward[depth].get(kind)
+    def _enter(self, event: Event, depth: int, writes: list[Write], effects: list[Effect]) -> None:
+        """Hand an event to the layers from `depth` on."""
+        found = self._inward[depth].get(type(event.message) if isinstance(event, Received) else type(event))
         if found is None:
             self.strays += 1
-            return []
-        place, handler = found
-        out = handler(event)
-        if place != self._innermost:
-            done: list[Any] = []
-            self._work_off(out, place, done)
-            out = done
-        while place > depth:
-            place -= 1
-            out = self._outwards(out, place)
-        return out
+        else:
+            place, handler = found
+            self._leave(handler(event), place, writes, effects)
 
-    def _work_off(self, out: list[Any], place: int, done: list[Any]) -> None:
-        """Add what a layer wants done, with what comes of each event that it hands inwards in its place."""
+    def _leave(self, out: list[Any], place: int, writes: list[Write], effects: list[Effect]) -> None:
+        """Let what a layer wants done go outwards, and what is for the layers inside go there."""
+        outward = self._outward[place]
         for each in out:
-            if type(each) is Inward:
-                done += self._outwards(self._inwards(each.event, place + 1), place)
-            else:
-                done.append(each)
-
-    def _outwards(self, out: list[Any], place: int) -> list[Any]:
-        """Return what is left of what comes from inside when it has passed a layer."""
-        alters = self._alters[place]
-        if alters.keys().isdisjoint(map(type, out)):
-            return out
-        done: list[Any] = []
-        for each in out:
-            handler = alters.get(type(each))
-            if handler is None:
-                done.append(each)
-            else:
-                self._work_off(handler(each), place, done)
-        return done
+            kind = type(each)
+            found = outward.get(kind)
+            if found is not None:
+                around, handler = found
+                self._leave(handler(each), around, writes, effects)
+            elif kind is Inward:
+                self._enter(each.event, place + 1, writes, effects)
+            elif kind is Write:
+                writes.append(each)
+            elif kind not in _NEWS:  # nobody has asked for it
+                effects.append(each)
 
     # To be recorded as one, by a layer around.
 
@@ -171,4 +136,12 @@ def _first_to_look(layers: Sequence[Layer], depth: int) -> dict[type, tuple[int,
     for kind, owner in owners.items():
         place = next((each for each in range(depth, owner) if kind in layers[each].sees), owner)
         found[kind] = place, layers[place].takes[kind] if place == owner else layers[place].sees[kind]
+    return found
+
+
+def _next_to_alter(layers: Sequence[Layer], place: int) -> dict[type, tuple[int, Handler]]:
+    """Return, for each type that a layer around this one alters, the innermost of them."""
+    found: dict[type, tuple[int, Handler]] = {}
+    for around, layer in enumerate(layers[:place]):
+        found |= {kind: (around, handler) for kind, handler in layer.alters.items()}
     return found
