@@ -73,7 +73,8 @@ class CubeRendezvous:
 
     def _beat(self, source: BrokerId, beat: CubeBeat) -> list[Send]:
         if beat.incarnation <= self._departed.get(source, -1):
-            return []
+            # It has left and does not know: the view without it was lost on its way.
+            return [Send(source, self.view)] if source not in self._members.labels else []
         known = self._incarnations.get(source, -1)
         if source not in self._members.labels or beat.incarnation > known:
             self._joining[source] = beat

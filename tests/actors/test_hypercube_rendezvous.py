@@ -121,6 +121,16 @@ def test_who_leaves_is_out_at_once_and_stays_out_until_it_is_started_anew():
     assert 2 in point.born
 
 
+def test_who_leaves_and_has_not_heard_that_it_is_out_is_told_again():
+    point = Point()
+    point.machine.handle(Received(1, CubeLeave()))
+    assert point.beat(1) == [], "it is still in"
+    del point.alive[1]
+    point.pass_time(1)
+    (told,) = point.beat(1, version=1)
+    assert told.to == 1 and told.message == point.machine.view and 1 not in told.message.born
+
+
 def test_the_last_one_stays_in_until_another_comes():
     point = Point()
     point.alive.clear()
