@@ -22,7 +22,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import ray
 
@@ -56,6 +56,9 @@ from .weather import Forecast
 
 TICKS_A_HEARTBEAT = 4
 TICKS_A_FLUSH = 40
+OF_ADMISSION: Final = (Advertise, Unadvertise, WouldAdmit)
+BEGINNING: Final = (Events, Register, Resume)
+"""What no client may do any more at a broker that leaves."""
 
 _LOG = logging.getLogger("rayvous.host")
 
@@ -277,7 +280,7 @@ class BrokerHost:
             taken = [self._take(seat, client, message, pressure) for message in messages]
             await seat.stable()
             await self.driver.room(pressure)
-            given = await asyncio.gather(*answers)
+            given = await asyncio.gather(*answers) if answers else None
         finally:
             for question in owed:
                 seat.answers.forget(question)
@@ -286,11 +289,11 @@ class BrokerHost:
     def _seat_for(self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str) -> Seat:
         """Return the seat that a request is for, once it is known that the client may make it there."""
         kinds = set(map(type, messages))
-        if kinds & {Advertise, Unadvertise, WouldAdmit}:
+        if not kinds.isdisjoint(OF_ADMISSION):
             self.admission.require()
         if Detach in kinds and at in self.seats:
             return self.seats[at]  # also when the broker has left already
-        begins = kinds & {Events, Register, Resume}
+        begins = not kinds.isdisjoint(BEGINNING)
         seat = self.attachments.open_seat(at) if begins else self.attachments.seat_of(at)
         if Resume in kinds:
             self.attachments.take_over(seat, client, session)
