@@ -94,7 +94,7 @@ def test_effects_pass_every_layer_around_from_the_inside_out() -> None:
         Send(8, Back(0)),
         Send(3, Ack(1)),
     ]  # fmt: skip
-    assert calls == ["middle", "inner", "middle", "outer", "outer"]
+    assert calls == ["middle", "outer", "inner", "middle", "outer"]
 
 
 def test_a_layer_may_hold_an_event_back_and_hand_it_inwards_later() -> None:
