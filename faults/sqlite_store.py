@@ -36,7 +36,7 @@ from .codec import Encoder, decode
 APPLICATION_ID: Final = 0x52595653
 """``RYVS``: how a file says that it is ours."""
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """1 had every value as a pickle; 2 had snapshots of two schemes only, and events without where they were published."""
 
 OPEN_SECONDS: Final = 5.0

@@ -2,6 +2,8 @@
 
 import pytest
 from rayvous.actors.broker import HEALING
+from rayvous.actors.broker.admission import Admitting
+from rayvous.admission.advertisements import LOCAL
 from rayvous.chaos.admission_cases import with_admission
 from rayvous.chaos.cases import Advertisement, draw_case
 from rayvous.protocol.admission import AdmissionConfig, Capacity, Refusal
@@ -122,3 +124,62 @@ def test_who_advertises_after_a_death_is_heard_of_by_all_that_live(scheme, dead)
         assert dead not in admission.neighbours or broker in net.broker(dead).admitting.admission.neighbours
         assert len(admission.books.adverts) == 2
         net.broker(broker).check()
+
+
+def network_with_a_durable_subscriber():
+    net = AdmittingSimulation(
+        ClusterTree(3, 2).positions(),
+        recovery=Recovery.for_simulator(degree=4),
+        admission=AdmissionConfig(0.0, capacity=Capacity(100, 60)),
+        adverts={"p": Advertisement("x > 0", 50.0)},
+        priorities={"s": 2},
+        stable=True,
+    )
+    net.publish("p", 0, [{"x": 1}])
+    net.advance(5.0)
+    net.subscribe("s", 5, "x > 1", 1, durable=True)
+    net.advance(5.0)
+    net.stop("s")
+    net.crash(5)
+    return net
+
+
+def held_for_clients(net, broker):
+    held = net.broker(broker).admitting.admission.books.held[LOCAL]
+    return [(str(item), entry.priority) for item, entry in held.items()]
+
+
+def test_a_broker_that_comes_back_knows_what_its_durable_subscribers_want_before_they_are_there():
+    net = network_with_a_durable_subscriber()
+    net.restart(5)
+    net.advance(20.0)
+    assert net.books_problems() == [] and held_for_clients(net, 5) == [("x > 1", 2)]
+    net.start("s")
+    net.advance(10.0)
+    assert net.books_problems() == [] and net.refused == 0 and held_for_clients(net, 5) == [("x > 1", 2)]
+
+
+def test_it_lets_go_of_those_that_are_elsewhere_by_now():
+    net = network_with_a_durable_subscriber()
+    net.start("s")
+    net.advance(20.0)
+    assert net.homes()["s"] != 5
+    net.restart(5)
+    net.advance(30.0)
+    assert net.books_problems() == [] and held_for_clients(net, 5) == []
+
+
+@pytest.mark.parametrize("news", ["held", "released"])
+def test_without_that_news_the_books_are_found_wrong(monkeypatch, news):
+    monkeypatch.setattr(Admitting, f"_on_{news}", lambda self, told: [])
+    with pytest.raises(AssertionError, match="holds for"):
+        if news == "held":
+            test_a_broker_that_comes_back_knows_what_its_durable_subscribers_want_before_they_are_there()
+        else:
+            test_it_lets_go_of_those_that_are_elsewhere_by_now()
+
+
+@pytest.mark.parametrize("seed", [2, 11])
+def test_stores_admission_and_operations_at_once(seed):
+    report = run_chaos(seed, stable=True, admission=True, operations=True, brokers_max=12)
+    assert report.holds, (report.problems, report.verdict.counts())
