@@ -37,7 +37,8 @@ APPLICATION_ID: Final = 0x52595653
 """``RYVS``: how a file says that it is ours."""
 
 SCHEMA_VERSION: Final = 4
-"""1 had every value as a pickle; 2 had snapshots of two schemes only, and events without where they were published."""
+"""1 had every value as a pickle; 2 had snapshots of two schemes only, and events without where they were published; 3
+had durable subscribers without priorities."""
 
 OPEN_SECONDS: Final = 5.0
 """How long opening waits for a process that has the file and is about to end."""
