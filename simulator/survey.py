@@ -195,6 +195,9 @@ def subscription_problems(network: HostileSimulation) -> list[str]:
             problems.append(f"broker {report.broker} has closed links: {list(report.closed)}")
         if not report.settled:
             problems.append(f"broker {report.broker} waits for something to be installed")
+    for name, session in network.sessions.items():
+        if not session.is_publisher and session.home.id not in reports:
+            problems.append(f"{name} is still at broker {session.home.id}, which is gone")
     if problems:
         return problems
     heads = {report.cluster: report for report in reports.values() if report.designated}

@@ -283,3 +283,9 @@ def test_what_cannot_be_operated_says_why():
 def test_operated_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max):
     report = run_chaos(seed, brokers_max=brokers_max, operations=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
+
+
+def test_with_stores_too_whoever_is_still_at_a_broker_that_left_is_waited_for() -> None:
+    """The look from outside had no answer for a subscriber whose broker was gone for good."""
+    report = run_chaos(60, stable=True, operations=True, brokers_max=12)
+    assert report.holds, report.problems
