@@ -54,7 +54,7 @@ def run(
         show("floor", 1, 1)
         show("Spark in the background", 0, 1)
         with starting_spark() as start:
-            session = start.session()
+            session = start.session(warm=True)
             show("Spark in the background", 1, 1)
             show("reports", 0, 2)
             out = Path(folder)

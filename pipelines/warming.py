@@ -49,15 +49,22 @@ class SparkStart:
     _over: threading.Event = field(default_factory=threading.Event)
     start_seconds: float | None = None
 
-    def session(self) -> SparkSession:
-        """Wait until Spark is there and return its session; it is not warmed up for somebody who waits already.
+    def session(self, *, warm: bool = False) -> SparkSession:
+        """Wait until Spark is there and return its session.
+
+        Parameters
+        ----------
+        warm
+            Whether to wait until it is warm too. Otherwise it is not warmed up any more if that has not begun: the
+            first figures then take as long as warming up and they would.
 
         Raises
         ------
         SparkUnavailable
             It could not be started.
         """
-        self._wanted.set()
+        if not warm:
+            self._wanted.set()
         return self._session.result()
 
     def _run(self) -> None:
