@@ -1,5 +1,6 @@
 """Mistakes on the command line: one line on standard error, status 2, and nothing started."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,71 @@ def test_a_mistake_is_one_line(
     assert said in err
     assert err.startswith("rayvous: ") and err.count("\n") == 1, err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make files of every kind in which something is wrong, and work beside them."""
+    monkeypatch.chdir(tmp_path)
+    Path("empty.csv").write_text("")
+    Path("events.exe").write_text("x")
+    Path("broken.jsonl").write_text('{"a": 1}\n{"a": \n')
+    Path("broken.parquet").write_text("not parquet")
+    Path("wrong.txt").write_text("a = 1\nb >> 2\n")
+    crash = {"fault": "crash", "at_seconds": 1, "broker": 999}
+    Path("plan.json").write_text(json.dumps({"name": "x", "heal_seconds": 5, "faults": [crash]}))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["demo", "--events", "nowhere.csv"], "nowhere.csv: there is no such file"),
+        (["demo", "--events", "empty.csv"], "empty.csv: is empty"),
+        (["demo", "--events", "events.exe"], ".csv, .jsonl or .parquet"),
+        (["demo", "--events", "broken.jsonl"], "broken.jsonl: cannot be read"),
+        (["demo", "--events", "broken.parquet"], "broken.parquet: cannot be read"),
+        (["demo", "--subscriptions", "wrong.txt"], "wrong.txt:2: line 1, column"),
+        (["demo", "--clusters", "100", "--degree", "0"], "degree"),
+        (["demo", "--clusters", "0"], "clusters"),
+        (["demo", "--limit", "0"], "--limit 0"),
+        (["demo", "--scheme", "pigeon"], "no routing scheme 'pigeon'"),
+        (["demo", "--out", "wrong.txt"], "is a file"),
+        (["run", "nowhere.json"], "nowhere.json"),
+        (["run", "broken.jsonl"], "line 2"),
+        (["run", "wrong.txt", "--on", "moon"], "--on moon"),
+        (["selector", "a >"], "line 1, column"),
+        (["bench", "matching", "--filters", "0"], "at least 1"),
+        (["demo", "--kill", "moon"], "--kill moon"),
+        (["chaos", "--plan", "plan.json"], "there is no broker 999"),
+        (["chaos", "--plan", "nowhere.json"], "no such file"),
+        (["chaos", "--on", "moon"], "--on moon"),
+        (["chaos", "--on", "ray", "--brokers", "3"], "--brokers at least 4 on ray"),
+        (["chaos", "--on", "ray", "--plan", "plan.json"], "there is no broker 999"),
+        (["chaos", "--trace-dir", "wrong.txt"], "is a file"),
+        (["audit", "nowhere"], "no such folder"),
+        (["audit", "."], "is not a trace"),
+        (["compare", "--schemes", "hybrid,pigeon"], "no routing scheme 'pigeon': there are hybrid"),
+        (["compare", "--schemes", "hybrid+turbo"], "hybrid+quench"),
+        (["compare", "--matching", "2"], "from 0 to 1"),
+        (["compare", "--schemes", "hybrid", "--out", "wrong.txt"], "is a file"),
+        (["experiment", "lbdd", "--draws", "0"], "at least 1"),
+        (["experiment", "lbdd", "--out", "wrong.txt"], "is a file"),
+    ],
+)
+def test_what_is_wrong_with_the_input_is_one_line(
+    wrong_files: None, rayvous: Here, words: list[str], said: str
+) -> None:
+    status, out, err = rayvous(*words)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.startswith("rayvous: ") and err.count("\n") == 1, err
+
+
+@pytest.mark.parametrize("verb", ["demo", "run", "bench", "compare"])
+def test_help_teaches(rayvous: Here, verb: str) -> None:
+    status, out, _ = rayvous(verb, "--help")
+    assert status == 0
+    assert "rayvous" in out and len(out) > 300
 
 
 @pytest.mark.parametrize(("words", "status"), [([], 2), (["bench"], 2), (["experiment"], 2), (["--help"], 0)])

@@ -15,18 +15,6 @@ def rayvous(*arguments, timeout=240, cwd=None):
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd)
 
 
-def test_the_demo_judges_a_small_run(tmp_path):
-    done = rayvous("demo", "--limit", 600, "--clusters", 2, "--brokers-per-cluster", 2, "--brokers-per-actor", 2,
-                   "--subscribers", 20, "--no-spark", "--json", cwd=tmp_path)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert result["verdict"] == "holds"
-    assert result["events_published"] == 600
-    assert result["notifications_delivered"] == result["notifications_expected"] > 0
-    assert result["missing"] == result["duplicates"] == result["spurious"] == 0
-    assert result["latency_p50_seconds"] > 0
-
-
 def test_the_demo_takes_files_and_spark_writes_the_report(tmp_path):
     (tmp_path / "events.csv").write_text("sym,price\nA,1.5\nB,2.5\nA,3.5\n")
     (tmp_path / "alerts.txt").write_text("# two alerts\nsym = 'A'\n\nprice > 2\n")
@@ -72,46 +60,11 @@ def test_schemes_are_compared():
     ("arguments", "said"),
     [
         (["demo", "--events", "nowhere.csv"], "nowhere.csv: there is no such file"),
-        (["demo", "--events", "empty.csv"], "empty.csv: is empty"),
-        (["demo", "--events", "events.exe"], ".csv, .jsonl or .parquet"),
-        (["demo", "--events", "broken.jsonl"], "broken.jsonl: cannot be read"),
-        (["demo", "--events", "broken.parquet"], "broken.parquet: cannot be read"),
-        (["demo", "--subscriptions", "wrong.txt"], "wrong.txt:2: line 1, column"),
-        (["demo", "--clusters", "100", "--degree", "0"], "degree"),
-        (["demo", "--clusters", "0"], "clusters"),
-        (["demo", "--limit", "0"], "--limit 0"),
-        (["demo", "--scheme", "pigeon"], "no routing scheme 'pigeon'"),
-        (["demo", "--out", "wrong.txt"], "is a file"),
-        (["run", "nowhere.json"], "nowhere.json"),
-        (["run", "broken.jsonl"], "line 2"),
-        (["run", "wrong.txt", "--on", "moon"], "--on moon"),
-        (["selector", "a >"], "line 1, column"),
-        (["bench", "matching", "--filters", "0"], "at least 1"),
-        (["demo", "--kill", "moon"], "--kill moon"),
-        (["chaos", "--plan", "plan.json"], "there is no broker 999"),
-        (["chaos", "--plan", "nowhere.json"], "no such file"),
         (["chaos", "--on", "moon"], "--on moon"),
-        (["chaos", "--on", "ray", "--brokers", "3"], "--brokers at least 4 on ray"),
-        (["chaos", "--on", "ray", "--plan", "plan.json"], "there is no broker 999"),
-        (["chaos", "--trace-dir", "wrong.txt"], "is a file"),
-        (["audit", "nowhere"], "no such folder"),
-        (["audit", "."], "is not a trace"),
-        (["compare", "--schemes", "hybrid,pigeon"], "no routing scheme 'pigeon': there are hybrid"),
-        (["compare", "--schemes", "hybrid+turbo"], "hybrid+quench"),
-        (["compare", "--matching", "2"], "from 0 to 1"),
-        (["compare", "--schemes", "hybrid", "--out", "wrong.txt"], "is a file"),
-        (["experiment", "lbdd", "--draws", "0"], "at least 1"),
-        (["experiment", "lbdd", "--out", "wrong.txt"], "is a file"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):
-    (tmp_path / "empty.csv").write_text("")
-    (tmp_path / "events.exe").write_text("x")
-    (tmp_path / "broken.jsonl").write_text('{"a": 1}\n{"a": \n')
-    (tmp_path / "broken.parquet").write_text("not parquet")
-    (tmp_path / "wrong.txt").write_text("a = 1\nb >> 2\n")
-    crash = {"fault": "crash", "at_seconds": 1, "broker": 999}
-    (tmp_path / "plan.json").write_text(json.dumps({"name": "x", "heal_seconds": 5, "faults": [crash]}))
+    """As a process; what else may be wrong is in tests/cli/test_mistakes.py."""
     done = rayvous(*arguments, cwd=tmp_path)
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert said in done.stderr
@@ -119,11 +72,7 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["demo", "--help"], ["run", "--help"], ["bench", "--help"], ["compare", "--help"]],
-)
-def test_help_teaches(arguments):
-    done = rayvous(*arguments)
+def test_help_is_printed():
+    done = rayvous("demo", "--help")
     assert done.returncode == 0
     assert "rayvous" in done.stdout and len(done.stdout) > 300

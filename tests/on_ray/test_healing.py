@@ -189,7 +189,10 @@ def test_the_demo_kills_and_the_verdict_holds(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["verdict"] == "holds" and result["notifications_delivered"] > 0
+    assert result["verdict"] == "holds" and result["events_published"] == 3000
+    assert result["notifications_delivered"] == result["notifications_expected"] > 0
+    assert result["missing"] == result["duplicates"] == result["spurious"] == 0
+    assert result["latency_p50_seconds"] > 0
     assert len(result["killed"]) == 1 and 0.5 < result["recovery_seconds"] < BOUND_SECONDS
     said = [moment["what"] for moment in result["timeline"]]
     assert (

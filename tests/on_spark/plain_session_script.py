@@ -43,8 +43,6 @@ def main() -> None:
         net.publisher("p").publish_batch({"x": range(7)})
         net.settle()
         found["folder"] = counts(net.telemetry().to_spark(spark))
-    from_folder = rv.report(folder, out / "second")
-    found["folder_figures"] = from_folder.row("throughput")
     found["summary"] = json.loads((out / "report" / "summary.json").read_text())["summary"]
     found["open"] = spark.range(3).count()
     spark.stop()
