@@ -6,7 +6,8 @@ Rules
 * What clients want comes by `request`, one call for every kind of message.
 * A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
 * In a network that heals, the host ticks its brokers four times a heartbeat, on the wall clock as it was at the start
-  and monotone since; any broker can be sent to, and who is not known yet is asked for at the rendezvous point.
+  and monotone since; where only publishers' quotas need the time, every `QUOTA_TICK_SECONDS`.
+* In a network that heals any broker can be sent to, and who is not known yet is asked for at the rendezvous point.
 * The host only takes calls. What they lead to is done by its parts: `driver`, `attachments`, `admission`, `telemetry`,
   `payloads`, `ways`. A part knows none of the others but by what it is given.
 
@@ -49,13 +50,15 @@ from .driver import Driver
 from .host_quiet import Quiet
 from .metrics import BrokerMetrics
 from .outbox import LinkMessage
-from .requests import Accepted, Away, Lacking, Request, questions
+from .requests import Accepted, Away, Lacking, Request, publications, questions
 from .seat import Seat
 from .ways import LINK, Ways
 from .weather import Forecast
 
 TICKS_A_HEARTBEAT = 4
 TICKS_A_FLUSH = 40
+QUOTA_TICK_SECONDS = 0.1
+"""How often what waits for a quota may pass, in a network that needs no ticks otherwise."""
 OF_ADMISSION: Final = (Advertise, Unadvertise, WouldAdmit)
 BEGINNING: Final = (Events, Register, Resume)
 """What no client may do any more at a broker that leaves."""
@@ -206,15 +209,19 @@ class BrokerHost:
         if self.ways.weather is not None:
             await self.ways.weather.service(broker, messages)
 
-    # Time, in a network that heals.
+    # Time, in a network that heals, or has quotas.
 
     async def begin(self) -> None:
-        """Start to tick the brokers, once every host is connected."""
-        if self._recovery is None or self._ticking is not None:
+        """Start to tick the brokers, where they need it, once every host is connected."""
+        if self._ticking is not None:
             return
-        self._ticking = asyncio.get_running_loop().create_task(
-            self._tick(self._recovery.heartbeat_seconds / TICKS_A_HEARTBEAT)
-        )
+        if self._recovery is not None:
+            seconds = self._recovery.heartbeat_seconds / TICKS_A_HEARTBEAT
+        elif self.admission.config is not None:
+            seconds = QUOTA_TICK_SECONDS
+        else:
+            return
+        self._ticking = asyncio.get_running_loop().create_task(self._tick(seconds))
         self._ticking.add_done_callback(_say_end)
         self.driver.ticking = True
 
@@ -273,16 +280,17 @@ class BrokerHost:
         """
         await self._service(at)
         seat = self._seat_for(at, client, messages, session)
-        owed = questions(client, messages)
+        owed, published = questions(client, messages), publications(client, messages)
         answers = [seat.answers.owe(question) for question in owed]
         pressure = Backpressure()
         try:
             taken = [self._take(seat, client, message, pressure) for message in messages]
             await seat.stable()
             await self.driver.room(pressure)
+            answers += seat.answers.owed(published)
             given = await asyncio.gather(*answers) if answers else None
         finally:
-            for question in owed:
+            for question in (*owed, *published):
                 seat.answers.forget(question)
         return (given or taken or [None])[-1]
 

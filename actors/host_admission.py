@@ -24,12 +24,16 @@ from ..protocol.admission import (
     Advertise,
     CapacityMeasured,
     Everywhere,
+    HeldBack,
     Judgement,
+    LetIn,
     News,
+    OverQuota,
+    Standing,
     WouldAdmit,
 )
 from ..protocol.effects import Effect, Received
-from ..protocol.errors import InputError, SubscriptionRejected
+from ..protocol.errors import InputError, RateExceeded, SubscriptionRejected
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events, Register
 from .seat import Seat
@@ -78,7 +82,14 @@ class HostAdmission:
                 pass  # it is answered when it is installed
             case Everywhere():
                 seat.answers.give((client, Advertise, news.number))
-            case _:
+            case HeldBack():
+                seat.answers.owe((client, Events, news.number))
+            case LetIn():
+                seat.answers.give((client, Events, news.number))
+            case OverQuota():
+                seat.answers.owe((client, Events, news.number))
+                seat.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
+            case Standing():
                 known = seat.lacking.setdefault(client, {})
                 known[news.number] = news.refusals
                 if not news.refusals:

@@ -46,8 +46,7 @@ def books_of(broker: Broker) -> dict[str, Any] | None:
 
 def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
     """Return the last sequence of a publisher that a broker has accepted, and what it keeps of it, with ages."""
-    lasting = broker.lasting
-    return (0, []) if lasting is None else (lasting.accepted(publisher), lasting.kept_of(publisher))
+    return broker.accepted(publisher), broker.kept_of(publisher)
 
 
 def dead_letters(broker: Broker) -> list[DeadLetter]:

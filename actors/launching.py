@@ -186,8 +186,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         connect(directory, made, rendezvous)
         with broker_errors(f"launching network {name!r}"):
             ray.get(rendezvous.open.remote(directory))
-            if recovery is not None or stable is not None:
-                ray.get([host.begin.remote() for host, _ in made])
+            ray.get([host.begin.remote() for host, _ in made])
     except BaseException:
         for started in actors:
             ray.kill(started)

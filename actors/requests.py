@@ -4,9 +4,10 @@ Rules
 -----
 * A request is what a client has to say at once: messages that its broker takes as they are, in order, and questions to
   the host. It is answered when the last of them is.
-* Events are answered when they are accepted and there is room for more; a `Register` when it is installed up to the
-  root, unless it was admitted before; a `Flush` when all is delivered; an `Advertise` when it is known everywhere; a
-  `WouldAdmit` by its judgement. Everything else is answered when the broker has taken it.
+* Events are answered when they are accepted and there is room for more, which is later where a quota holds them back;
+  a `Register` when it is installed up to the root, unless it was admitted before; a `Flush` when all is delivered; an
+  `Advertise` when it is known everywhere; a `WouldAdmit` by its judgement. Everything else is answered when the broker
+  has taken it.
 * With a store, an answer waits until what the broker took is stable.
 * A request that is made again while the first is waiting gets the same answer.
 """
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias
 
 from ..protocol.admission import Advertise, Unadvertise, WouldAdmit
 from ..protocol.ids import ClientId
-from ..protocol.messages import ClientMessage, Flush, Register
+from ..protocol.messages import ClientMessage, Events, Flush, Register
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,15 @@ def questions(client: ClientId, messages: Sequence[Request]) -> list[Question]:
     return found
 
 
+def publications(client: ClientId, messages: Sequence[Request]) -> list[Question]:
+    """Return what is answered later than usual if a quota holds it back."""
+    return [
+        (client, Events, int(message.batch.sequence[-1]))
+        for message in messages
+        if isinstance(message, Events) and len(message.batch)
+    ]
+
+
 class Answers:
     """The answers that one broker owes its clients; used on its host's event loop."""
 
@@ -87,6 +97,10 @@ class Answers:
     def of(self, client: ClientId, kind: type) -> list[Question]:
         """Return the questions of a client that wait for an answer, of one kind."""
         return [question for question in self._owed if question[:2] == (client, kind)]
+
+    def owed(self, questions: Sequence[Question]) -> list[asyncio.Future[Any]]:
+        """Return what will have the answers to those of the questions that are open."""
+        return [self._owed[question] for question in questions if question in self._owed]
 
     def refuse_all(self, error: Exception) -> None:
         """Raise an error wherever somebody waits."""

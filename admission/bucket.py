@@ -58,4 +58,16 @@ class TokenBucket:
     def wait_seconds(self, events: int, now: float) -> float:
         """Return how long after `now` that many events may pass, or a full bucket's worth if that is fewer."""
         lacking = min(float(events), self.burst) - self._filled(now)
-        return max(0.0, lacking / self.rate)
+        return lacking / self.rate if lacking > 1e-6 else 0.0
+
+    def pay(self, events: int, now: float) -> TokenBucket:
+        """Return the bucket after as many events have passed at `now` at once, be it that it owes for some of them."""
+        return replace(self, tokens=self._filled(now) - events, at=max(now, self.at))
+
+    def fill(self, now: float) -> float:
+        """Return how full it is, from 0 to 1; below 0 where it owes."""
+        return self._filled(now) / self.burst
+
+    def at_rate(self, rate: float, burst: float, now: float) -> TokenBucket:
+        """Return the bucket with another rate and burst from `now` on, as full as it is."""
+        return TokenBucket(rate, burst, self.fill(now) * burst, max(now, self.at))

@@ -98,6 +98,9 @@ class AdmissionConfig:
     deadline_seconds
         Events that are older when a broker takes them in are dropped and counted; None keeps all and slows publishers
         down instead.
+    held_events_max, held_bytes_max
+        How much of one publisher may wait at its broker because it publishes faster than it advertised; what comes past
+        that is refused.
     """
 
     refusing_share_max: float | None = 0.0
@@ -109,6 +112,8 @@ class AdmissionConfig:
     utilisation_max: float = 0.8
     sample_seconds: float = 1.0
     deadline_seconds: float | None = None
+    held_events_max: int = 10_000
+    held_bytes_max: int = 16 * 2**20
 
     def of(self, broker: BrokerId) -> Capacity:
         """Return the capacity of one broker."""
@@ -133,6 +138,8 @@ class AdmissionConfig:
             number(name, getattr(self, name), above=True)
         if self.deadline_seconds is not None:
             number("deadline_seconds", self.deadline_seconds, above=True)
+        for name in ("held_events_max", "held_bytes_max"):
+            whole_number(name, getattr(self, name), 1)
         instance("capacity", self.capacity, Capacity, "a Capacity()").validate()
         by_broker = instance("capacities", self.capacities, Mapping, "a mapping from broker to Capacity()")
         for broker, capacity in by_broker.items():
@@ -312,4 +319,29 @@ class Everywhere:
     number: int
 
 
-News: TypeAlias = Judgement | Standing | Everywhere
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Events of a publisher, up to that number, came faster than it advertised; the first pass in so many seconds."""
+
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LetIn:
+    """Events that were held back have passed, up to that number; the next, if any wait, pass after so many seconds."""
+
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverQuota:
+    """So many events of a publisher, up to that number, are refused: too much of it waits already."""
+
+    number: int
+    events: int
+    reason: str
+
+
+News: TypeAlias = Judgement | Standing | Everywhere | HeldBack | LetIn | OverQuota

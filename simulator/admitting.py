@@ -6,6 +6,8 @@ Rules
 * A subscription that is refused is gone: it counts as cancelled, and never came to be. One that was admitted says so at
   the next broker, and is not judged again; one that moves before it was judged is.
 * What a subscriber's broker says of subscriptions that no longer fit is kept until it comes to another broker.
+* Events that wait for their publisher's quota are accepted when they are let in, and those that are refused are lost by
+  name.
 """
 
 from __future__ import annotations
@@ -17,14 +19,24 @@ from typing import Any
 
 from ..chaos.cases import Advertisement
 from ..faults.clients import SubscriberMachine
-from ..protocol.admission import MICRO, AdmissionConfig, Advertise, Everywhere, Judgement, Refusal, Standing
+from ..protocol.admission import (
+    MICRO,
+    AdmissionConfig,
+    Advertise,
+    Everywhere,
+    Judgement,
+    LetIn,
+    OverQuota,
+    Refusal,
+    Standing,
+)
 from ..protocol.configs import Position
 from ..protocol.effects import Inform
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach, Events, Register
 from ..routing.language import to_filter
 from .books_survey import Clients, books_problems
-from .clients import HostileSimulation, Session
+from .clients import FromClient, HostileSimulation, Session
 from .hosts import Host, make_broker
 
 
@@ -46,6 +58,8 @@ class AdmittingSimulation(HostileSimulation):
         (subscriber, number) of the subscriptions that were admitted.
     refused
         How often one was refused.
+    over
+        (publisher, last number) of the publications that were refused since too much waited for its quota already.
     standing
         What the subscriptions of each subscriber lack, by number, as far as it was told.
     """
@@ -62,9 +76,11 @@ class AdmittingSimulation(HostileSimulation):
         self.admitted: set[tuple[ClientId, int]] = set()
         self.refused = 0
         self.standing: dict[ClientId, dict[int, tuple[Refusal, ...]]] = {}
+        self.over: set[tuple[ClientId, int]] = set()
         self.admission, self.adverts, self._priorities = admission, adverts, priorities
         self._advertised: dict[ClientId, int] = {}  # over which connection
         self._held: dict[ClientId, list[tuple[float, ClientMessage]]] = {}  # until that is everywhere
+        self._waiting: dict[tuple[BrokerId, int], list[FromClient]] = {}  # for quotas, by life of the broker
         super().__init__(positions, *args, broker=partial(make_broker, admission=admission), **options)
         self._carry_out[Inform] = self._inform
 
@@ -103,9 +119,32 @@ class AdmittingSimulation(HostileSimulation):
         self.standing.pop(session.name, None)
         super()._settle_at(session, target)
 
+    # What waits for the quota of its publisher.
+
+    def _accepted(self, host: Host, event: FromClient) -> None:
+        last = int(event.message.batch.sequence[-1])  # type: ignore[union-attr]
+        if host.machine.accepted(event.source) >= last and host.machine.shaping.waiting(event.source):
+            self._waiting.setdefault((host.id, host.life), []).append(event)
+        elif (event.source, last) not in self.over:
+            super()._accepted(host, event)
+
+    def _let_in(self, host: Host, client: ClientId, number: int) -> None:
+        waiting = self._waiting[host.id, host.life]
+        for event in [event for event in waiting if event.source == client]:
+            if int(event.message.batch.sequence[-1]) <= number:  # type: ignore[union-attr]
+                waiting.remove(event)
+                super()._accepted(host, event)
+
     # What clients are told.
 
     def _inform(self, host: Host, effect: Inform) -> None:
+        news = effect.news
+        if isinstance(news, LetIn):
+            self._let_in(host, effect.client, news.number)
+        elif isinstance(news, OverQuota):
+            self.over.add((effect.client, news.number))
+            for sequence in range(news.number - news.events + 1, news.number + 1):
+                self.account.lost(self.now, effect.client, sequence)
         arrives = self.now + self.links.client_seconds
         self.at(arrives, self._informed, host, host.life, host.attached.get(effect.client), effect)
 

@@ -193,10 +193,10 @@ class HostileSimulation(HostileNetwork):
         """Start a publisher where most is known of it, when all brokers that may know of it answer."""
         if any(not host.alive or host.paused or host.waiting for host in session.homes):
             return False
-        known = {host.id: host.machine.healing.accepted(session.name) for host in session.homes}
+        known = {host.id: host.machine.accepted(session.name) for host in session.homes}
         best = max(known, key=lambda broker: known[broker])
         session.alive = True
-        machine.come_back(self.now, known[best], self.hosts[best].machine.healing.kept_of(session.name))
+        machine.come_back(self.now, known[best], self.hosts[best].machine.kept_of(session.name))
         session.homes = [self.hosts[best]]
         self._settle_at(session, self.hosts[best])
         return True
@@ -216,7 +216,7 @@ class HostileSimulation(HostileNetwork):
         session.alive = True
         alive = [host for host in session.homes if host.alive]
         session.homes = []
-        kept = alive[0].machine.healing.kept_of(client) if alive else []
+        kept = alive[0].machine.kept_of(client) if alive else []
         session.machine.come_back(self.now, session.machine.published, kept)
         self._settle_at(session, alive[0] if alive else self.hosts[self.living()[0]])
 

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
 from ..protocol import checks
-from ..protocol.admission import AdmissionConfig, News
+from ..protocol.admission import AdmissionConfig, HeldBack, LetIn, News
 from ..protocol.configs import Limits, Position
 from ..protocol.effects import (
     Confirm,
@@ -100,7 +100,7 @@ class Node:
         self.store: Store = MemoryStore()
 
 
-_Underway: TypeAlias = tuple[float, int, Node, Received]
+_Underway: TypeAlias = tuple[float, int, Node, Received | Ticked]
 
 
 class VirtualNetwork:
@@ -183,6 +183,9 @@ class VirtualNetwork:
         self._nodes = {
             place.broker: Node(place, scheme, admission) for place in scheme_of(scheme).positions(positions)
         }
+        if admission is not None:
+            for node in self._nodes.values():
+                node.handle = self._in_time(node.handle)
         if telemetry is not None:
             for node in self._nodes.values():
                 node.buffer = TelemetryBuffer(node.position, limits, trace_events=trace_events)
@@ -266,6 +269,20 @@ class VirtualNetwork:
         self.steps += steps
         return steps
 
+    def _in_time(self, handle: Callable[[Any], list[Effect]]) -> Callable[[Any], list[Effect]]:
+        """Return a broker's `handle` that is told the time before a publisher's events: it has so many a second."""
+
+        def handle_in_time(event: Received | Ticked) -> list[Effect]:
+            if (
+                isinstance(event, Received)
+                and isinstance(event.source, str)
+                and type(event.message) is Events
+            ):
+                return [*handle(Ticked(self.now)), *handle(event)]
+            return handle(event)
+
+        return handle_in_time
+
     # The effects.
 
     def _send(self, node: Node, effect: Send) -> None:
@@ -323,6 +340,9 @@ class VirtualNetwork:
         arrives = self._leave(node, effect, 1) + self.links.client_seconds
         self._quiet_at = max(self._quiet_at, arrives)
         self._news.setdefault(effect.client, []).append((arrives, effect.news))
+        if isinstance(effect.news, HeldBack | LetIn) and effect.news.seconds:
+            when = self.now + effect.news.seconds
+            heappush(self._heap, (when, next(self._order), node, Ticked(when)))
 
     def _leave(self, node: Node, effect: Effect, copies: int) -> float:
         """Return when the effect's messages leave; of several, when the middle one does."""
@@ -382,8 +402,12 @@ class VirtualNetwork:
             if chunk:
                 self._telemetry(chunk)
 
-    def _note_publication(self, node: Node, received: Received) -> None:
-        if isinstance(received.source, str) and isinstance(received.message, Events):
+    def _note_publication(self, node: Node, received: Received | Ticked) -> None:
+        if (
+            isinstance(received, Received)
+            and isinstance(received.source, str)
+            and isinstance(received.message, Events)
+        ):
             assert node.buffer is not None
             node.buffer.published(self.now, received.message.batch)
         self._unflushed += 1

@@ -22,7 +22,7 @@ from ..actors.broker import Broker
 from ..faults.client_link import ClientLink
 from ..faults.stores import MemoryStore, Store
 from ..faults.trace import Trace
-from ..protocol.admission import MICRO, AdmissionConfig, Advertise, Everywhere, News, Standing
+from ..protocol.admission import MICRO, AdmissionConfig, Advertise, Everywhere, Judgement, News, Standing
 from ..protocol.batch import batch_of
 from ..protocol.configs import Position
 from ..protocol.effects import Acknowledge, Confirm, Deliver, Inform, Received, Ticked
@@ -270,7 +270,11 @@ class StableSimulation(HostileNetwork):
                 self.publish(client, broker, events)
         elif isinstance(news, Standing):
             self.books.lacking.setdefault(client, {})[news.number] = news.refusals
-        elif not news.admitted and self.books.wanted[client].pop(news.number, None) is not None:
+        elif (
+            isinstance(news, Judgement)
+            and not news.admitted
+            and self.books.wanted[client].pop(news.number, None) is not None
+        ):
             self.books.refused += 1
             self.account.cancelled(self.now, client, news.number)
 

@@ -26,6 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...admission.advertisements import LOCAL
+from ...admission.books import Advert
 from ...admission.controller import Admission
 from ...protocol.admission import AdmissionConfig
 from ...protocol.configs import Placed
@@ -70,6 +71,7 @@ class Admitting:
         self._grace_until = -math.inf
         self.admission = Admission(broker, config, () if anew else placed.neighbours)
         self.unadvertised = 0
+        self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: something has changed
         self._above = RoutingTable()  # what the way to the parent is for
         self._way_up: BrokerId | None = None
         self._turn()
@@ -108,16 +110,20 @@ class Admitting:
                 event = Received(event.source, advertised)
         return [Inward(event)]
 
+    def advertised_by(self, publisher: ClientId) -> Mapping[int, Advert]:
+        """Return what a publisher that is attached here advertises, by number."""
+        if self._advertised_here is None:
+            self._advertised_here = {}
+            for (name, number), advert in self.admission.books.adverts.items():
+                if advert.link == LOCAL:
+                    self._advertised_here.setdefault(name, {})[number] = advert
+        return self._advertised_here.get(publisher, {})
+
     def _advertised(self, publisher: ClientId, message: Events) -> Events | None:
         """Return what the publisher has advertised of its events; None for none of them."""
-        mine = [
-            advert.filter
-            for (name, _), advert in self.admission.books.adverts.items()
-            if name == publisher and advert.link == LOCAL
-        ]
         hits = np.zeros(len(message.batch), np.bool_)
-        for item in mine:
-            hits |= item.evaluate_batch(message.batch)
+        for advert in self.advertised_by(publisher).values():
+            hits |= advert.filter.evaluate_batch(message.batch)
         rows = np.flatnonzero(hits)
         self.unadvertised += len(hits) - len(rows)
         return _part(message, rows)
@@ -189,7 +195,8 @@ class Admitting:
         self._follow()
 
     def _follow(self) -> None:
-        """Keep what is wanted over the way up in step with the books."""
+        """Keep what is advertised here, and what is wanted over the way up, in step with the books."""
+        self._advertised_here = None
         changes = self.admission.books.changes
         for item, link, held in changes:
             if link != self._way_up:

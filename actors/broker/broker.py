@@ -6,8 +6,8 @@ Rules
 -----
 * ``handle`` is total and synchronous. It reads no clock, does no I/O, and its result depends only on the events so far.
   So the same events give the same effects, on every host.
-* A feature is a layer that is there or not. From the outside in: numbered links, admission, and innermost the router,
-  or the machine that heals with the router inside.
+* A feature is a layer that is there or not. From the outside in: quotas of publishers, numbered links, admission, and
+  innermost the router, or the machine that heals with the router inside.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from ...faults.crash_recover import CrashRecover
 from ...faults.rendezvous import RendezvousMachine
 from ...faults.stores import Store
 from ...protocol.admission import AdmissionConfig
+from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.cube import CubeView
-from ...protocol.effects import Effect
-from ...protocol.ids import BrokerId
+from ...protocol.effects import Effect, Ticked
+from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Layer, RecordedLayer
 from ...protocol.recovery import ClusterView, Recovery
 from ...protocol.stability import Stability
@@ -40,6 +41,7 @@ from .capabilities import check
 from .healing import Healing
 from .pipeline import Pipeline
 from .routing import Routing
+from .shaping import Shaping
 
 HEALING: dict[str, type[HealingBroker] | type[HealingViews[Any]]] = {
     "hybrid": HealingBroker,
@@ -92,8 +94,9 @@ class Broker:
         Its layers.
     handle
         Takes in one event and returns what is to be done.
-    healing, stable, admitting
-        The machine of the layer that heals, that recovers from crashes, that admits; None where it is not there.
+    healing, stable, admitting, shaping
+        The machine of the layer that heals, that recovers from crashes, that admits, that holds publishers to their
+        quotas; None where it is not there.
 
     Raises
     ------
@@ -103,7 +106,7 @@ class Broker:
         If the store cannot be read, or is that of another broker.
     """
 
-    __slots__ = ("_router", "admitting", "handle", "healing", "pipeline", "position", "stable")
+    __slots__ = ("_router", "admitting", "handle", "healing", "pipeline", "position", "shaping", "stable")
 
     def __init__(
         self,
@@ -125,22 +128,24 @@ class Broker:
         self.healing: HealingBroker | HealingViews[Any] | None = None
         self.stable: CrashRecover | None = None
         self.admitting: Admitting | None = None
+        self.shaping: Shaping | None = None
         self.pipeline: Pipeline[Any]
         if recovery is not None:
             self.healing = _healing(position, scheme_name, recovery, incarnation, seed, joins, store)
             self._router = self.healing.router
             self._admit(admission, recovery, anew=incarnation > 0)
-            layers: list[Layer] = [Healing(self.healing)]
-            self.pipeline = Pipeline([*self._around(), *layers])
+            layers: list[Layer] = [*self._around(), Healing(self.healing)]
+            self.pipeline = Pipeline([*self._edge(layers, recovery.retention_seconds), *layers])
         else:
             self._router = make(position)
             self._admit(admission)
             inside: list[RecordedLayer] = [*self._around(), Routing(self._router)]
-            self.pipeline = Pipeline(inside)
+            layers = [*inside]
             if store is not None:
                 kind = scheme_name if admission is None else f"{scheme_name} with admission control"
-                self.stable = CrashRecover(position, kind, self.pipeline, store, stability or Stability())
-                self.pipeline = Pipeline([self.stable, *inside])
+                self.stable = CrashRecover(position, kind, Pipeline(inside), store, stability or Stability())
+                layers.insert(0, self.stable)
+            self.pipeline = Pipeline([*self._edge(layers, 0.0), *layers])
         self.handle: Callable[[Any], list[Effect]] = self.pipeline.handle  # Received, Ticked, Drained, Missed
 
     def _admit(
@@ -156,6 +161,15 @@ class Broker:
         """Return the layers around the innermost one that work the same whatever that is."""
         return [] if self.admitting is None else [self.admitting]
 
+    def _edge(self, inside: Sequence[Layer], again_seconds: float) -> list[Shaping]:
+        """Return the layer that holds publishers to what they advertise, around the others."""
+        if self.admitting is None:
+            return []
+        timed = any(Ticked in layer.takes for layer in inside)
+        advertised, config = self.admitting.advertised_by, self.admitting.admission.config
+        self.shaping = Shaping(advertised, config, again_seconds, timed=timed)
+        return [self.shaping]
+
     def learn_dead(self, other: BrokerId) -> None:
         """Take in what the transport knows for certain: the process of another broker is dead."""
         if isinstance(self.healing, HealingBroker):
@@ -165,6 +179,19 @@ class Broker:
     def lasting(self) -> HealingBroker | None:
         """The machine that serves durable subscribers, returning publishers and flushes; None where nothing does."""
         return self.healing if isinstance(self.healing, HealingBroker) else None
+
+    def accepted(self, publisher: ClientId) -> int:
+        """Return the last number of a publisher that it has, be it that this waits for its quota."""
+        accepted = 0 if self.lasting is None else self.lasting.accepted(publisher)
+        return max([accepted, *(int(batch.sequence[-1]) for batch in self._waiting(publisher))])
+
+    def kept_of(self, publisher: ClientId) -> list[tuple[float, EventBatch]]:
+        """Return what it keeps of a publisher, each batch with its age, and what waits for its quota."""
+        kept = [] if self.lasting is None else self.lasting.kept_of(publisher)
+        return [*kept, *((0.0, batch) for batch in self._waiting(publisher))]
+
+    def _waiting(self, publisher: ClientId) -> list[EventBatch]:
+        return [] if self.shaping is None else self.shaping.waiting(publisher)
 
     @property
     def left(self) -> bool:

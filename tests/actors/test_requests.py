@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Coroutine
 from typing import Any
+from unittest.mock import ANY as ANYTHING
 
 import pytest
 from rayvous.actors.host import BrokerHost
 from rayvous.actors.requests import Accepted, Answers, Away, Lacking, Request, questions
-from rayvous.protocol.admission import Advertise, WouldAdmit
+from rayvous.protocol.admission import MICRO, AdmissionConfig, Advertise, WouldAdmit
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError
+from rayvous.protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RateExceeded
 from rayvous.protocol.messages import Acknowledge, Cancel, Detach, Events, Flush, Register, Resume
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.language import to_filter
@@ -176,6 +177,52 @@ def test_nothing_begins_at_a_broker_that_leaves_but_what_was_there_can_end() -> 
         await host.request(0, "alice", [Cancel(1)])
         await host.request(0, "alice", [Detach()])
         assert (await host.describe())[0]["subscribers"] == 0
+
+    go(test())
+
+
+async def quick(config: AdmissionConfig, rate: float) -> BrokerHost:
+    """Return a host at which bob advertises so many events a second, and alice wants them."""
+    host = BrokerHost("hybrid", Limits.for_tests(), admission=config)
+    await host.seat(ClusterTree(1, 1).positions())
+    await host.connect({})
+    await host.begin()
+    await host.request(0, "bob", [Advertise(1, ANY, round(rate * MICRO))])
+    await host.request(0, "alice", [Register(1, ANY)], "process")
+    return host
+
+
+def test_a_publisher_that_is_too_fast_is_answered_when_its_events_are_let_in() -> None:
+    async def test() -> None:
+        host = await quick(AdmissionConfig(), 20.0)
+        await host.request(0, "bob", [events(1, 40)])
+        late = asyncio.create_task(host.request(0, "bob", [events(41, 4)]))
+        await turns()
+        assert not late.done() and await host.request(0, "bob", [Accepted()]) == (44, [(0.0, ANYTHING)])
+        assert (await host.describe())[0]["notifications"] == 40
+        await late
+        found = (await host.describe())[0]
+        assert (found["notifications"], found["quota_held"], found["quota_waiting"]) == (44, 4, 0)
+
+    go(test())
+
+
+def test_past_the_bounds_it_is_refused_with_the_reason_and_other_publishers_are_not() -> None:
+    async def test() -> None:
+        host = await quick(AdmissionConfig(held_events_max=5), 20.0)
+        calls = [
+            asyncio.create_task(host.request(0, "bob", [events(first, 40 if first == 1 else 4)]))
+            for first in (1, 41, 45)
+        ]
+        with pytest.raises(
+            RateExceeded, match="'bob' advertises 20 events/s; 4 of its events wait for that already"
+        ):
+            await calls[2]
+        await host.request(0, "carol", [Advertise(1, ANY, 5 * MICRO)])
+        await host.request(0, "carol", [events(1, publisher="carol")])
+        await asyncio.gather(*calls[:2])
+        found = (await host.describe())[0]
+        assert (found["notifications"], found["quota_refused"]) == (45, 4)
 
     go(test())
 

@@ -3,7 +3,10 @@
 import time
 
 import pytest
+import ray
 import rayvous as rv
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.messages import Events
 
 CAPACITY = rv.Capacity(events_per_second=200, link_events_per_second=60)
 
@@ -74,6 +77,24 @@ def test_a_publisher_is_held_to_what_it_advertised(net, fresh):
     slow.publish_batch([{"x": 1}] * 30)
     assert slow.published == 30 and time.monotonic() - started > 0.4
     for client in (publisher, slow):
+        net.release(client)
+
+
+def test_a_client_that_ignores_what_it_advertised_is_slowed_by_its_broker(net, fresh):
+    """It speaks to the actor of its broker by itself."""
+    publisher, subscriber = net.publisher(fresh, broker=1), net.subscriber(fresh, broker=2)
+    publisher.advertise("k = 7", max_rate=20)
+    subscriber.subscribe("k = 7")
+    host, started = net.host_of(1), time.monotonic()
+    batches = [batch_of([{"k": 7}] * 10, publisher=fresh, first_sequence=1 + 10 * turn) for turn in range(8)]
+    calls = [host.request.remote(1, fresh, [Events(batch)]) for batch in batches]
+    assert len(ray.wait(calls, num_returns=len(calls), timeout=0.5)[0]) in (4, 5)
+    ray.get(calls)
+    assert 1.5 < time.monotonic() - started < 10.0
+    net.settle()
+    assert [note.sequence for note in subscriber.notifications(0)] == list(range(1, 81))
+    assert net.describe().nodes[1]["quota_held"] >= 30
+    for client in (publisher, subscriber):
         net.release(client)
 
 

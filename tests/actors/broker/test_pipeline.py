@@ -144,14 +144,17 @@ def test_layers_are_put_down_and_made_again_as_one() -> None:
     "options, layers",
     [
         ({}, ["Routing"]),
-        ({"admission": AdmissionConfig()}, ["Admitting", "Routing"]),
+        ({"admission": AdmissionConfig()}, ["Shaping", "Admitting", "Routing"]),
         ({"store": MemoryStore}, ["CrashRecover", "Routing"]),
-        ({"store": MemoryStore, "admission": AdmissionConfig()}, ["CrashRecover", "Admitting", "Routing"]),
+        (
+            {"store": MemoryStore, "admission": AdmissionConfig()},
+            ["Shaping", "CrashRecover", "Admitting", "Routing"],
+        ),
         ({"recovery": Recovery()}, ["Healing"]),
-        ({"recovery": Recovery(), "admission": AdmissionConfig()}, ["Admitting", "Healing"]),
+        ({"recovery": Recovery(), "admission": AdmissionConfig()}, ["Shaping", "Admitting", "Healing"]),
         (
             {"recovery": Recovery(), "store": MemoryStore, "admission": AdmissionConfig()},
-            ["Admitting", "Healing"],
+            ["Shaping", "Admitting", "Healing"],
         ),
     ],
 )

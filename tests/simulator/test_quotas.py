@@ -1,0 +1,169 @@
+"""Publishers that ignore what they have advertised: their broker holds them to it, and says so (paper 3, section 3.1).
+
+Reference: promises 1 to 3, 8 and 9.
+"""
+
+import pytest
+from rayvous.actors.broker.shaping import Shaping
+from rayvous.chaos.cases import Advertisement
+from rayvous.faults.reliability import judge
+from rayvous.protocol.admission import AdmissionConfig, HeldBack, LetIn, OverQuota
+from rayvous.protocol.layers import Inward
+from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.stability import Stability
+from rayvous.routing.schemes import SCHEMES
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.admitting import AdmittingSimulation
+from rayvous.simulator.simulation import Simulation
+from rayvous.simulator.stable import StableSimulation
+
+TREE = ClusterTree(3, 2, degree=2).positions()
+RATE, SECONDS = 10.0, 30
+MOST = RATE * SECONDS + 4 * RATE
+"""Two seconds' worth may go at once, and the time is known to a second."""
+
+
+def heard(times: list[float]) -> list[int]:
+    """Return how many events have come in each second."""
+    return [sum(second <= when < second + 1 for when in times) for second in range(SECONDS)]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_who_publishes_too_fast_is_slowed_under_every_scheme_and_nothing_is_lost(scheme: str) -> None:
+    net = Simulation(TREE, scheme, admission=AdmissionConfig())
+    net.advertise("p", 5, "x >= 0", RATE)
+    net.run()
+    net.subscribe("s", 0, "x >= 0")
+    net.run()
+    started = net.now
+    for x in range(20):
+        net.publish("p", 5, [{"x": x}] * 5)
+    net.run()
+    notes = net.timed_notifications("s")
+    assert [note.sequence for note in notes] == list(range(1, 101))
+    counts = heard([note.time_seconds - started for note in notes])
+    assert counts[0] <= 3 * RATE and all(count <= RATE + 5 for count in counts[1:])
+    assert net.now - started == pytest.approx(100 / RATE - 2.0, abs=0.6)
+    news = net.news("p")
+    assert any(isinstance(each, HeldBack) and each.seconds > 0 for each in news)
+    assert [each.number for each in news if isinstance(each, LetIn)][-1] == 100
+
+
+def test_what_is_past_the_bounds_is_refused_by_name_and_what_comes_later_is_not() -> None:
+    net = Simulation(TREE, admission=AdmissionConfig(held_events_max=30))
+    net.advertise("p", 5, "x >= 0", RATE)
+    net.run()
+    net.subscribe("s", 0, "x >= 0")
+    net.run()
+    for _ in range(12):
+        net.publish("p", 5, [{"x": 1}] * 5)
+    net.advance(1.0)
+    net.broker(5).check()
+    over = [each for each in net.news("p") if isinstance(each, OverQuota)]
+    assert [(each.number, each.events) for each in over] == [(55, 5), (60, 5)]
+    assert over[0].reason == "publisher 'p' advertises 10 events/s; 30 of its events wait for that already"
+    assert net.broker(5).describe()["quota_refused"] == 10
+    net.run()
+    net.publish("p", 5, [{"x": 1}])
+    net.run()
+    assert [sequence for _, sequence in net.notifications("s")] == [*range(1, 51), 61]
+    assert net.broker(5).describe()["quota_waiting"] == 0
+
+
+def hostile() -> AdmittingSimulation:
+    """A network that heals, with a publisher that publishes four times as fast as it advertised."""
+    net = AdmittingSimulation(
+        TREE,
+        recovery=Recovery.for_simulator(degree=4),
+        admission=AdmissionConfig(),
+        adverts={"p": Advertisement("x >= 0", RATE)},
+        priorities={},
+    )
+    net.subscribe("s", 0, "x >= 0", 1)
+    net.advance(5.0)
+    for second in range(SECONDS // 3):
+        for _ in range(4):
+            net.at(net.now + second, net.publish, "p", 5, [{"x": 1}] * int(RATE))
+    return net
+
+
+def most_in_a_stretch(times: list[float], seconds: float) -> int:
+    return max(sum(start <= when <= start + seconds for when in times) for start in times)
+
+
+def test_in_a_network_that_heals_too() -> None:
+    net = hostile()
+    net.advance(SECONDS + 25.0)
+    times = [note.at_seconds for note in net.account.notifications()]
+    assert len(times) == 4 * RATE * (SECONDS // 3) and most_in_a_stretch(times, 10.0) <= 10 * RATE + 4 * RATE
+    net.account.settled(net.now)
+    assert judge(net.account).holds
+
+
+@pytest.mark.parametrize("after", [6.0, 9.5, 13.0])
+def test_a_broker_that_dies_takes_what_waits_along_and_its_publisher_brings_it_again(after: float) -> None:
+    net = hostile()
+    net.advance(after)
+    assert net.broker(5).shaping.waiting("p")
+    assert not net.account.accepted_at.keys() >= net.account.publications().keys(), (
+        "what waits is not accepted"
+    )
+    net.crash(5)
+    net.advance(SECONDS + 40.0)
+    assert net.homes()["p"] != 5
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds and not verdict.lost, verdict.examples
+    assert len(net.account.notifications()) == 4 * RATE * (SECONDS // 3)
+
+
+@pytest.mark.parametrize("after", [6.0, 13.0])
+def test_a_publisher_that_dies_uses_no_number_again_that_waits(after: float) -> None:
+    net = hostile()
+    net.advance(after)
+    assert net.broker(5).shaping.waiting("p")
+    net.stop("p")
+    net.advance(0.2)
+    assert net.start("p")
+    net.publish("p", 5, [{"x": 2}])
+    net.advance(SECONDS + 40.0)
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "lbdd"])
+def test_over_numbered_links_what_comes_too_fast_is_acknowledged_later_and_survives_crashes(
+    scheme: str,
+) -> None:
+    net = StableSimulation(
+        TREE, scheme, stability=Stability(retransmit_seconds=0.1), admission=AdmissionConfig()
+    )
+    net.advertise("p", 5, "x >= 0", RATE)
+    assert net.settle()
+    net.subscribe("s", 0, "x >= 0", 1)
+    assert net.settle()
+    started = net.now
+    for _ in range(20):
+        net.publish("p", 5, [{"x": 1}] * 10)
+    for _ in range(3):
+        net.advance(2.0)
+        assert net.broker(5).shaping.waiting("p")
+        net.crash(5)
+        net.restart(5)
+    assert net.settle()
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds and not verdict.lost, verdict.examples
+    times = [note.at_seconds for note in net.account.notifications()]
+    assert len(times) == 200
+    assert most_in_a_stretch(times, 2.0) <= 7 * RATE, (
+        "of a life of the broker: the burst, and what the time brings"
+    )
+    assert max(times) - started > 200 / RATE - 4 * 2.0 - 1.0
+
+
+def test_without_the_layer_publishers_are_as_fast_as_they_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shaping, "_on_events", lambda self, event: [Inward(event)])
+    with pytest.raises(AssertionError):
+        test_in_a_network_that_heals_too()
