@@ -1,4 +1,10 @@
-"""The store of a broker that heals and keeps in a file what must outlive it."""
+"""The stores of one host's brokers: each has a file, which outlives it.
+
+Rules
+-----
+* A broker that heals goes on from its file in its later lives; in its first it must find none of an earlier network.
+* One that does not heal goes on from its file in each life, also when the whole network is launched again.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +16,16 @@ from ..protocol.stability import Stable
 from .healing_stable import IDENTITY
 
 
-def store_of(stores: Stable, broker: BrokerId, life: int) -> Store:
-    """Return the store of a broker: what its earlier lives in this network have left.
+def store_of(stable: Stable, broker: BrokerId, life: int, *, heals: bool) -> Store:
+    """Return the store of a broker: what its earlier lives have left.
 
     Raises
     ------
     StorageFailed
-        If it cannot be read, or a network begins with what another one has left.
+        If it cannot be read, or a network that heals begins with what another one has left.
     """
-    file = stores.file_of(broker)
-    store = SqliteStore(file, stores.synchronous, stores.pages_max)
-    if not life and any(True for _ in store.rows(IDENTITY)):
+    file = stable.file_of(broker)
+    store = SqliteStore(file, stable.synchronous, stable.pages_max)
+    if heals and not life and any(True for _ in store.rows(IDENTITY)):
         raise StorageFailed(f"{file} is of an earlier network: name an empty directory, or remove it")
     return store

@@ -125,7 +125,7 @@ class Client:
                 except BrokerLeaving:
                     self._process.submit(self.go_from(broker)).result()
                 except (RayActorError, BrokerUnavailable) as error:  # it died, or has left
-                    if left <= 0 or (self._recovery is None and self._directory.stable is None):
+                    if left <= 0 or (self._recovery is None and not self._directory.numbered):
                         raise
                     if self._recovery is None:
                         time.sleep(CALL_AGAIN_SECONDS)

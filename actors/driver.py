@@ -3,7 +3,9 @@
 Rules
 -----
 * Effects are carried out in their order. A send goes into the outbox of its link, never straight to the network.
-* What a broker makes stable is committed in a thread, and what comes after it waits (`commits`).
+* What a broker makes stable is committed in a thread, and what comes after it waits (`commits`). A broker
+  whose file turns out to be an old one stands still.
+* What has a number and finds its outbox full is left out: it is sent again.
 * A broker that was not told the time for a heartbeat, because its process stood still or was busy, is told it before
   anything else.
 """
@@ -13,13 +15,17 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from ..protocol.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
 from ..protocol.beats import is_beat
 from ..protocol.configs import Limits
 from ..protocol.effects import (
+    Acknowledge,
     Confirm,
     Deliver,
     Drain,
@@ -37,8 +43,9 @@ from ..protocol.effects import (
     Send,
     Ticked,
 )
+from ..protocol.errors import StorageFailed
 from ..protocol.ids import BrokerId, Link
-from ..protocol.messages import Directed, Events, Flush, Message, Register
+from ..protocol.messages import Adv, Directed, Events, Flush, Message, Register
 from ..protocol.recovery import TIMED, Recovery, RecoveryMessage
 from .attachments import Attachments
 from .backpressure import Backpressure
@@ -48,6 +55,8 @@ from .outbox import LinkMessage, Outbox, wait_for_room
 from .seat import Seat
 from .sessions import split
 from .ways import Ways
+
+NONE: Final = np.zeros(0, np.intp)
 
 
 class Driver:
@@ -109,15 +118,21 @@ class Driver:
     ) -> None:
         """Hand a broker a message; the queues that this fills are noted in `pressure`."""
         self.handled += not is_beat(message)
-        if isinstance(message, Events):
-            taken = self.admission.take_in(seat, message)
-            if taken is None:
+        carried = message.message if isinstance(message, Adv) else message
+        if isinstance(carried, Events):
+            taken = self.admission.take_in(seat, carried)
+            if isinstance(message, Adv):  # it is acknowledged, whatever is left of it
+                taken = taken or replace(carried, batch=carried.batch.take(NONE))
+                message = message if taken is carried else replace(message, message=taken)
+            elif taken is None:
                 return
-            message = taken
-        if isinstance(message, Events | Directed):
-            seat.events_in += len(message.batch)
+            else:
+                message = taken
+            carried = taken
+        if isinstance(carried, Events | Directed):
+            seat.events_in += len(carried.batch)
             if seat.metrics is not None:
-                seat.metrics.events_in(len(message.batch))
+                seat.metrics.events_in(len(carried.batch))
         if isinstance(message, TIMED) or self._is_late(seat):
             self.tell_time(seat)
         self.drive(seat, Received(source, message), pressure)
@@ -148,7 +163,12 @@ class Driver:
             for effect in seat.broker.handle(event):
                 self.carry_out(seat, effect, pressure)
         elif commits.error is None:
-            for effect in seat.broker.handle(event):
+            try:
+                effects = seat.broker.handle(event)
+            except StorageFailed as error:  # the broker has seen that its file is an old one
+                commits.stand_still(error)
+                return
+            for effect in effects:
                 commits.put(effect, partial(self.carry_out, seat, effect, pressure))
 
     # Its effects carried out.
@@ -186,9 +206,13 @@ class Driver:
             case Drain(number):
                 self.attachments.drain_soon(seat, number)
             case Inform(client, news):
-                self.admission.inform(seat, client, news)
+                self.admission.inform(seat, client, news, effect.number)
+            case Acknowledge(client, "events", number):
+                seat.answers.give((client, Adv, number))
 
     def _put(self, seat: Seat, box: Outbox, message: LinkMessage, pressure: Backpressure | None) -> None:
+        if isinstance(message, Adv) and box.full:
+            return  # what is left out here is sent again
         box.put(message)
         if isinstance(message, Events | Directed):
             seat.events_out += len(message.batch)
@@ -203,6 +227,8 @@ class Driver:
         deliver = here
         owners = [seat.owners[client] for client in deliver.clients]
         for session, parcel in split(deliver, owners):
+            if deliver.number:
+                parcel = replace(parcel, broker=seat.broker.position.broker, note=deliver.number)
             session.put(parcel, seat.tally)
             if pressure is not None and session.full and parcel.clients[0] not in seat.durable:
                 pressure.sessions[session] = None

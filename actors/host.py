@@ -5,11 +5,11 @@ Rules
 * All calls of one host run on one event loop; a broker is never entered twice at once.
 * What clients want comes by `request`, one call for every kind of message.
 * A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
-* In a network that heals, the host ticks its brokers four times a heartbeat, on the wall clock as it was at the start
-  and monotone since; where only publishers' quotas need the time, every `QUOTA_TICK_SECONDS`.
 * In a network that heals any broker can be sent to, and who is not known yet is asked for at the rendezvous point.
+* Where brokers number what they send, Ray starts a host again that died; its handle stays good. It asks the rendezvous
+  point which brokers are its own, and they go on from their files. Calls that came meanwhile wait for that.
 * The host only takes calls. What they lead to is done by its parts: `driver`, `attachments`, `admission`, `telemetry`,
-  `payloads`, `ways`. A part knows none of the others but by what it is given.
+  `payloads`, `ways`, `ticking`, `numbered`. A part knows none of the others but by what it is given.
 
 The class is plain Python; `launching.py` makes a Ray actor of it.
 """
@@ -17,25 +17,22 @@ The class is plain Python; `launching.py` makes a Ray actor of it.
 from __future__ import annotations
 
 import asyncio
-import itertools
-import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import ray
 
 from ..faults.durable import DeadLetter
-from ..faults.stores import Store
 from ..protocol.admission import AdmissionConfig, Advertise, Unadvertise, WouldAdmit
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Limits, Position
 from ..protocol.cube import CubeView, CubeWants
 from ..protocol.effects import Missed
+from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Cancel, Detach, Events, Gone, Register, Resume
+from ..protocol.messages import Back, Cancel, Detach, Events, Gone, Register, Resume
 from ..protocol.recorder import TelemetryBuffer
 from ..protocol.recovery import RENDEZVOUS, Recovery
 from ..protocol.stability import Stable
@@ -49,21 +46,18 @@ from .commits import Commits
 from .driver import Driver
 from .host_quiet import Quiet
 from .metrics import BrokerMetrics
+from .numbered import Numbered
 from .outbox import LinkMessage
-from .requests import Accepted, Away, Lacking, Request, publications, questions
+from .rendezvous import NAMESPACE, rendezvous_name
+from .requests import Accepted, Away, Lacking, Request, Stored, publications, questions
 from .seat import Seat
+from .ticking import Ticking, tick_seconds
 from .ways import LINK, Ways
 from .weather import Forecast
 
-TICKS_A_HEARTBEAT = 4
-TICKS_A_FLUSH = 40
-QUOTA_TICK_SECONDS = 0.1
-"""How often what waits for a quota may pass, in a network that needs no ticks otherwise."""
 OF_ADMISSION: Final = (Advertise, Unadvertise, WouldAdmit)
 BEGINNING: Final = (Events, Register, Resume)
 """What no client may do any more at a broker that leaves."""
-
-_LOG = logging.getLogger("rayvous.host")
 
 
 class BrokerHost:
@@ -85,11 +79,9 @@ class BrokerHost:
         How quickly its brokers notice and mend failures; None for a network that does not heal.
     admission
         What its brokers admit; None for a network without admission control.
-    stores
-        Where brokers that heal keep what must outlive them; None when they keep it nowhere.
+    stable
+        Where brokers keep what must outlive them; None when they keep it nowhere.
     """
-
-    driver_kind: ClassVar[type[Driver]] = Driver
 
     def __init__(
         self,
@@ -100,7 +92,7 @@ class BrokerHost:
         network: str | None = None,
         recovery: Recovery | None = None,
         admission: AdmissionConfig | None = None,
-        stores: Stable | None = None,
+        stable: Stable | None = None,
     ) -> None:
         claims = claims_of(scheme_name)
         self._scheme_name = scheme_name
@@ -108,9 +100,8 @@ class BrokerHost:
         self._trace_events = trace_events
         self._network = network
         self._recovery = recovery
-        self._stores = stores
+        self._stable = stable
         self._hosts: dict[BrokerId, Any] = {}
-        self._ticking: asyncio.Task[None] | None = None
         self.seats: dict[BrokerId, Seat] = {}
         self.ways = Ways(
             limits,
@@ -122,9 +113,7 @@ class BrokerHost:
             missed=self._missed if recovery is not None and claims.lasting else None,
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
-        self.driver = self.driver_kind(
-            self.seats, self.ways, limits, recovery, admission, collector, link_wait_seconds
-        )
+        self.driver = Driver(self.seats, self.ways, limits, recovery, admission, collector, link_wait_seconds)
         self.attachments = self.driver.attachments
         self.admission = self.driver.admission
         self.telemetry = self.driver.telemetry
@@ -132,6 +121,14 @@ class BrokerHost:
         self.rest = Quiet(
             self.seats, self.attachments.sessions, limits, recovery, self.attachments.end_session
         )
+        stability = None if stable is None or recovery is not None else stable.stability
+        self.numbered: Numbered | None = None
+        if stability is not None:
+            self.numbered = Numbered(self.seats, self.attachments, self.driver.handle, stability)
+        seconds = tick_seconds(recovery, stability, quotas=admission is not None)
+        self.ticking = Ticking(self.driver, seconds, lambda seat: self._service(seat.broker.position.broker))
+        self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have started it again
+        self._waking = asyncio.Lock()
 
     # Set-up.
 
@@ -139,26 +136,32 @@ class BrokerHost:
         """Make the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
             self._take_seat(position, life)
+        self._asleep = False
 
     def _take_seat(self, position: Position, life: int, *, joins: bool = False) -> None:
         """Make a broker, from its store when there is one."""
-        store = None if self._stores is None else store_of(self._stores, position.broker, life)
-        make = partial(Broker, position, self._scheme_name, self._recovery, life, joins=joins)
-        self._make_seat(make(store=store, admission=self.admission.config), life, store)
+        broker, heals = position.broker, self._recovery is not None
+        store = None if self._stable is None else store_of(self._stable, broker, life, heals=heals)
+        self.ways.born(broker, life)
+        telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
+        metrics = None if self._network is None else BrokerMetrics(self._network, broker)
+        machine = Broker(
+            position,
+            self._scheme_name,
+            self._recovery,
+            life,
+            joins=joins,
+            store=store,
+            stability=None if self._stable is None else self._stable.stability,
+            admission=self.admission.config,
+        )
+        seat = self.seats[broker] = Seat(machine, telemetry, metrics)
+        if store is not None:
+            seat.commits = Commits(f"broker {broker}", store, seat.answers.refuse_all)
 
     async def seat_newcomer(self, position: Position, life: int) -> None:
         """Make a broker that joins a running network: in its life 0 with a whole new cluster, else a cluster there."""
         self._take_seat(position, life, joins=not life)
-
-    def _make_seat(self, broker: Broker, life: int = 0, store: Store | None = None) -> Seat:
-        position = broker.position
-        self.ways.born(position.broker, life)
-        telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
-        metrics = None if self._network is None else BrokerMetrics(self._network, position.broker)
-        seat = self.seats[position.broker] = Seat(broker, telemetry, metrics)
-        if store is not None:
-            seat.commits = Commits(f"broker {position.broker}", store, seat.answers.refuse_all)
-        return seat
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
         """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
@@ -209,30 +212,29 @@ class BrokerHost:
         if self.ways.weather is not None:
             await self.ways.weather.service(broker, messages)
 
-    # Time, in a network that heals, or has quotas.
+    # Time, and lives.
 
     async def begin(self) -> None:
         """Start to tick the brokers, where they need it, once every host is connected."""
-        if self._ticking is not None:
-            return
-        if self._recovery is not None:
-            seconds = self._recovery.heartbeat_seconds / TICKS_A_HEARTBEAT
-        elif self.admission.config is not None:
-            seconds = QUOTA_TICK_SECONDS
-        else:
-            return
-        self._ticking = asyncio.get_running_loop().create_task(self._tick(seconds))
-        self._ticking.add_done_callback(_say_end)
-        self.driver.ticking = True
+        self.ticking.begin()
 
-    async def _tick(self, seconds: float) -> None:
-        for turn in itertools.count(1):
-            if turn % TICKS_A_FLUSH == 0:
-                self.telemetry.flush_soon()  # whoever dies takes little of what was seen along
-            for broker, seat in list(self.seats.items()):
-                await self._service(broker)
-                self.driver.tell_time(seat)
-            await asyncio.sleep(seconds)
+    async def _wake(self) -> None:
+        """Go on where an earlier life has ended, once."""
+        async with self._waking:
+            if not self._asleep:
+                return
+            assert self._network is not None
+            actor = ray.get_actor(rendezvous_name(self._network), namespace=NAMESPACE)
+            directory = await actor.directory.remote()
+            if directory is None:
+                raise BrokerUnavailable("the network is still being launched")
+            me = ray.get_runtime_context().current_actor
+            for place in directory.positions:
+                if directory.hosts[place.broker] == me:
+                    self._take_seat(place, 0)
+            await self.connect(directory.hosts)
+            await self.begin()
+            self._asleep = False
 
     async def pid(self) -> tuple[str, int]:
         """Return the Ray node and the id of the process that this is."""
@@ -249,6 +251,8 @@ class BrokerHost:
         self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0
     ) -> None:
         """Take messages from another broker in its `life`, or from the rendezvous point, in order."""
+        if self._asleep:
+            await self._wake()
         if not await self._heard(to, source, len(messages), life):
             return
         seat = self.seats.get(to)
@@ -278,13 +282,20 @@ class BrokerHost:
 
         `session` names the process of a subscriber that comes or subscribes.
         """
+        if self._asleep:
+            await self._wake()
         await self._service(at)
         seat = self._seat_for(at, client, messages, session)
         owed, published = questions(client, messages), publications(client, messages)
         answers = [seat.answers.owe(question) for question in owed]
         pressure = Backpressure()
         try:
-            taken = [self._take(seat, client, message, pressure) for message in messages]
+            taken = []
+            for message in messages:
+                if self.numbered is not None and isinstance(message, Events):
+                    await self.numbered.publish(seat, client, message, pressure)
+                else:
+                    taken.append(self._take(seat, client, message, pressure))
             await seat.stable()
             await self.driver.room(pressure)
             answers += seat.answers.owed(published)
@@ -303,7 +314,9 @@ class BrokerHost:
             return self.seats[at]  # also when the broker has left already
         begins = not kinds.isdisjoint(BEGINNING)
         seat = self.attachments.open_seat(at) if begins else self.attachments.seat_of(at)
-        if Resume in kinds:
+        if self.numbered is not None and Back in kinds and session:
+            self.numbered.come_back(seat, client, session)
+        elif Resume in kinds:
             self.attachments.take_over(seat, client, session)
         elif Register in kinds:
             self.attachments.own(seat, client, session)
@@ -327,12 +340,16 @@ class BrokerHost:
                 return host_survey.accepted(seat.broker, client)
             case Lacking():
                 return dict(seat.lacking.get(client, {}))
+            case Stored(about):
+                return 0 if self.numbered is None else self.numbered.heard_from(seat, client, about)
             case _:
-                self.driver.handle(seat, client, message)  # type: ignore[arg-type]  # not a question
+                self.driver.handle(seat, client, message)  # not a question
         return None
 
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
         """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
+        if self.numbered is not None:
+            self.numbered.acknowledge(session, acknowledged)
         events_max = self._limits.call_events_max * 4
         queue = self.attachments.session(session)
         queue.acknowledge(acknowledged)
@@ -383,22 +400,32 @@ class BrokerHost:
         deliveries
             Whether to wait also until the client processes have acknowledged all notifications.
         """
-        await self.rest.come(deliveries)
-        return self.driver.handled
+        while True:
+            if self._asleep:
+                await self._wake()
+            await self.rest.come(deliveries)
+            handled = self.driver.handled
+            if self.numbered is None:
+                return handled
+            if await self.numbered.at_rest(self.driver.tell_time) and handled == self.driver.handled:
+                return handled
 
     async def survey(self) -> dict[BrokerId, dict[str, Any]]:
         """Return where each broker here stands, in a network that heals."""
-        if self._ticking is not None and self._ticking.done():
-            self._ticking.result()  # a broker that broke says so, instead of looking alive
+        self.ticking.raise_error()
         found = {broker: host_survey.standing_of(seat) for broker, seat in self.seats.items()}
         return {broker: standing for broker, standing in found.items() if standing is not None}
 
     async def describe(self) -> dict[BrokerId, dict[str, int]]:
         """Return the sizes of what each broker here keeps, its queues included."""
+        if self._asleep:
+            await self._wake()
         return {broker: host_survey.sizes_of(seat) for broker, seat in self.seats.items()}
 
     async def check(self) -> None:
         """Assert every broker's invariants; for tests."""
+        if self._asleep:
+            await self._wake()
         for seat in self.seats.values():
             seat.broker.check()
 
@@ -413,6 +440,8 @@ class BrokerHost:
 
     async def books(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the books of every broker here."""
+        if self._asleep:
+            await self._wake()
         found = {broker: host_survey.books_of(seat.broker) for broker, seat in self.seats.items()}
         return {broker: books for broker, books in found.items() if books is not None}
 
@@ -456,8 +485,3 @@ class BrokerHost:
             await self.telemetry.flush()
             self.seats.pop(broker, None)
         return len(self.seats)
-
-
-def _say_end(ticking: asyncio.Task[None]) -> None:
-    if not ticking.cancelled() and ticking.exception() is not None:
-        _LOG.error("a broker broke and its host stands still", exc_info=ticking.exception())

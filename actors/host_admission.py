@@ -71,8 +71,8 @@ class HostAdmission:
                 "this network has no admission control: launch it with admission=AdmissionConfig()"
             )
 
-    def inform(self, seat: Seat, client: ClientId, news: News) -> None:
-        """Tell a client what its broker has to say."""
+    def inform(self, seat: Seat, client: ClientId, news: News, number: int = 0) -> None:
+        """Tell a client what its broker has to say; under a `number` where it is to be acknowledged."""
         match news:
             case Judgement(dry=True):
                 seat.answers.give((client, WouldAdmit, news.number), news)
@@ -81,7 +81,7 @@ class HostAdmission:
             case Judgement():
                 pass  # it is answered when it is installed
             case Everywhere():
-                seat.answers.give((client, Advertise, news.number))
+                seat.answers.give((client, Advertise, news.number), number)
             case HeldBack():
                 seat.answers.owe((client, Events, news.number))
             case LetIn():

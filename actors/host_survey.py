@@ -33,6 +33,7 @@ def sizes_of(seat: Seat) -> dict[str, int]:
         "events_in": seat.events_in,
         "events_out": seat.events_out,
         "notifications": seat.notifications,
+        **({} if seat.commits is None else {"commits": seat.commits.made}),
     }
 
 

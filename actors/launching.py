@@ -21,19 +21,16 @@ from ray._private import services, worker
 from ..protocol.configs import Position
 from ..protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
 from ..protocol.ids import BrokerId
-from ..protocol.stability import Stable
 from .collector import Collector
 from .errors import broker_errors
 from .host import BrokerHost
 from .java import prepare_java
-from .rendezvous import Directory, Rendezvous
+from .rendezvous import NAMESPACE, Directory, Rendezvous, rendezvous_name
 from .settings import Settings
-from .stable_host import StableHost
 from .stages import BROKERS, RAY, Stages
 from .store import RayStore
 from .telemetry_files import network_of, run_name
 
-NAMESPACE: Final = "rayvous"
 CALLS_AT_ONCE: Final = 10_000
 
 START_RAY: Final = "ray start --head"
@@ -120,11 +117,6 @@ def _ends_with_this_process() -> bool:
     return node is not None and bool(node.is_head())
 
 
-def rendezvous_name(name: str) -> str:
-    """Return the name of the actor that is the rendezvous point of a network."""
-    return f"rendezvous:{name}"
-
-
 def actor(kind: type, name: str, detached: bool, **options: Any) -> Any:
     """Return an actor class that starts under a name when its `remote` is called."""
     if detached:
@@ -171,18 +163,11 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     try:
         collector = _start_collector(settings, token, positions)
         actors.append(collector)
-        stores, stable = (None, settings.stable) if recovery is None else (settings.stable, None)
-        arguments: tuple[Any, ...] = (
-            settings.scheme, settings.limits, settings.trace_events, collector, name, recovery,
+        directory = Directory(
+            name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
+            settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
         )  # fmt: skip
-        if stable is None:
-            arguments = (*arguments, settings.admission, stores)
-        hosts, made = launch_hosts(settings, positions, arguments, actors, stages, stable)
-        shape = name, settings.scheme, settings.limits, tuple(positions), hosts, collector, recovery, token
-        rest = (
-            settings.trace_events, settings.detached, stable, settings.admission, stores, settings.telemetry,
-        )  # fmt: skip
-        directory = Directory(*shape, *rest)
+        made = launch_hosts(directory, settings.brokers_per_actor, actors, stages)
         connect(directory, made, rendezvous)
         with broker_errors(f"launching network {name!r}"):
             ray.get(rendezvous.open.remote(directory))
@@ -203,26 +188,18 @@ def _start_collector(settings: Settings, token: str, positions: list[Position]) 
 
 
 def launch_hosts(
-    settings: Settings,
-    positions: list[Position],
-    arguments: tuple[Any, ...],
-    actors: list[Any],
-    stages: Stages,
-    stable: Stable | None,
-) -> tuple[dict[BrokerId, Any], list[tuple[Any, list[Position]]]]:
+    directory: Directory, brokers_per_actor: int, actors: list[Any], stages: Stages
+) -> list[tuple[Any, list[Position]]]:
     """Start the host actors, all at once, and seat the brokers; who was started is in `actors`, also on failure."""
-    hosts: dict[BrokerId, Any] = {}
+    positions = list(directory.positions)
     made: list[tuple[Any, list[Position]]] = []
     waiting: dict[Any, int] = {}
-    for start in range(0, len(positions), settings.brokers_per_actor):
-        seated = positions[start : start + settings.brokers_per_actor]
-        title = f"{settings.name}:host:{seated[0].broker}"
-        kind, options = (BrokerHost, {}) if stable is None else (StableHost, {"max_restarts": -1})
-        given = (*arguments, stable, rendezvous_name(settings.name), NAMESPACE) if stable else arguments
-        host = actor(kind, title, settings.detached, max_concurrency=CALLS_AT_ONCE, **options).remote(*given)
+    for start in range(0, len(positions), brokers_per_actor):
+        seated = positions[start : start + brokers_per_actor]
+        host = _start_host(directory, f"{directory.name}:host:{seated[0].broker}")
         actors.append(host)
         made.append((host, seated))
-        hosts |= {position.broker: host for position in seated}
+        directory.hosts.update(dict.fromkeys([position.broker for position in seated], host))
         waiting[host.seat.remote(seated)] = len(seated)
     ready = 0
     pending = list(waiting)
@@ -232,7 +209,7 @@ def launch_hosts(
             ray.get(done)
         ready += sum(waiting[call] for call in done)
         stages.show(BROKERS, ready, len(positions))
-    return hosts, made
+    return made
 
 
 def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendezvous: Any) -> None:
@@ -246,13 +223,15 @@ def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendez
         ray.get(calls)
 
 
-def _another_host(directory: Directory, title: str) -> Any:
-    """Start an actor for brokers of a running network, with the settings of all the others."""
+def _start_host(directory: Directory, title: str) -> Any:
+    """Start an actor for brokers of a network; Ray starts it again when its brokers would go on from their files."""
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
-        directory.recovery, directory.admission, directory.stores,
+        directory.recovery, directory.admission, directory.stable,
     )  # fmt: skip
-    return actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE).remote(*arguments)
+    restarts = {"max_restarts": -1} if directory.numbered else {}
+    kind = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE, **restarts)
+    return kind.remote(*arguments)
 
 
 def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
@@ -261,7 +240,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
     try:
         for place in places:
             title = f"{directory.name}:host:{place.broker}"
-            hosts[place.broker] = _another_host(directory, title)
+            hosts[place.broker] = _start_host(directory, title)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}
@@ -285,7 +264,7 @@ def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: i
     """Start a dead broker in an actor of its own, known to the rendezvous point before it says a word."""
     position = next(position for position in directory.positions if position.broker == broker)
     title = f"{directory.name}:host:{broker}:{life}"
-    host = _another_host(directory, title)
+    host = _start_host(directory, title)
     try:
         ray.get(host.seat.remote([position], life))
         ray.get(rendezvous.reborn.remote(broker, host))

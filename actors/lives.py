@@ -126,7 +126,7 @@ class Lives:
         """
         os.kill(self.pid_of(broker), signal.SIGKILL)
         host = self.host_of(broker)
-        if self._directory.stable is not None:  # Ray starts it again
+        if self._directory.numbered:  # Ray starts it again
             return [other for other, at in self._directory.hosts.items() if at == host]
         return self._buried(host)
 

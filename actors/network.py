@@ -35,12 +35,12 @@ from ..routing.topologies import Topology
 from .attaching import Attaching
 from .convergence import problems, standing, state_of
 from .errors import broker_errors
-from .launching import NAMESPACE, ensure_ray, networks, rendezvous_name, start_network, starts_ray
+from .launching import ensure_ray, networks, start_network, starts_ray
 from .network_admission import NetworkAdmission
 from .operations import Operations
 from .process import ClientProcess
 from .publisher import Publisher
-from .rendezvous import Directory
+from .rendezvous import NAMESPACE, Directory, rendezvous_name
 from .settings import Settings
 from .stages import Progress, check_progress, told
 from .store import RayStore
@@ -72,7 +72,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         self._started_ray = started_ray
         recovery = directory.recovery
         patience = None if recovery is None else recovery.client_patience_seconds
-        self._process = ClientProcess(directory.name, patience, directory.stable is not None)
+        self._process = ClientProcess(directory.name, patience, directory.numbered)
         self._clients: list[Publisher | Subscriber] = []
         self._dead: set[Any] = set()
         self._closed = False

@@ -68,7 +68,7 @@ class Publisher(Flusher):
         self._machine: PublisherMachine | None = None
         self._machine_turn = threading.Lock()
         self._unaccepted: list[EventBatch] = []  # a stable broker takes no later events before these
-        self._counted = directory.stable is None  # whether it is known which numbers were used before
+        self._counted = not directory.numbered  # whether it is known which numbers were used before
         # After a move: where, and the last number published again.
         self._taken: tuple[BrokerId, int] = (broker, 0)
         if self._recovery is not None:
@@ -192,7 +192,7 @@ class Publisher(Flusher):
             try:
                 self._hand_over(self._unaccepted[0])
             except BaseException:
-                if self._directory.stable is None:  # whoever is told of the error knows best what to do
+                if not self._directory.numbered:  # whoever is told of the error knows best what to do
                     self._accepted(len(self._unaccepted))
                 raise
             self._accepted(1)

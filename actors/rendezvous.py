@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from ..faults.rendezvous import RendezvousMachine
 from ..protocol.admission import AdmissionConfig
@@ -31,6 +31,13 @@ from .cube_rendezvous import CubeRendezvous
 from .names import LastingNames
 from .nearness import Tiers
 from .store import Store
+
+NAMESPACE: Final = "rayvous"
+
+
+def rendezvous_name(name: str) -> str:
+    """Return the name of the actor that is the rendezvous point of a network."""
+    return f"rendezvous:{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,6 @@ class Directory:
         Where its brokers keep what must outlive them; None when they keep it nowhere.
     admission
         What its brokers admit; None for a network without admission control.
-    stores
-        Where brokers that heal keep what must outlive them; None when they keep it nowhere.
     telemetry
         Where telemetry goes; None when it stays in Ray's object store.
     """
@@ -77,8 +82,12 @@ class Directory:
     detached: bool = False
     stable: Stable | None = None
     admission: AdmissionConfig | None = None
-    stores: Stable | None = None
     telemetry: TelemetryConfig | None = None
+
+    @property
+    def numbered(self) -> bool:
+        """Whether its brokers number what they send: they have stores, and do not heal."""
+        return self.stable is not None and self.recovery is None
 
     @property
     def root(self) -> BrokerId:

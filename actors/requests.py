@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..protocol.admission import Advertise, Unadvertise, WouldAdmit
 from ..protocol.ids import ClientId
@@ -36,7 +36,9 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Which number of a publisher is stable at a broker that is started again when it dies."""
+    """Which number of a client is stable at a broker that numbers what it is told; "events", or "wishes"."""
+
+    about: Literal["events", "wishes"] = "events"
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,14 +183,15 @@ class Broker:
     def accepted(self, publisher: ClientId) -> int:
         """Return the last number of a publisher that it has, be it that this waits for its quota."""
         accepted = 0 if self.lasting is None else self.lasting.accepted(publisher)
-        return max([accepted, *(int(batch.sequence[-1]) for batch in self._waiting(publisher))])
+        return max([accepted, *(int(batch.sequence[-1]) for batch in self.waiting(publisher))])
 
     def kept_of(self, publisher: ClientId) -> list[tuple[float, EventBatch]]:
         """Return what it keeps of a publisher, each batch with its age, and what waits for its quota."""
         kept = [] if self.lasting is None else self.lasting.kept_of(publisher)
-        return [*kept, *((0.0, batch) for batch in self._waiting(publisher))]
+        return [*kept, *((0.0, batch) for batch in self.waiting(publisher))]
 
-    def _waiting(self, publisher: ClientId) -> list[EventBatch]:
+    def waiting(self, publisher: ClientId) -> list[EventBatch]:
+        """Return the events of a publisher that wait for its quota, the oldest first."""
         return [] if self.shaping is None else self.shaping.waiting(publisher)
 
     @property

@@ -194,7 +194,7 @@ def test_an_event_costs_what_its_broker_was_burdened_with(monkeypatch: pytest.Mo
         (Judgement(1, True, 2, (), dry=True), WouldAdmit, "news"),
         (Judgement(1, False, 2, (), dry=True), WouldAdmit, "news"),
         (Judgement(1, False, 2, ()), Register, SubscriptionRejected),
-        (Everywhere(1), Advertise, None),
+        (Everywhere(1), Advertise, 7),
         (Judgement(1, True, 2, ()), Register, "later"),
     ],
 )
@@ -205,14 +205,14 @@ def test_what_a_broker_says_answers_the_question_that_it_is_about(
         (seat,) = seats().values()
         asked: Question = ("alice", question, 1)
         waiting = seat.answers.owe(asked)
-        HostAdmission(AdmissionConfig(), {}, lambda *_: None).inform(seat, "alice", news)
+        HostAdmission(AdmissionConfig(), {}, lambda *_: None).inform(seat, "alice", news, 7)
         if answer == "later":
             assert not waiting.done()
         elif answer is SubscriptionRejected:
             with pytest.raises(SubscriptionRejected, match="subscription 1 of 'alice'"):
                 await waiting
         else:
-            assert await waiting is (news if answer == "news" else None)
+            assert await waiting == (news if answer == "news" else answer)
 
     go(test())
 
