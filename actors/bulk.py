@@ -35,8 +35,8 @@ from ..protocol.checks import whole_number
 from ..protocol.effects import Effect
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
-from ..routing.lbdd_views import LbddInViews
 from ..routing.mesh import MeshRouter
+from ..routing.mesh_views import MeshInViews
 from .seat import Seat
 
 SLICE_BYTES: Final = 65_536
@@ -134,9 +134,9 @@ class Payloads:
         self._passing: dict[tuple[BrokerId, str], _Passing] = {}
         self._payloads: dict[tuple[BrokerId, str], tuple[Payload, list[Any]]] = {}
 
-    def _mesh_router(self, broker: BrokerId) -> MeshRouter | LbddInViews:
+    def _mesh_router(self, broker: BrokerId) -> MeshRouter | MeshInViews:
         router = self._seat_of(broker).broker.router
-        if not isinstance(router, MeshRouter | LbddInViews):
+        if not isinstance(router, MeshRouter | MeshInViews):
             raise InputError(
                 f"scheme {type(router).__name__.lower()!r} does not know at a publisher's broker who wants a payload: "
                 "launch the network with scheme='lbdd' (or 'point-to-point')"
@@ -197,7 +197,7 @@ class Payloads:
         """Return the references of a payload's slices, for a client of this broker."""
         slices = await self.slices_of_payload(at, name)
         router = self._mesh_router(at)
-        if slices is None and isinstance(router, LbddInViews):
+        if slices is None and isinstance(router, MeshInViews):
             for other in router.neighbours():
                 slices = slices or await self._slices_at(other, name)
         if slices is None:

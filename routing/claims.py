@@ -63,7 +63,7 @@ CLAIMS: Final[dict[str, Claims]] = {
     "hierarchical": Claims(heals=True, flat=True),
     "flooding": Claims(told_first=False, heals=True, flat=True),
     "match-first": Claims(wanted_only=True, heals=True, flat=True),
-    "point-to-point": Claims(wanted_only=True, survives_deaths=True),
+    "point-to-point": Claims(wanted_only=True, survives_deaths=True, heals=True, views=True),
     "lbdd": Claims(wanted_only=True, survives_deaths=True, heals=True, views=True, rings=True),
     "hypercube": Claims(wanted_only=True, heals=True, views=True),
 }

@@ -15,26 +15,19 @@ The paper's agents share the subscriptions to topics; here the filter of a subsc
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
-from ..protocol.cube import CubeSeat, CubeView
 from ..protocol.effects import Deliver, Effect, Plain, Received
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Directed, Events
-from .cube_members import CubeMembers
 from .dissemination import Load, Numbering, Targets, gathered, loads_of, passed_on, plan_of
 from .hold_back import HoldBack
 from .mesh import MeshRouter
 
 KEPT_MAX: Final = 4096
 """Loads that an origin keeps, to send them again when a broker is gone."""
-
-CLUSTER_MAX: Final = 1 << 31
-"""In the views of a mesh all brokers stand at one vertex, however many they are."""
 
 
 class Lbdd(MeshRouter):
@@ -46,14 +39,6 @@ class Lbdd(MeshRouter):
         self._kept: deque[Load] = deque(maxlen=KEPT_MAX)
         self._incoming: dict[BrokerId, HoldBack[tuple[EventBatch, int]]] = {}
         self._handlers[Directed] = self._on_directed
-
-    @staticmethod
-    def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places on a mesh; with the first view, for a network that heals (see `lbdd_views`)."""
-        labels = CubeMembers.of_clusters([[position.broker for position in positions]]).labels
-        seats = tuple(CubeSeat(broker, labels[broker], 1) for broker in sorted(labels))
-        view = CubeView(1, 0, CLUSTER_MAX, seats)
-        return [replace(position, cube=view) for position in MeshRouter.positions(positions)]
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         if not isinstance(source, str):

@@ -1,8 +1,7 @@
 """LBDD in a network that heals: the plan of each event is made of who is in the present view (paper 5, section 3.4).
 
-Rules, beside those of views
-----------------------------
-* A broker tells each other what it wants, and is answered by each (2.1: all agents are connected).
+Rules, beside those of a mesh in views
+--------------------------------------
 * The broker of a publisher settles who wants an event, and it goes to them by the plan of LBDD, one copy each. All of
   them are in its view, and only brokers that have this view pass it on. So who has failed, left or come is out of all
   paths, or in them, as soon as the next view is there (algorithm 3), and no two work by different sets.
@@ -14,27 +13,23 @@ Rules, beside those of views
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
 from ..protocol.cube import CubeView
-from ..protocol.effects import Deliver, Effect, Plain, Received
+from ..protocol.effects import Effect, Plain, Received
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Directed, Events
 from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, plan_of
 from .hold_back import HELD_MAX, HoldBack
-from .lbdd import Lbdd
-from .viewed import ViewedRouter
+from .mesh_views import MeshInViews
 
 
-class LbddInViews(ViewedRouter):
+class LbddInViews(MeshInViews):
     """A broker of a mesh that heals, and sends on what it gets.
 
     Parameters
     ----------
     position
-        As `Lbdd.positions` gives it; without a view when the broker has to join first.
+        As `positions` gives it; without a view when the broker has to join first.
     held_max
         How many events of one origin may wait for their turn: more than an origin sends again at once.
 
@@ -48,32 +43,17 @@ class LbddInViews(ViewedRouter):
         self.lacking = False
         self._held_max = held_max
         self._overfull: set[BrokerId] = set()
-        self._others: list[BrokerId] = []
         self._numbers = Numbering()
         self._incoming: dict[BrokerId, HoldBack[tuple[Directed, int]]] = {}
         super().__init__(position)
 
-    @staticmethod
-    def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places on a mesh, with the first view."""
-        return Lbdd.positions(positions)
-
     def enter(self, view: CubeView) -> None:
         """Take another view for the present one: other plans, and numbers from 1."""
         super().enter(view)
-        self._others = [broker for broker in sorted(view.born) if broker != self.me]
         self._numbers = Numbering()
         self._incoming.clear()
         self._overfull.clear()
         self.lacking = False
-
-    def onwards(self, source: BrokerId | None) -> list[BrokerId]:
-        """Return all others for a change of its own; what others tell, they tell everybody themselves."""
-        return self._others if source is None else []
-
-    def neighbours(self) -> list[BrokerId]:
-        """Return all others."""
-        return self._others
 
     # Events.
 
@@ -105,16 +85,7 @@ class LbddInViews(ViewedRouter):
             parts[-1][1].append(row)
         return [_part(source, rows) for source, rows in parts]
 
-    def deliver(self, batch: EventBatch) -> list[Effect]:
-        """Return the effect that notifies this broker's own clients."""
-        routes = self.table.route(batch)
-        return [Deliver(batch, routes.clients, routes.starts, routes.rows)] if routes.clients else []
-
     # Payloads that travel beside the events (see `actors.bulk`).
-
-    def wanting(self, batch: EventBatch) -> Targets:
-        """Return the other brokers whose clients want something of a batch."""
-        return tuple(sorted(link for link, _ in self.others.route(batch).links))
 
     def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
         """Return to whom each of these sends a copy, by the plan."""

@@ -5,6 +5,7 @@ Rules
 * A broker tells all others what its own clients want, and nothing of what it has heard: N - 1 messages and as many
   answers for a subscription, and an entry in each of the N tables.
 * What a broker hears is for its own clients, or for a scheme to pass on.
+* Places have the first view, with which a mesh that heals begins (`mesh_views`): there all stand at one vertex.
 * Who cannot reach a broker takes it for gone, and tells all others. A broker that is gone has cancelled all that it
   wanted (paper 5, section 3.4), and its answers are not waited for.
 """
@@ -17,13 +18,18 @@ from typing import Final
 
 from ..protocol.batch import EventBatch
 from ..protocol.configs import Position
+from ..protocol.cube import CubeSeat, CubeView
 from ..protocol.effects import Deliver, Effect, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Gone
+from .cube_members import CubeMembers
 from .outlets import Outlet
 from .peer import PeerRouter
 
 EVERYBODY: Final[Link] = -2
+
+CLUSTER_MAX: Final = 1 << 31
+"""In the views of a mesh all brokers stand at one vertex, however many they are."""
 
 
 class MeshRouter(PeerRouter):
@@ -33,6 +39,10 @@ class MeshRouter(PeerRouter):
     def positions(positions: Sequence[Position]) -> list[Position]:
         """Return the places of the same brokers, each a cluster of its own with all others below it."""
         everyone = tuple(position.broker for position in positions)
+        labels = CubeMembers.of_clusters([everyone]).labels
+        view = CubeView(
+            1, 0, CLUSTER_MAX, tuple(CubeSeat(broker, labels[broker], 1) for broker in sorted(labels))
+        )
         return [
             replace(
                 position,
@@ -42,6 +52,7 @@ class MeshRouter(PeerRouter):
                 parent_cluster=None,
                 children=tuple(other for other in everyone if other != position.broker),
                 child_clusters=(),
+                cube=view,
             )
             for position in positions
         ]

@@ -34,6 +34,7 @@ from ..healing import HealingBroker
 from ..healing_cube import HealingCube
 from ..healing_flat import HealingFlooding, HealingMatchFirst
 from ..healing_lbdd import HealingLbdd
+from ..healing_point_to_point import HealingPointToPoint
 from ..healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerged
 from ..healing_views import HealingViews
 from .admission import GRACE_HEARTBEATS, Admitting
@@ -56,6 +57,7 @@ HEALING: dict[str, type[HealingBroker] | type[HealingViews[Any]]] = {
     "hierarchical+quench+merge": HealingQuenchedMerged,
     "hypercube": HealingCube,
     "lbdd": HealingLbdd,
+    "point-to-point": HealingPointToPoint,
 }
 """What a broker that heals is, by scheme."""
 
