@@ -8,12 +8,12 @@ Rules
 
 from __future__ import annotations
 
+from ..faults.identity import IDENTITY
 from ..faults.sqlite_store import SqliteStore
 from ..faults.stores import Store
 from ..protocol.errors import StorageFailed
 from ..protocol.ids import BrokerId
 from ..protocol.stability import Stable
-from .healing_stable import IDENTITY
 
 
 def store_of(stable: Stable, broker: BrokerId, life: int, *, heals: bool) -> Store:

@@ -1,7 +1,7 @@
 """The side of a publisher that asks whether all that it published is delivered.
 
-Rule: the answer comes from the brokers (`healing_flush`); a question that is asked at a broker that dies is asked again
-at the next one, where all that is kept has been published again before.
+Rule: the answer comes from the brokers (`faults.flushing`); a question that is asked at a broker that dies is asked
+again at the next one, where all that is kept has been published again before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A broker that heals: the router and the recovery machines put together (paper 1, section 4).
+"""The layer that knows the tree of clusters, with the router inside: it heals (paper 1, section 4).
 
 Rule: every machine knows only its own part. Here their news for each other (`faults.local`) become calls; a piece of
 news is worked off before the next message. docs/decisions/0011-recovery.md has the whole picture.
@@ -6,9 +6,10 @@ news is worked off before the next message. docs/decisions/0011-recovery.md has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..faults.identity import Identity
 from ..faults.local import (
     Joined,
     MadeRoot,
@@ -18,23 +19,12 @@ from ..faults.local import (
     SteppedDown,
     TookOver,
 )
-from ..faults.stores import Store
-from ..protocol.configs import Position
-from ..protocol.effects import Drained, Effect, Missed, Received, Send, Ticked
+from ..faults.rounds import Rounds
+from ..protocol.configs import Placed, Position
+from ..protocol.effects import Missed, Received, Send, Ticked
 from ..protocol.ids import Link
-from ..protocol.messages import (
-    Acknowledge,
-    Again,
-    Announce,
-    Cancel,
-    Detach,
-    Events,
-    Flush,
-    Installed,
-    Register,
-    Resume,
-    Withdraw,
-)
+from ..protocol.layers import Event, Handler, Out, Restored, RoundWanted, Tell
+from ..protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
 from ..protocol.recovery import (
     RENDEZVOUS,
     AskChildren,
@@ -47,7 +37,6 @@ from ..protocol.recovery import (
     JoinRequest,
     Leave,
     Leaving,
-    LetGo,
     MemberBeat,
     MemberGone,
     MemberInstalled,
@@ -65,52 +54,64 @@ from ..protocol.recovery import (
     TreeBeat,
     Wants,
 )
-from ..protocol.rounds import AskRound, Doubt, Forgotten, Marker, MarkerDone, Round
-from .healing_stable import StableSide
+from ..protocol.rounds import AskRound, Doubt, Forgotten, Marker, Round
+from .healing_operations import OperationsSide
 
 
-class HealingBroker(StableSide):
-    """One broker of a network that heals.
+class HealingBroker(OperationsSide):
+    """One broker of a tree that heals.
 
     Parameters
     ----------
-    position, recovery, incarnation, seed
+    position, recovery, incarnation, seed, rounds, identity
         As of :class:`~.healing_place.Place`.
     joins
         Whether it comes to a network that runs already, as the designated broker of a new cluster.
-    store
-        What was made stable in earlier lives, read here once; None for a broker that makes nothing stable.
     """
+
+    sees: Mapping[type, Handler] = {}
+    alters: Mapping[type, Handler] = {}
 
     def __init__(
         self,
         position: Position,
         recovery: Recovery,
-        incarnation: int = 0,
-        seed: int = 0,
+        incarnation: int,
+        seed: int,
+        rounds: Rounds,
+        identity: Identity,
+        *,
         joins: bool = False,
-        store: Store | None = None,
     ) -> None:
-        super().__init__(position, recovery, incarnation, seed, store)
+        super().__init__(position, recovery, incarnation, seed, rounds, identity)
         self._beat_at = 0.0
         self._ticked = False
+        self._told_place: Placed | None = None
         self._handlers = self._table()
+        events: dict[type, Callable[[Any], list[Any]]] = {
+            Ticked: self._on_tick,
+            Missed: self._on_missed,
+            Tell: self._on_tell,
+            RoundWanted: self._on_round_wanted,
+            Restored: self._on_restored,
+        }
+        self._events = events
+        self.takes: Mapping[type, Handler] = dict.fromkeys((*events, *self._handlers), self.handle)
         if incarnation == 0 and self.designated:
             if joins:
                 self._found()
             else:
                 self._stand_at(position)
 
-    def _table(self) -> dict[type, Callable[[Link, Any], list[Effect]]]:
+    def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
         return {
             Events: self._on_events,
             Announce: self._on_announce,
             Withdraw: self._on_announce,
             Installed: self._on_installed,
-            Register: self._on_register,
+            Register: self._on_client,
             Cancel: self._on_client,
-            Detach: self._on_detach,
-            Resume: self._on_resume,
+            Detach: self._on_client,
             ClusterBeat: self._on_cluster,
             MemberBeat: self._on_cluster,
             TableEntry: self._on_table_entry,
@@ -132,13 +133,8 @@ class HealingBroker(StableSide):
             AskRound: self._on_ask_round,
             Round: self._on_round,
             Doubt: self._on_doubt,
-            Forgotten: self._on_forgotten,
-            Acknowledge: self._on_acknowledge,
-            Again: self._on_again,
-            LetGo: self._on_let_go,
-            Flush: self._on_flush,
-            Marker: self._on_marker,
-            MarkerDone: self._on_marker_done,
+            Forgotten: self._on_told,
+            Marker: self._on_told,
             Resign: self._on_resign,
             MemberGone: self._on_member_gone,
             Leaving: self._on_leaving,
@@ -159,30 +155,29 @@ class HealingBroker(StableSide):
             self.probing.watch(view, self.now)
         self._tell_succession()
 
-    @property
-    def takes(self) -> frozenset[type]:
-        """The types of the messages that it takes in."""
-        return frozenset(self._handlers)
-
-    def handle(self, event: Received | Ticked | Drained | Missed) -> list[Any]:
-        """Take in a message or the time, and return what is to be done, as the layers of a broker do."""
-        if isinstance(event, Ticked):
-            effects = [] if self.left else self._on_tick(event)
-        elif isinstance(event, Drained):
-            effects = self._on_drained(event)
-        elif isinstance(event, Missed):
-            effects = [] if self.left else self._on_missed(event)
+    def handle(self, event: Event) -> list[Out]:
+        """Take in an event and return what is to be done."""
+        out: list[Out]
+        if isinstance(event, Received):
+            out = self._handlers[type(event.message)](event.source, event.message)
+        elif self.left and isinstance(event, Ticked | Missed):
+            out = []
         else:
-            effects = self._handlers[type(event.message)](event.source, event.message)
-        return self._made_stable(effects + self._tell_below())
+            out = self._events[type(event)](event)
+        out = [*out, *self._tell_below()]
+        out += self.identity.writes(self.now, self.succession.epoch_seen, self.term, self._after)
+        if self.placed != self._told_place:
+            self._told_place = self.placed
+            out.append(self.placed)
+        return out
 
-    def _tell_below(self) -> list[Effect]:
+    def _tell_below(self) -> list[Out]:
         """Return what has to be told to those below once an event is worked off, in schemes that tell them anything."""
         return []
 
-    def _absorb(self, out: Iterable[Any]) -> list[Effect]:
+    def _absorb(self, out: Iterable[Any]) -> list[Out]:
         """Turn what a machine returned into effects; its news for the others are worked off here."""
-        effects: list[Effect] = []
+        effects: list[Out] = []
         for item in out:
             match item:
                 case TookOver(view):
@@ -206,7 +201,7 @@ class HealingBroker(StableSide):
                     effects.append(item)
         return effects
 
-    def _on_tick(self, event: Ticked) -> list[Effect]:
+    def _on_tick(self, event: Ticked) -> list[Out]:
         founds = False
         if not self._ticked:
             self._ticked = True  # nobody has been silent before the clock began
@@ -214,9 +209,12 @@ class HealingBroker(StableSide):
             for view in self._neighbours():
                 self.probing.watch(view, event.now)
         self.now = event.now
-        self.rounds.expire(self.now)
         self.load.tick(self.now)
-        effects = self._remind() + self._with_succession(event) + self._operate()
+        if self.path if self.designated else self.succession.path:
+            self._has_reached_root = True
+        elif self._has_reached_root:
+            self.rounds.doubt_from(self.now)
+        effects = self._with_succession(event) + self._operate()
         if not self.designated:
             return effects + self._ask_round()
         if founds:
@@ -261,12 +259,6 @@ class HealingBroker(StableSide):
         return {
             **self.router.describe(),
             "epoch": self.view.epoch,
-            "events_forgotten": self.rounds.forgotten,
-            "durable_subscribers": len(self.durable),
-            "notes_kept": sum(map(len, self.durable.values())),
-            "notes_lost": self.notes_lost,
-            "losses_told": self.losses_told,
-            "dead_letters": len(self.letters),
         }
 
     def check(self) -> None:

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..faults.identity import Identity
+from ..faults.rounds import Rounds
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Multicast, Received, Regroup, Renew, Send, Ticked
+from ..protocol.effects import Multicast, Received, Regroup, Renew, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
+from ..protocol.layers import Out
 from ..protocol.recovery import (
     RENDEZVOUS,
     ClusterBeat,
@@ -41,8 +44,16 @@ UNHEARD_PATIENCES: Final = 4
 class ClusterSide(TreeSide):
     """Heartbeats of the cluster, taking over, stepping down, members."""
 
-    def __init__(self, position: Position, recovery: Recovery, incarnation: int, seed: int) -> None:
-        super().__init__(position, recovery, incarnation, seed)
+    def __init__(
+        self,
+        position: Position,
+        recovery: Recovery,
+        incarnation: int,
+        seed: int,
+        rounds: Rounds,
+        identity: Identity,
+    ) -> None:
+        super().__init__(position, recovery, incarnation, seed, rounds, identity)
         self._copy: dict[ClusterId, dict[Filter, None]] = {}  # what children want, at a normal broker
         self._seen_view = self.succession.view
         self._hear_by = 0.0  # when all members must have told a new designated broker what they want
@@ -51,10 +62,10 @@ class ClusterSide(TreeSide):
         self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
         self._mend_at = 0.0  # not before that they get some again: a call may fail for a while
 
-    def _on_cluster(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Effect]:
+    def _on_cluster(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Out]:
         return self._meet(source, message) + self._with_succession(Received(source, message))
 
-    def _meet(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Effect]:
+    def _meet(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Out]:
         """Take whoever has joined the cluster, as a beat or a registration tells, into the group."""
         if isinstance(message, ClusterBeat):
             cluster, named = message.view.cluster, message.view.members
@@ -68,11 +79,11 @@ class ClusterSide(TreeSide):
         self.fellows |= new
         return self._regroup()
 
-    def _regroup(self) -> list[Effect]:
+    def _regroup(self) -> list[Out]:
         self.router.meet(self.fellows)
         return [Regroup(tuple(sorted(self.fellows)))]
 
-    def _with_succession(self, event: Received | Ticked) -> list[Effect]:
+    def _with_succession(self, event: Received | Ticked) -> list[Out]:
         effects = self._absorb(self.succession.handle(event))
         if self._missed and isinstance(event, Ticked) and self.now >= self._mend_at:
             effects += self._mend_group()
@@ -87,7 +98,7 @@ class ClusterSide(TreeSide):
         if member in self.fellows:
             self._missed.setdefault(member, since)
 
-    def _mend_group(self) -> list[Effect]:
+    def _mend_group(self) -> list[Out]:
         """Begin anew with the members that have missed something."""
         back = [member for member in self._missed if member in self.view.members]
         if not back:
@@ -95,12 +106,12 @@ class ClusterSide(TreeSide):
         self._mend_at = self.now + self.recovery.heartbeat_seconds
         for member in back:
             self.rounds.doubt_from(self._missed.pop(member))
-        renewed: list[Effect] = [Renew(member, True) for member in back]
+        renewed: list[Out] = [Renew(member, True) for member in back]
         if self.designated:
             return renewed + self._absorb(self.succession.begin_anew())
         return renewed + self._left_out()
 
-    def _follow(self) -> list[Effect]:
+    def _follow(self) -> list[Out]:
         """At a normal broker: notice another designated broker, and having been dropped from the members."""
         view, before = self.view, self._seen_view
         self._seen_view = view
@@ -111,7 +122,7 @@ class ClusterSide(TreeSide):
             return self._left_out()
         if not self._dropped and not moved:
             return []
-        effects: list[Effect] = []
+        effects: list[Out] = []
         if self._dropped:
             self._dropped = False
             self._wants_round = True  # what was published here meanwhile was of a round that is long over
@@ -122,7 +133,7 @@ class ClusterSide(TreeSide):
             effects.append(Multicast(Wants(self.router.wants())))
         return effects
 
-    def _left_out(self) -> list[Effect]:
+    def _left_out(self) -> list[Out]:
         """Take in that the designated broker has dropped this one, and what is wanted here with it.
 
         From here on the group is sent only what others want, so whoever is attached here waits for the next round.
@@ -131,7 +142,7 @@ class ClusterSide(TreeSide):
             return []
         self._dropped = True
         self._close_all()
-        return self.router.forget_parent()
+        return [*self.router.forget_parent()]
 
     def _close_all(self) -> None:
         """Wait for the next round, with all that is published or subscribed here.
@@ -143,7 +154,7 @@ class ClusterSide(TreeSide):
             self.rounds.close(client)
         self._wants_round = True
 
-    def _take_over(self, view: ClusterView) -> list[Effect]:
+    def _take_over(self, view: ClusterView) -> list[Out]:
         self.parent = self.succession.parent
         self.children = {child.cluster: child for child in self.succession.children}
         self.path, self.term = self.succession.path, max(self.term, self.succession.term)
@@ -152,7 +163,7 @@ class ClusterSide(TreeSide):
         self._dropped = False
         self._unanswered, self._tell_by = {}, {}
         self._place(attached=self.root)
-        effects = self.router.forget_parent(top=self.root)
+        effects: list[Out] = [*self.router.forget_parent(top=self.root)]
         for child in self.children.values():
             wanted = ((item, 0) for item in self._copy.get(child.cluster, ()))
             effects += self.router.adopt(child.designated, child.designated, wanted, answer=False)
@@ -174,8 +185,8 @@ class ClusterSide(TreeSide):
             effects += self._seek_parent(root_died=False)
         return self._counted(effects) + self._changed()
 
-    def _step_down(self) -> list[Effect]:
-        effects: list[Effect] = []
+    def _step_down(self) -> list[Out]:
+        effects: list[Out] = []
         for neighbour in self._neighbours():
             self.probing.forget(neighbour.cluster)
             self.rounds.forget(neighbour.designated)
@@ -194,7 +205,7 @@ class ClusterSide(TreeSide):
         effects += self._left_out()
         return farewell + [effect for effect in effects if not isinstance(effect, Send)]
 
-    def _change_members(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Effect]:
+    def _change_members(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Out]:
         # The beat that leaves a member out goes ahead of the first event that is not sent for it.
         effects = self._absorb(self.succession.beat_now())
         if set(left) - self.succession.departed:
@@ -214,7 +225,7 @@ class ClusterSide(TreeSide):
         )
         return TableCopy(tuple(wanted))
 
-    def _on_wants(self, source: Link, message: Wants) -> list[Effect]:
+    def _on_wants(self, source: Link, message: Wants) -> list[Out]:
         if not self.designated or source not in self.view.members:
             return []
         effects = self.router.adopt(GROUP, source, message.filters)  # type: ignore[arg-type]
@@ -227,7 +238,7 @@ class ClusterSide(TreeSide):
             self._unheard.discard(member)
             self._wants_round = True
 
-    def _on_table_entry(self, source: Link, message: TableEntry) -> list[Effect]:
+    def _on_table_entry(self, source: Link, message: TableEntry) -> list[Out]:
         if not self.designated and self._is_fellow(source):
             wanted = self._copy.setdefault(message.child, {})
             if message.wanted:
@@ -236,13 +247,19 @@ class ClusterSide(TreeSide):
                 wanted.pop(message.filter, None)  # type: ignore[call-overload]
         return []
 
-    def _on_table_copy(self, source: Link, message: TableCopy) -> list[Effect]:
+    def _on_table_copy(self, source: Link, message: TableCopy) -> list[Out]:
         if not self.designated and self._is_fellow(source):
             self._copy = {
                 cluster: dict.fromkeys(filters)  # type: ignore[arg-type]
                 for cluster, filters in message.entries
             }
+            effects = []
             if source == self.view.designated:
                 # Until now, as it seems: the heartbeat that said so may have been lost.
-                return self._left_out()
+                effects = self._left_out()
+            if self._restored:
+                # It takes this one in as a new one, and may have dropped what it had heard of it before.
+                self._close_all()
+                effects += [*self.router.forget_parent(), Multicast(Wants(self.router.wants()))]
+            return effects
         return []

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..faults.identity import Identity
+from ..faults.rounds import Rounds
 from ..protocol.configs import Position
-from ..protocol.effects import Deliver, Effect, Propose
+from ..protocol.effects import Deliver, Effect, Propose, Ticked
 from ..protocol.ids import Link
+from ..protocol.layers import Out
 from ..protocol.messages import Detach, Events
 from ..protocol.recovery import Recovery
 from ..routing.affinity import Affinity
@@ -28,40 +31,48 @@ REVIEW_HEARTBEATS: Final = 10
 class HealingCube(HealingViews[Hypercube]):
     """One broker of a hypercube that heals; the parameters are those of :class:`HealingViews`."""
 
-    def __init__(self, position: Position, recovery: Recovery, incarnation: int = 0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        position: Position,
+        recovery: Recovery,
+        incarnation: int,
+        seed: int,
+        rounds: Rounds,
+        identity: Identity,
+    ) -> None:
         self.affinity = Affinity()
         self._review_at = REVIEW_HEARTBEATS * recovery.heartbeat_seconds
-        super().__init__(position, recovery, incarnation, seed)
+        super().__init__(position, recovery, incarnation, seed, rounds, identity)
 
     def make_router(self, position: Position) -> Hypercube:
         """Return a hypercube's router."""
         return Hypercube(position)
 
-    def _on_tick(self, now: float) -> list[Effect]:
-        effects = super()._on_tick(now)
-        if now >= self._review_at:
-            self._review_at = now + REVIEW_HEARTBEATS * self.recovery.heartbeat_seconds
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        effects = super()._on_tick(event)
+        if event.now >= self._review_at:
+            self._review_at = event.now + REVIEW_HEARTBEATS * self.recovery.heartbeat_seconds
             effects += self._review()
         return effects
 
-    def _review(self) -> list[Effect]:
+    def _review(self) -> list[Out]:
         chosen = self.affinity.review(self._me)
         if chosen is None or self.router.view is None or chosen[1] not in self.router.view.born:
             return []
         return [Propose(*chosen)]
 
-    def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
+    def _on_detach(self, source: Link, message: Detach) -> list[Out]:
         assert isinstance(source, str)
         self.affinity.forget(source)
         return super()._on_detach(source, message)
 
-    def _gated(self, effects: list[Effect], events: Events) -> list[Effect]:
-        passed = super()._gated(effects, events)
-        if not events.again and events.entry is not None:
-            for delivery in passed:
+    def brought(self, effects: list[Effect], message: Events) -> list[Out]:
+        """Say of each delivery what has brought it, and note where that came from."""
+        if not message.again and message.entry is not None:
+            for delivery in effects:
                 if isinstance(delivery, Deliver):
-                    self._note(delivery, events.entry)
-        return passed
+                    self._note(delivery, message.entry)
+        return super().brought(effects, message)
 
     def _note(self, delivery: Deliver, entry: int) -> None:
         for place, client in enumerate(delivery.clients):

@@ -1,12 +1,11 @@
-"""The side of a healing broker that carries subscriptions and events, and sends again what may have been lost.
+"""The side of a healing broker that carries subscriptions and events over the tree, and begins rounds.
 
 Rules
 -----
 * Events from somebody who is no neighbour are ignored: he will send them again, over the tree as it is then. So are
   those of a fellow that follows another designated broker: what he sends to the group, he sends by another table.
-* What a publisher here publishes is stamped with the current round and kept; a new round sends all that is kept again.
-* The root begins at most one round a heartbeat: it sends again all that is kept, in the whole network.
-* Over a closed link no event goes; a subscriber gets nothing that it has had (see `faults.rounds`, `faults.ledger`).
+* The root begins at most one round a heartbeat: what is kept is sent again, in the whole network (`faults.replay`).
+* What is told to every broker goes over the tree as it is, behind what was sent before.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..protocol.effects import Deliver, Effect, Multicast, Received, Send
-from ..protocol.ids import GROUP, ClientId, Link, RoundNumber
-from ..protocol.messages import Announce, Detach, Events, Installed, Register, Resume, Withdraw
-from ..protocol.recovery import MemberInstalled, TableEntry
-from ..protocol.rounds import AskRound, Doubt, Round
-from .gate import admitted
+from ..protocol.effects import Deliver, Multicast, Received, Send
+from ..protocol.ids import GROUP, Link, RoundNumber
+from ..protocol.layers import Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
+from ..protocol.messages import Announce, Events, Installed, Withdraw
+from ..protocol.recovery import MemberInstalled, TableEntry, Wants
+from ..protocol.rounds import AskRound, Doubt, Forgotten, Marker, Round
 from .healing_place import Place
 
 
 class EventSide(Place):
     """Subscriptions, events and rounds."""
 
-    def _on_announce(self, source: Link, message: Announce | Withdraw) -> list[Effect]:
+    def _on_announce(self, source: Link, message: Announce | Withdraw) -> list[Out]:
         if not self.designated:
             return []
         child = next((view for view in self.children.values() if view.designated == source), None)
@@ -42,16 +41,19 @@ class EventSide(Place):
             effects.append(Multicast(TableEntry(child.cluster, message.filter, wanted)))
         return effects
 
-    def _on_installed(self, source: Link, message: Installed) -> list[Effect]:
-        above = (
-            self.view.designated if not self.designated else self.parent.designated if self.parent else None
-        )
-        if source != above:
+    def _above(self) -> Link | None:
+        """Return who is next on the way to the root."""
+        if not self.designated:
+            return self.view.designated
+        return None if self.parent is None else self.parent.designated
+
+    def _on_installed(self, source: Link, message: Installed) -> list[Out]:
+        if source != self._above():
             return []
         self._after = max(self._after, message.round)
         return self._counted(self.router.handle(Received(source, message)))
 
-    def _counted(self, effects: list[Effect]) -> list[Effect]:
+    def _counted(self, effects: list[Any]) -> list[Out]:
         """Note which links are ready: a child's, when all that it wants is installed up to the root.
 
         Answers go on with the highest round that is known here.
@@ -66,7 +68,7 @@ class EventSide(Place):
                 self.rounds.make_ready(link, self._after)
         return [self._answer(effect) for effect in effects]
 
-    def _answer(self, effect: Effect) -> Effect:
+    def _answer(self, effect: Any) -> Any:
         if not (isinstance(effect, Send) and isinstance(effect.message, Installed)):
             return effect
         if self._is_fellow(effect.to):
@@ -74,79 +76,97 @@ class EventSide(Place):
             return Multicast(MemberInstalled(effect.to, effect.message.token, self._after))
         return Send(effect.to, Installed(effect.message.token, self._after))
 
-    def _on_member_installed(self, source: Link, message: MemberInstalled) -> list[Effect]:
+    def _on_member_installed(self, source: Link, message: MemberInstalled) -> list[Out]:
         if message.member != self.home.broker:
             return []
         return self._on_installed(source, Installed(message.token, message.round))
 
-    def _on_register(self, source: Link, message: Register) -> list[Effect]:
-        assert isinstance(source, str)
-        self.ledger.begin(source, self.now)
-        return self._on_client(source, message)
-
-    def _on_client(self, source: Link, message: Any) -> list[Effect]:
+    def _on_client(self, source: Link, message: Any) -> list[Out]:
         return self._counted(self.router.handle(Received(source, message)))
 
-    def _on_resume(self, source: Link, message: Resume) -> list[Effect]:
-        assert isinstance(source, str)
-        self._resume(source, message)
-        self.rounds.close(source)
-        self.rounds.doubt_from(self.now - message.away_seconds)
-        self._wants_round = True
+    def _on_restored(self, event: Restored) -> list[Out]:
+        """Want again what somebody wanted in an earlier life; the cluster is told when it is heard."""
+        self._restored = True
+        for register in event.registers:
+            self.router.handle(Received(event.client, register))
         return []
 
-    def _resume(self, client: ClientId, message: Resume) -> None:
-        since = self.now - message.since_seconds - self.recovery.doubt_seconds
-        self.ledger.resume(client, message.marks, since)
+    # Events.
 
-    def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
-        assert isinstance(source, str)
-        self.ledger.forget(source)
-        self.rounds.forget(source)
-        return self._on_client(source, message)
+    def _on_events(self, source: Link, message: Events) -> list[Out]:
+        begun: list[Out] = []
+        if not isinstance(source, str):
+            if not self._is_on_tree(source, message.ballot):
+                return []
+            begun = self._begin(message.round, message.doubt_seconds)
+        return begun + [
+            self._stamped(effect, message) for effect in self.router.handle(Received(source, message))
+        ]
 
-    def _on_events(self, source: Link, message: Events) -> list[Effect]:
-        if isinstance(source, str):
-            told = self._keep(source, message)
-            message = replace(message, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
-            return told + self._gated(self.router.handle(Received(source, message)), message)
+    def _stamped(self, effect: Any, message: Events) -> Any:
+        """Say under which ballot events go over the group, and what has brought a delivery."""
+        if isinstance(effect, Deliver):
+            return Deliver(effect.batch, effect.clients, effect.starts, effect.rows, brought_by=message)
+        if isinstance(effect, Multicast) and isinstance(effect.message, Events):
+            return Multicast(replace(effect.message, ballot=self.view.ballot))
+        return effect
+
+    # What is told to every broker.
+
+    def _on_tell(self, event: Tell) -> list[Out]:
+        if event.whole and not self._is_whole():
+            return []
+        to = set(self._beyond(event.source)) if self.designated else set()
+        if not self._is_fellow(event.source):
+            to.update(self.view.members)
+            to.discard(self.home.broker)
+        out = self._spread(event.source, replace(event.message, ballot=self.view.ballot))
+        return [*out, Passed(event.source, event.message, frozenset(to))]
+
+    def _is_whole(self) -> bool:
+        """Return whether events that are published here can go everywhere, as far as that is known."""
+        if self.designated:
+            return self.root or bool(self.router.attached and self.path)
+        return self.home.broker in self.view.members and self.view.designated != self.home.broker
+
+    def _on_told(self, source: Link, message: Forgotten | Marker) -> list[Out]:
         if not self._is_on_tree(source, message.ballot):
             return []
-        effects = self._begin(message.round, message.doubt_seconds)
-        return effects + self._gated(self.router.handle(Received(source, message)), message)
+        return [*self._begin(message.round, message.doubt_seconds), Heard(source, message)]
 
-    def _keep(self, publisher: ClientId, message: Events) -> list[Effect]:
-        """Keep what was published here, to send it again; say what is known to be lost before it."""
-        raise NotImplementedError
+    def _spread(self, source: Link, message: Any) -> list[Out]:
+        """Pass a message that is for every broker on to every link but that of arrival."""
+        effects: list[Out] = []
+        if self.fellows and not self._is_fellow(source):
+            effects.append(Multicast(message))
+        if self.designated:
+            effects += [Send(broker, message) for broker in self._beyond(source)]
+        return effects
 
-    def _tell_forgotten(self) -> list[Effect]:
-        """Say what a round should mend and is not kept any more."""
-        raise NotImplementedError
+    # Failures.
 
-    def _gated(self, effects: list[Effect], events: Events) -> list[Effect]:
-        """Leave out what may not pass: over links that are closed, and to subscribers that have had it."""
-        passes, number = self.rounds.passes, events.round
-        out: list[Effect] = []
-        for effect in effects:
-            match effect:
-                case Send(to, Events()):
-                    if passes(to, number):
-                        out.append(effect)
-                case Multicast(Events() as message):
-                    if passes(GROUP, number):
-                        out.append(Multicast(replace(message, ballot=self.view.ballot)))
-                case Deliver():
-                    delivery = self._admitted(effect, events)
-                    if delivery is not None:
-                        out.append(delivery)
-                case _:
-                    out.append(effect)
-        return out
+    def _on_doubt(self, source: Link, message: Doubt) -> list[Out]:
+        return self._doubt_since(source, self.now - message.seconds)
 
-    def _admitted(self, deliver: Deliver, events: Events) -> Deliver | None:
-        return admitted(deliver, events, self.rounds, self.ledger, self.now)
+    def _suspected(self) -> list[Out]:
+        """Tell every broker that something has failed, which may have gone unnoticed for a while."""
+        return self._doubt_since(self.home.broker, self.now - self.recovery.doubt_seconds)
 
-    def _ask_round(self) -> list[Effect]:
+    def _doubt_since(self, source: Link, since: float) -> list[Out]:
+        """Remember a failure, and tell it on; whoever knows of it already tells nobody, so it comes to an end."""
+        if not self.rounds.learn(since):
+            return []
+        return self._spread(source, Doubt(self.now - since))
+
+    # Rounds.
+
+    def _on_round_wanted(self, event: RoundWanted) -> list[Out]:
+        self._wants_round = True
+        if event.again and not self.designated and not self.router.settled():
+            return [Multicast(Wants(self.router.wants()))]
+        return []
+
+    def _ask_round(self) -> list[Out]:
         """Ask for a round when one is wanted and everything that it has to reach is installed; begin it at the root."""
         if not self._wants_round or not self.router.settled():
             return []
@@ -173,42 +193,17 @@ class EventSide(Place):
             RoundNumber(self.term, 1) if self.term > after.term else RoundNumber(after.term, after.number + 1)
         )
 
-    def _on_ask_round(self, source: Link, message: AskRound) -> list[Effect]:
+    def _on_ask_round(self, source: Link, message: AskRound) -> list[Out]:
         self._after = max(self._after, message.after)
         self.rounds.doubt_from(self.now - max(0.0, message.doubt_seconds - self.recovery.doubt_seconds))
         self._wants_round = True
         return self._ask_round() if self.designated and not self.root else []
 
-    def _on_doubt(self, source: Link, message: Doubt) -> list[Effect]:
-        return self._doubt_since(source, self.now - message.seconds)
+    def _on_round(self, source: Link, message: Round) -> list[Out]:
+        return self._begin(message.number, message.doubt_seconds) if source == self._above() else []
 
-    def _suspected(self) -> list[Effect]:
-        """Tell every broker that something has failed, which may have gone unnoticed for a while."""
-        return self._doubt_since(self.home.broker, self.now - self.recovery.doubt_seconds)
-
-    def _doubt_since(self, source: Link, since: float) -> list[Effect]:
-        """Remember a failure, and tell it on; whoever knows of it already tells nobody, so it comes to an end."""
-        if not self.rounds.learn(since):
-            return []
-        return self._spread(source, Doubt(self.now - since))
-
-    def _spread(self, source: Link, message: Any) -> list[Effect]:
-        """Pass a message that is for every broker on to every link but that of arrival."""
-        effects: list[Effect] = []
-        if not self._is_fellow(source):
-            effects.append(Multicast(message))
-        if self.designated:
-            effects += [Send(broker, message) for broker in self._beyond(source)]
-        return effects
-
-    def _on_round(self, source: Link, message: Round) -> list[Effect]:
-        above = (
-            self.view.designated if not self.designated else self.parent.designated if self.parent else None
-        )
-        return self._begin(message.number, message.doubt_seconds) if source == above else []
-
-    def _begin(self, number: RoundNumber, doubt_seconds: float) -> list[Effect]:
-        """Begin a round, unless it has begun: tell it on, then send again all that is kept."""
+    def _begin(self, number: RoundNumber, doubt_seconds: float) -> list[Out]:
+        """Begin a round, unless it has begun, and tell it on."""
         if number <= self.rounds.current:
             return []
         for link in self.rounds.closed_links():
@@ -221,15 +216,10 @@ class EventSide(Place):
                 self._wants_round = True
         self.rounds.begin(number, doubt_seconds)
         self._after = max(self._after, number)
-        effects: list[Effect] = []
+        self._wants_round = self._wants_round or self.rounds.too_old()
+        begins = Round(number, doubt_seconds)
+        effects: list[Out] = []
         if self.designated:
-            begins = Round(number, doubt_seconds)
             effects += [Send(child.designated, begins) for child in self.children.values()]
             effects.append(Multicast(begins))
-        effects += self._tell_forgotten()
-        for kept in self.rounds.kept():
-            # Whole seconds, so that neighbouring batches can travel as one.
-            age = float(int(self.now - kept.at))
-            events = Events(kept.batch, number, True, age_seconds=age, doubt_seconds=doubt_seconds)
-            effects += self._gated(self.router.handle(Received(kept.publisher, events)), events)
-        return effects
+        return [*effects, RoundBegan(number)]

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..protocol.configs import Position
-from ..protocol.effects import Effect
 from ..protocol.ids import Link
+from ..protocol.layers import Out
 from ..protocol.messages import Directed
 from ..routing.hold_back import HELD_MAX
 from ..routing.lbdd_views import LbddInViews
@@ -31,14 +31,14 @@ class HealingLbdd(HealingViews[LbddInViews]):
         """Return LBDD's router."""
         return LbddInViews(position, HELD_MAX + self.recovery.retention_events_max)
 
-    def _table(self) -> dict[type, Callable[[Link, Any], list[Effect]]]:
+    def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
         return super()._table() | {Directed: self._on_directed}
 
-    def _on_directed(self, source: Link, message: Directed) -> list[Effect]:
+    def _on_directed(self, source: Link, message: Directed) -> list[Out]:
         if not self._is_due(source, message, message.round.number, takes_part=True):
             return []
-        effects = self.router.pass_on(message)
+        effects: list[Out] = [*self.router.pass_on(message)]
         for events in self.router.in_order(message):
-            effects += self._gated(self.router.deliver(events.batch), events)
+            effects += self.brought(self.router.deliver(events.batch), events)
         self._wants_round = self._wants_round or self.router.lacking
         return effects

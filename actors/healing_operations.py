@@ -22,9 +22,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..faults.identity import Identity
+from ..faults.rounds import Rounds
 from ..protocol.configs import Position
-from ..protocol.effects import Effect, Multicast, Received, Send
+from ..protocol.effects import Multicast, Received, Send
 from ..protocol.ids import Link
+from ..protocol.layers import Out
 from ..protocol.messages import Events
 from ..protocol.recovery import (
     RENDEZVOUS,
@@ -58,8 +61,16 @@ class OperationsSide(ClusterSide):
         Whether the broker has left, and its process may end.
     """
 
-    def __init__(self, position: Position, recovery: Recovery, incarnation: int, seed: int) -> None:
-        super().__init__(position, recovery, incarnation, seed)
+    def __init__(
+        self,
+        position: Position,
+        recovery: Recovery,
+        incarnation: int,
+        seed: int,
+        rounds: Rounds,
+        identity: Identity,
+    ) -> None:
+        super().__init__(position, recovery, incarnation, seed, rounds, identity)
         self.left = False
         self._said_gone = False
         self._leave_at = 0.0  # when the present step of leaving is asked for again
@@ -77,7 +88,7 @@ class OperationsSide(ClusterSide):
         self.router.forget_parent()
         self._tell_succession()
 
-    def _operate(self) -> list[Effect]:
+    def _operate(self) -> list[Out]:
         """Do what time brings: go on leaving, and give up a ping that nobody answers."""
         if self._pinged_at is not None and self.now >= self._pinged_at + self.recovery.answer_seconds:
             self._pinged_at = None
@@ -85,14 +96,14 @@ class OperationsSide(ClusterSide):
 
     # Leaving.
 
-    def _on_leave(self, source: Link, message: Leave) -> list[Effect]:
+    def _on_leave(self, source: Link, message: Leave) -> list[Out]:
         if source != RENDEZVOUS or self.leaving:
             return []
         self.succession.leaving = True
         self._leave_at = self.now
         return self._go_on_leaving()
 
-    def _go_on_leaving(self) -> list[Effect]:
+    def _go_on_leaving(self) -> list[Out]:
         """Take the next step out, or ask for the present one again when it is time."""
         if not self.leaving or self.left:
             return []
@@ -110,13 +121,13 @@ class OperationsSide(ClusterSide):
             return [Multicast(MemberGone(self.view.cluster))]
         return self._leave_as_cluster() if alone else self._resign()
 
-    def _resign(self) -> list[Effect]:
+    def _resign(self) -> list[Out]:
         others = [member for member in reversed(self.view.members) if member != self.home.broker]
         heir = others[self._heirs_asked % len(others)]
         self._heirs_asked += 1
         return self._absorb(self.succession.resign(heir))
 
-    def _leave_as_cluster(self) -> list[Effect]:
+    def _leave_as_cluster(self) -> list[Out]:
         if self.root:
             heirs = sorted(
                 self.children.values(), key=lambda child: (child.cluster in self.going, child.cluster)
@@ -131,7 +142,7 @@ class OperationsSide(ClusterSide):
         assert self.parent is not None
         return [Send(self.parent.designated, Goodbye(self.view.cluster))]
 
-    def _on_goodbye(self, source: Link, message: Goodbye) -> list[Effect]:
+    def _on_goodbye(self, source: Link, message: Goodbye) -> list[Out]:
         parent = self.parent
         if self.leaving and self.designated and not self.children and parent is not None:
             self.left = self.left or source == parent.designated
@@ -140,17 +151,17 @@ class OperationsSide(ClusterSide):
 
     # Others leave.
 
-    def _on_resign(self, source: Link, message: Resign) -> list[Effect]:
+    def _on_resign(self, source: Link, message: Resign) -> list[Out]:
         return self._with_succession(Received(source, message))
 
-    def _on_member_gone(self, source: Link, message: MemberGone) -> list[Effect]:
+    def _on_member_gone(self, source: Link, message: MemberGone) -> list[Out]:
         if message.cluster != self.view.cluster:
             return []
         effects = self._with_succession(Received(source, message))
         self.fellows.discard(source)
         return effects + self._regroup()
 
-    def _on_leaving(self, source: Link, message: Leaving) -> list[Effect]:
+    def _on_leaving(self, source: Link, message: Leaving) -> list[Out]:
         if not self.designated:
             return []
         child = self.children.get(message.cluster)
@@ -165,21 +176,21 @@ class OperationsSide(ClusterSide):
         """Return whether there is a parent, for sure, and no other is looked for."""
         return self.parent is not None and self._answer_by is None and not self.searching
 
-    def _on_become_root(self, source: Link, message: BecomeRoot) -> list[Effect]:
+    def _on_become_root(self, source: Link, message: BecomeRoot) -> list[Out]:
         if self.designated and self._may_search() and message.term > self.term:
             return self._made_root(message.term)  # the parent was root, and leaves
         return super()._on_become_root(source, message)
 
     # A nearer parent.
 
-    def _on_reconsider(self, source: Link, message: Reconsider) -> list[Effect]:
+    def _on_reconsider(self, source: Link, message: Reconsider) -> list[Out]:
         if source != RENDEZVOUS or not (self.designated and self.path and self._may_search()):
             return []
         assert self.parent is not None
         self._pinged_at = self.now
         return [Send(self.parent.designated, Ping(_NONCE))]
 
-    def _on_pong(self, source: Link, message: Pong) -> list[Effect]:
+    def _on_pong(self, source: Link, message: Pong) -> list[Out]:
         if message.nonce != _NONCE:
             return self._on_join(source, message)
         sent, self._pinged_at = self._pinged_at, None
@@ -196,6 +207,6 @@ class OperationsSide(ClusterSide):
 
     # Load.
 
-    def _on_events(self, source: Link, message: Events) -> list[Effect]:
+    def _on_events(self, source: Link, message: Events) -> list[Out]:
         self.load.count(len(message.batch))
         return super()._on_events(source, message)

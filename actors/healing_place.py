@@ -1,8 +1,8 @@
 """What a broker that heals knows of its place in the tree; the sides of it that change it build on this.
 
 The broker is one object in several files, each a side of it: its place (here), `healing_events` (subscriptions, events,
-rounds), `healing_tree` (parent, children, joining), `healing_cluster` (succession), `healing_flush` (all delivered?),
-`healing_stable` (what outlives it, durable subscribers, losses); `healing` puts them together.
+rounds), `healing_tree` (parent, children, joining), `healing_cluster` (succession), `healing_operations` (coming and
+leaving); `healing` puts them together.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ..faults.identity import Identity
 from ..faults.join import Join
-from ..faults.ledger import Ledger
 from ..faults.load import Load
 from ..faults.probing import Probing
 from ..faults.rounds import Rounds
 from ..faults.succession import Succession
 from ..protocol.configs import Placed, Position
-from ..protocol.effects import Effect
-from ..protocol.ids import FIRST_ROUND, Ballot, BrokerId, ClusterId, Link
+from ..protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
+from ..protocol.layers import Out
 from ..protocol.recovery import ClusterView, Recovery
 from ..routing.filters import Filter
 from ..routing.moving import MovingHybrid
@@ -39,6 +39,10 @@ class Place:
         0 at the start of the network; higher after each restart.
     seed
         Of the chance in its waits.
+    rounds
+        The rounds as this broker sees them: shared with the layer that sends again.
+    identity
+        What it knows of an earlier life.
 
     Attributes
     ----------
@@ -49,18 +53,24 @@ class Place:
 
     router: MovingHybrid
 
-    def __init__(self, position: Position, recovery: Recovery, incarnation: int, seed: int) -> None:
+    def __init__(
+        self,
+        position: Position,
+        recovery: Recovery,
+        incarnation: int,
+        seed: int,
+        rounds: Rounds,
+        identity: Identity,
+    ) -> None:
         self.home = position
         self.recovery = recovery
-        self.now = 0.0
+        self.now = identity.alive_at
         self.router = self._make_router(position if incarnation == 0 else _as_member(position))
         self.succession = Succession(position, recovery, incarnation)
         self.probing = Probing(recovery)
         self.join = Join(recovery, random.Random(f"{seed}/{position.broker}/{incarnation}"))
-        self.rounds = Rounds(
-            recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
-        )
-        self.ledger = Ledger()
+        self.rounds = rounds
+        self.identity = identity
         self.load = Load()
         self._placed_at: tuple[Position, tuple[BrokerId, ...]] | None = None
         self._placed = Placed(())
@@ -68,11 +78,11 @@ class Place:
         self.parent: ClusterView | None = None
         self.children: dict[ClusterId, ClusterView] = {}
         self.path: tuple[ClusterId, ...] = ()
-        self.term = 1
+        self.term = max(1, identity.term)
         self.root = False
         self._wants_round = False
         self._round_at = 0.0  # when the root may begin the next one
-        self._after = FIRST_ROUND  # the highest round that is known here or was below
+        self._after = identity.after  # the highest round that is known here or was below
         # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
         self._answer_by: float | None = None
         self._offered: dict[Filter, int] = {}  # what the last request to a parent said
@@ -83,9 +93,14 @@ class Place:
         self._unheard: set[BrokerId] = (
             set()
         )  # members that have not told a new designated broker what they want
+        self._restored = False  # whether it holds durable subscribers of an earlier life
+        self._has_reached_root = False  # whether there was a way to the root since this life began
+        self.succession.restore(identity.epoch)
         if incarnation > 0:
             self.router.forget_parent()
             self.router.attached = len(position.members) > 1
+        if rounds.holds_any:
+            rounds.close(GROUP)  # nothing new goes ahead of what may never have been sent
 
     def _make_router(self, position: Position) -> MovingHybrid:
         return MovingHybrid(position)
@@ -151,7 +166,7 @@ class Place:
             attached=attached,
         )
 
-    def _absorb(self, out: Iterable[Any]) -> list[Effect]:
+    def _absorb(self, out: Iterable[Any]) -> list[Out]:
         """Turn what a machine returned into effects; the whole broker knows how."""
         raise NotImplementedError
 

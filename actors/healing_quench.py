@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..protocol.configs import Position
-from ..protocol.effects import Effect
 from ..protocol.ids import BrokerId, Link
+from ..protocol.layers import Out
 from ..protocol.quench import Above, AboveDone
 from ..routing.moving_quench import MovingMerged, MovingQuenched, MovingQuenchedMerged
 from .healing import HealingBroker
@@ -31,15 +31,15 @@ class HealingQuenched(HealingBroker):
     def _make_router(self, position: Position) -> MovingQuenched:
         return MovingQuenched(position)
 
-    def _table(self) -> dict[type, Callable[[Link, Any], list[Effect]]]:
+    def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
         return super()._table() | {Above: self._on_above, AboveDone: self._on_above_done}
 
-    def _on_above(self, source: Link, message: Above) -> list[Effect]:
+    def _on_above(self, source: Link, message: Above) -> list[Out]:
         if self.designated and self.parent is not None and source == self.parent.designated:
             self.router.learn_above(message)
         return []
 
-    def _on_above_done(self, source: Link, message: AboveDone) -> list[Effect]:
+    def _on_above_done(self, source: Link, message: AboveDone) -> list[Out]:
         if isinstance(source, int):
             self.router.answered(source, message.number)
         return []
@@ -47,7 +47,7 @@ class HealingQuenched(HealingBroker):
     def _meet_child(self, child: BrokerId) -> None:
         self.router.meet_child(child)
 
-    def _tell_below(self) -> list[Effect]:
+    def _tell_below(self) -> list[Out]:
         return self._counted(self.router.tell_below())
 
 

@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..faults.join import judge
-from ..protocol.effects import Effect, Missed, Multicast, Received, Renew, Send, Ticked
+from ..protocol.effects import Missed, Multicast, Received, Renew, Send, Ticked
 from ..protocol.ids import BrokerId, ClusterId, Link
+from ..protocol.layers import Out
 from ..protocol.messages import Announce, Withdraw
 from ..protocol.recovery import (
     AskChildren,
@@ -40,16 +41,16 @@ from .healing_events import EventSide
 class TreeSide(EventSide):
     """Parent, children, joining."""
 
-    def _tree_beats(self) -> list[Effect]:
+    def _tree_beats(self) -> list[Out]:
         beat = TreeBeat(self.view, self.path, self.term)
         return [Send(view.designated, beat) for view in self._neighbours()]
 
-    def _changed(self) -> list[Effect]:
+    def _changed(self) -> list[Out]:
         """Tell the group and the neighbours at once that the place in the tree has changed."""
         self._tell_succession()
         return self._absorb(self.succession.beat_now()) + self._tree_beats()
 
-    def _on_tree_beat(self, source: Link, beat: TreeBeat) -> list[Effect]:
+    def _on_tree_beat(self, source: Link, beat: TreeBeat) -> list[Out]:
         if not self.designated:
             return self._tell(source)
         cluster = beat.view.cluster
@@ -66,7 +67,7 @@ class TreeSide(EventSide):
             return self._absorb(self.probing.handle(Received(source, beat)))
         return [Send(source, Goodbye(self.view.cluster))]  # type: ignore[arg-type]
 
-    def _follow_path(self, above: tuple[ClusterId, ...], term: int) -> list[Effect]:
+    def _follow_path(self, above: tuple[ClusterId, ...], term: int) -> list[Out]:
         assert self.parent is not None
         if self.view.cluster in above:
             return self._orphaned()
@@ -79,19 +80,19 @@ class TreeSide(EventSide):
         self.path = path
         return self._changed()
 
-    def _on_probe(self, source: Link, message: Probe) -> list[Effect]:
+    def _on_probe(self, source: Link, message: Probe) -> list[Out]:
         return self._tell(source)
 
-    def _tell(self, source: Link) -> list[Effect]:
+    def _tell(self, source: Link) -> list[Out]:
         """Say who is designated here; a broker that has only its own past to go by says nothing."""
         if not self.designated and self.view.designated == self.home.broker:
             return []
         return [Send(source, ProbeAnswer(self.view))]  # type: ignore[arg-type]
 
-    def _on_probe_answer(self, source: Link, message: ProbeAnswer) -> list[Effect]:
+    def _on_probe_answer(self, source: Link, message: ProbeAnswer) -> list[Out]:
         return self._absorb(self.probing.handle(Received(source, message))) if self.designated else []
 
-    def _on_goodbye(self, source: Link, message: Goodbye) -> list[Effect]:
+    def _on_goodbye(self, source: Link, message: Goodbye) -> list[Out]:
         if not self.designated:
             return []
         if self.parent is not None and source == self.parent.designated:
@@ -101,7 +102,7 @@ class TreeSide(EventSide):
             return self._neighbour_lost(message.cluster)
         return []
 
-    def _neighbour_moved(self, view: ClusterView) -> list[Effect]:
+    def _neighbour_moved(self, view: ClusterView) -> list[Out]:
         self.probing.watch(view, self.now)
         if self.parent is not None and view.cluster == self.parent.cluster:
             self.rounds.forget(self.parent.designated)
@@ -113,13 +114,13 @@ class TreeSide(EventSide):
         wanted = ((item, 0) for item in self.router.copy(old.designated, old.designated))
         return self._exchange(view, wanted, answer=False) + self._changed()
 
-    def _on_missed(self, event: Missed) -> list[Effect]:
+    def _on_missed(self, event: Missed) -> list[Out]:
         """Take in that a broker has missed something: a neighbour is one no more, and joins anew, a member is noted."""
         since = self.now - event.seconds
         if event.over_group:
             self._missed_by_fellow(event.broker, since)
             return []
-        effects: list[Effect] = [Renew(event.broker, False)]
+        effects: list[Out] = [Renew(event.broker, False)]
         lost = next((view for view in self._neighbours() if view.designated == event.broker), None)
         if lost is None or not self.designated:
             return effects
@@ -133,7 +134,7 @@ class TreeSide(EventSide):
 
     def _exchange(
         self, view: ClusterView, wanted: Iterable[tuple[Filter, int]], *, answer: bool
-    ) -> list[Effect]:
+    ) -> list[Out]:
         """Connect a child, or a child's new designated broker, and let the old connection go."""
         old = self.children.get(view.cluster)
         self.children[view.cluster] = view
@@ -145,24 +146,24 @@ class TreeSide(EventSide):
         self._tell_by.pop(view.cluster, None)
         if not answer:
             self._tell_by[view.cluster] = self.now + 2 * self.recovery.answer_seconds
-        effects = self.router.adopt(view.designated, view.designated, wanted, answer=answer)
+        effects: list[Out] = [*self.router.adopt(view.designated, view.designated, wanted, answer=answer)]
         if old is not None and old.designated != view.designated:
             effects += self._let_go(old.designated)
         return self._counted(effects)
 
-    def _remind_children(self) -> list[Effect]:
+    def _remind_children(self) -> list[Out]:
         """Let go the children that were taken over and have not told what they want: they join anew, and tell."""
-        effects: list[Effect] = []
+        effects: list[Out] = []
         for cluster in [cluster for cluster, by in self._tell_by.items() if self.now >= by]:
             effects += self._neighbour_lost(cluster)
         return effects
 
-    def _let_go(self, link: BrokerId) -> list[Effect]:
+    def _let_go(self, link: BrokerId) -> list[Out]:
         self.rounds.forget(link)
         self._unanswered.pop(link, None)
         return [effect for effect in self.router.drop(link, link) if not _is_for(effect, link)]
 
-    def _neighbour_lost(self, cluster: ClusterId) -> list[Effect]:
+    def _neighbour_lost(self, cluster: ClusterId) -> list[Out]:
         if self.parent is not None and cluster == self.parent.cluster:
             return self._orphaned()
         self.probing.forget(cluster)
@@ -176,7 +177,7 @@ class TreeSide(EventSide):
         effects.append(Send(child.designated, Goodbye(self.view.cluster)))
         return effects + self._changed()
 
-    def _reconnect(self) -> list[Effect]:
+    def _reconnect(self) -> list[Out]:
         """Tell the parent's new designated broker, or the parent as a new one, what the subtree wants."""
         assert self.parent is not None
         effects = self._absorb(self.join.stop())
@@ -188,11 +189,11 @@ class TreeSide(EventSide):
         self.rounds.close(self.parent.designated)
         return [*effects, Send(self.parent.designated, JoinRequest(self.view, self.router.wants()))]
 
-    def _orphaned(self) -> list[Effect]:
+    def _orphaned(self) -> list[Out]:
         """Give the parent up and look for another."""
         lost, self.parent = self.parent, None
         self._answer_by = None
-        effects: list[Effect] = []
+        effects: list[Out] = []
         root_died = False
         if lost is not None:
             self.probing.forget(lost.cluster)
@@ -202,7 +203,7 @@ class TreeSide(EventSide):
         self.path = ()
         return effects + self._seek_parent(root_died=root_died) + self._changed()
 
-    def _seek_parent(self, *, root_died: bool) -> list[Effect]:
+    def _seek_parent(self, *, root_died: bool) -> list[Out]:
         self.root = False
         self.path = ()
         self._place(attached=False)
@@ -210,16 +211,16 @@ class TreeSide(EventSide):
         started = self.join.start(self.view, self.router.wants(), self.now, root_died=root_died)
         return effects + self._absorb(started)
 
-    def _on_join(self, source: Link, message: Any) -> list[Effect]:
+    def _on_join(self, source: Link, message: Any) -> list[Out]:
         return self._joining(Received(source, message)) if self.designated else []
 
-    def _joining(self, event: Received | Ticked) -> list[Effect]:
+    def _joining(self, event: Received | Ticked) -> list[Out]:
         if not self.join.active:
             return []
         self.join.update(self.view, self.router.wants())
         return self._absorb(self.join.handle(event))
 
-    def _on_join_answer(self, source: Link, answer: JoinAnswer) -> list[Effect]:
+    def _on_join_answer(self, source: Link, answer: JoinAnswer) -> list[Out]:
         if not self.designated:
             return []
         if self._answer_by is not None and self.parent is not None and source == self.parent.designated:
@@ -233,8 +234,8 @@ class TreeSide(EventSide):
             return [Send(source, Goodbye(self.view.cluster))]  # type: ignore[arg-type]
         return []
 
-    def _joined(self, parent: ClusterView, path: tuple[ClusterId, ...], term: int) -> list[Effect]:
-        effects: list[Effect] = self._moves_from(parent.cluster)
+    def _joined(self, parent: ClusterView, path: tuple[ClusterId, ...], term: int) -> list[Out]:
+        effects: list[Out] = self._moves_from(parent.cluster)
         former = self.children.pop(parent.cluster, None)
         self._tell_by.pop(parent.cluster, None)
         if former is not None:  # it left without a word, and now it is above
@@ -257,7 +258,7 @@ class TreeSide(EventSide):
                 effects.append(Send(parent.designated, Withdraw(item)))
         return effects + self._changed()
 
-    def _moves_from(self, new: ClusterId | None) -> list[Effect]:
+    def _moves_from(self, new: ClusterId | None) -> list[Out]:
         """Leave a parent that is alive, now that another one has taken this cluster, or it is the root."""
         old = self.parent
         if old is None or old.cluster == new:
@@ -268,7 +269,7 @@ class TreeSide(EventSide):
         effects = self.router.forget_parent(keep=True)
         return [*effects, Send(old.designated, Goodbye(self.view.cluster))]
 
-    def _made_root(self, term: int) -> list[Effect]:
+    def _made_root(self, term: int) -> list[Out]:
         effects = self._moves_from(None)
         self.root, self.term = True, term
         self.parent, self.path = None, (self.view.cluster,)
@@ -277,14 +278,14 @@ class TreeSide(EventSide):
         self._wants_round = True
         return self._counted(effects) + self._changed()
 
-    def _on_root(self, source: Link, message: Root) -> list[Effect]:
+    def _on_root(self, source: Link, message: Root) -> list[Out]:
         if self.root and message.term > self.term and message.root.cluster != self.view.cluster:
             # Another cluster became root while this one was not heard.
             self.term = message.term
             return self._seek_parent(root_died=False) + self._changed()
         return self._on_join(source, message)
 
-    def _on_become_root(self, source: Link, message: BecomeRoot) -> list[Effect]:
+    def _on_become_root(self, source: Link, message: BecomeRoot) -> list[Out]:
         if not self.root:
             return self._on_join(source, message)
         # Root already, after a succession, say, and the rendezvous point counts another term.
@@ -292,14 +293,14 @@ class TreeSide(EventSide):
         self._wants_round = True
         return self._changed()
 
-    def _on_ask_children(self, source: Link, message: AskChildren) -> list[Effect]:
+    def _on_ask_children(self, source: Link, message: AskChildren) -> list[Out]:
         children = tuple(self.children.values()) if self.designated else ()
         return [Send(source, Children(message.nonce, self.view, children))]  # type: ignore[arg-type]
 
-    def _on_ping(self, source: Link, message: Ping) -> list[Effect]:
+    def _on_ping(self, source: Link, message: Ping) -> list[Out]:
         return [Send(source, Pong(message.nonce))]  # type: ignore[arg-type]
 
-    def _on_join_request(self, source: Link, request: JoinRequest) -> list[Effect]:
+    def _on_join_request(self, source: Link, request: JoinRequest) -> list[Out]:
         answer = judge(
             request,
             self.view,
@@ -319,7 +320,7 @@ class TreeSide(EventSide):
         if answer.reason == "no way to the root" and request.view.cluster in self.children:
             # It stays what it is, and waits with us: whoever hangs below has nothing to gain from another parent.
             answer = replace(answer, accepted=True, reason="")
-        effects: list[Effect] = [Send(source, answer)]  # type: ignore[arg-type]
+        effects: list[Out] = [Send(source, answer)]  # type: ignore[arg-type]
         if not answer.accepted:
             return effects
         view = request.view
@@ -333,5 +334,5 @@ class TreeSide(EventSide):
         return effects + self._changed()
 
 
-def _is_for(effect: Effect, link: BrokerId) -> bool:
+def _is_for(effect: Out, link: BrokerId) -> bool:
     return isinstance(effect, Send) and effect.to == link

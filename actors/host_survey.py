@@ -52,4 +52,4 @@ def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float
 
 def dead_letters(broker: Broker) -> list[DeadLetter]:
     """Return what could not be delivered to a broker's durable subscribers, oldest first."""
-    return [] if broker.lasting is None else list(broker.lasting.letters)
+    return [] if broker.durable is None else list(broker.durable.letters)

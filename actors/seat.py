@@ -58,7 +58,7 @@ class Seat:
     @property
     def durable(self) -> Container[ClientId]:
         """Its durable subscribers."""
-        return () if self.broker.lasting is None else self.broker.lasting.durable
+        return () if self.broker.durable is None else self.broker.durable.entries
 
     async def stable(self) -> None:
         """Wait until all that the broker wanted done so far has left it."""

@@ -197,6 +197,11 @@ class Rounds:
 
     # What is kept.
 
+    @property
+    def holds_any(self) -> bool:
+        """Whether anything was ever kept, in this life or an earlier one."""
+        return bool(self._kept or self.gone)
+
     def keep(self, now: float, publisher: ClientId, batch: EventBatch) -> Kept:
         """Keep what a publisher here has published, to send it again."""
         kept = Kept(next(self._numbers), now, publisher, batch)

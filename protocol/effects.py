@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .admission import AdmissionMessage, AdmissionRequest, News
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
-from .messages import BrokerMessage, Lost, Message
+from .messages import BrokerMessage, Events, Lost, Message
 from .recovery import RecoveryMessage
 
 
@@ -103,6 +103,8 @@ class Deliver:
 
     The rows of one client rise, so a client sees the events of one publisher in the order of publication. With a
     `number` it is delivered again until the client has acknowledged that number, or a higher one.
+
+    `brought_by` is the message that brought them, in a network that heals: of which round they are, and how old.
     """
 
     batch: EventBatch
@@ -110,6 +112,7 @@ class Deliver:
     starts: Rows
     rows: Rows
     number: int = 0
+    brought_by: Events | None = None
 
 
 @dataclass(frozen=True, slots=True)

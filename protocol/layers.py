@@ -14,7 +14,7 @@ Rules
 * A message that a layer has looked at goes on inwards only as an `Inward`; an effect only if the handler returns it. So
   a layer may use up, change, split, hold back and send on later.
 * News are for the layers around; what nobody asks for ends at the edge.
-* No layer names another one. What two have to tell each other is a piece of news here.
+* No layer names another one. What two have to tell each other is a piece of news, or an event, that stands here.
 
 docs/decisions/0021-layers.md says why it has this form.
 """
@@ -27,10 +27,66 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .configs import Placed
 from .effects import Drained, Effect, Missed, Plain, Received, Ticked, Write
-from .ids import ClientId, RoundNumber
+from .ids import BrokerId, ClientId, Link, RoundNumber
 from .messages import Cancel, Detach, Register
+from .rounds import Forgotten, Marker
 
-Event: TypeAlias = Received | Ticked | Drained | Missed
+# What a layer tells those inside it.
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """This message is for every broker, behind all that was sent to them before; whoever knows the ways passes it on.
+
+    Attributes
+    ----------
+    source
+        From where it came, where it is not passed back to; the broker itself where it begins.
+    message
+        What is told.
+    whole
+        Whether it goes nowhere, and is not `Passed`, unless an event that is published here would reach everybody.
+    """
+
+    source: Link
+    message: Forgotten | Marker
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoundWanted:
+    """Somebody here may lack something: a round of sending again is to begin as soon as it can be of use.
+
+    With `again` it has been wanted for a while, and what it waits for may have been lost on its way.
+    """
+
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A durable subscriber is here since an earlier life: from a store, before anything else is taken in.
+
+    Attributes
+    ----------
+    client
+        Who.
+    marks
+        The last sequence of each publisher that is not needed again.
+    since
+        Since when it is a subscriber.
+    registers
+        What it wants.
+    """
+
+    client: ClientId
+    marks: Mapping[ClientId, int]
+    since: float
+    registers: tuple[Register, ...]
+
+
+Event: TypeAlias = Received | Ticked | Drained | Missed | Tell | RoundWanted | Restored
+"""What layers take in: what happened outside, and what layers around tell."""
 
 
 class Inward(NamedTuple):  # one is made for each message that passes a layer, and a tuple is made fast
@@ -39,11 +95,31 @@ class Inward(NamedTuple):  # one is made for each message that passes a layer, a
     event: Event
 
 
+# What a layer tells those around it.
+
+
 @dataclass(frozen=True, slots=True)
 class RoundBegan:
     """A round of sending again has begun at this broker."""
 
     number: RoundNumber
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Another broker has told everybody this, and it came over the ways of the network as it stands."""
+
+    source: Link
+    message: Forgotten | Marker
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What was to be told from here on is on its way to these brokers, each of which answers for those behind it."""
+
+    source: Link
+    message: Forgotten | Marker
+    to: frozenset[BrokerId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +138,7 @@ class Released:
     message: Cancel | Detach
 
 
-News: TypeAlias = Placed | RoundBegan | Held | Released
+News: TypeAlias = Placed | RoundBegan | Heard | Passed | Held | Released
 """What a layer tells those around it; `Placed` says where the broker stands from now on."""
 
 Out: TypeAlias = Effect | News | Write | Inward

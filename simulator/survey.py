@@ -244,7 +244,7 @@ def durable_problems(network: HostileSimulation) -> list[str]:
     """Return what brokers hold for durable subscribers that they should not, at the end of all."""
     problems = []
     for broker in network.living():
-        for name, entry in network.broker(broker).healing.durable.items():  # type: ignore[union-attr]
+        for name, entry in network.broker(broker).durable.entries.items():  # type: ignore[union-attr]
             home = network.sessions[name].home.id
             if home != broker:
                 problems.append(f"broker {broker} holds durable {name}, which is at {home}")

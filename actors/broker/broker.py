@@ -6,17 +6,24 @@ Rules
 -----
 * ``handle`` is total and synchronous. It reads no clock, does no I/O, and its result depends only on the events so far.
   So the same events give the same effects, on every host.
-* A feature is a layer that is there or not. From the outside in: quotas of publishers, numbered links, admission, and
-  innermost the router, or the machine that heals with the router inside.
+* A feature is a layer that is there or not. From the outside in: quotas of publishers, numbered links, admission, then
+  in a network that heals flushing, durable clients and sending again, and innermost the router, or who is in the
+  network with the router inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...faults.crash_recover import CrashRecover
+from ...faults.durable_clients import DurableClients
+from ...faults.flushing import Flushing
+from ...faults.identity import Identity
 from ...faults.rendezvous import RendezvousMachine
+from ...faults.replay import Replay
+from ...faults.rounds import Rounds
 from ...faults.stores import Store
 from ...protocol.admission import AdmissionConfig
 from ...protocol.batch import EventBatch
@@ -39,7 +46,6 @@ from ..healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerg
 from ..healing_views import HealingViews
 from .admission import GRACE_HEARTBEATS, Admitting
 from .capabilities import check
-from .healing import Healing
 from .pipeline import Pipeline
 from .routing import Routing
 from .shaping import Shaping
@@ -96,9 +102,9 @@ class Broker:
         Its layers.
     handle
         Takes in one event and returns what is to be done.
-    healing, stable, admitting, shaping
-        The machine of the layer that heals, that recovers from crashes, that admits, that holds publishers to their
-        quotas; None where it is not there.
+    healing, replay, durable, stable, admitting, shaping
+        The layer that knows who is in the network, that sends again, that serves durable clients, that recovers from
+        crashes, that admits, that holds publishers to their quotas; None where it is not there.
 
     Raises
     ------
@@ -108,7 +114,18 @@ class Broker:
         If the store cannot be read, or is that of another broker.
     """
 
-    __slots__ = ("_router", "admitting", "handle", "healing", "pipeline", "position", "shaping", "stable")
+    __slots__ = (
+        "_router",
+        "admitting",
+        "durable",
+        "handle",
+        "healing",
+        "pipeline",
+        "position",
+        "replay",
+        "shaping",
+        "stable",
+    )
 
     def __init__(
         self,
@@ -128,16 +145,28 @@ class Broker:
         self.position = position
         self._router: Router
         self.healing: HealingBroker | HealingViews[Any] | None = None
+        self.replay: Replay | None = None
+        self.durable: DurableClients | None = None
         self.stable: CrashRecover | None = None
         self.admitting: Admitting | None = None
         self.shaping: Shaping | None = None
         self.pipeline: Pipeline[Any]
         if recovery is not None:
-            self.healing = _healing(position, scheme_name, recovery, incarnation, seed, joins, store)
+            rounds = Rounds(
+                recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
+            )
+            identity = Identity(rounds, recovery.retention_seconds, store)
+            here = position.broker
+            self.replay = Replay(here, recovery, rounds, store, identity.alive_at)
+            self.durable = DurableClients(recovery, store, identity.alive_at)
+            make_healing = partial(_healing, position, scheme_name, recovery, incarnation, seed)
+            self.healing = make_healing(rounds, identity, joins)
             self._router = self.healing.router
             self._admit(admission, recovery, anew=incarnation > 0)
-            layers: list[Layer] = [*self._around(), Healing(self.healing)]
+            healing: list[Layer] = [Flushing(here, recovery), self.durable, self.replay, self.healing]
+            layers = [*self._around(), *healing]
             self.pipeline = Pipeline([*self._edge(layers, recovery.retention_seconds), *layers])
+            self.pipeline.begin()
         else:
             self._router = make(position)
             self._admit(admission)
@@ -177,19 +206,14 @@ class Broker:
         if isinstance(self.healing, HealingBroker):
             self.healing.probing.learn_dead(other)
 
-    @property
-    def lasting(self) -> HealingBroker | None:
-        """The machine that serves durable subscribers, returning publishers and flushes; None where nothing does."""
-        return self.healing if isinstance(self.healing, HealingBroker) else None
-
     def accepted(self, publisher: ClientId) -> int:
         """Return the last number of a publisher that it has, be it that this waits for its quota."""
-        accepted = 0 if self.lasting is None else self.lasting.accepted(publisher)
+        accepted = 0 if self.replay is None else self.replay.accepted(publisher)
         return max([accepted, *(int(batch.sequence[-1]) for batch in self.waiting(publisher))])
 
     def kept_of(self, publisher: ClientId) -> list[tuple[float, EventBatch]]:
         """Return what it keeps of a publisher, each batch with its age, and what waits for its quota."""
-        kept = [] if self.lasting is None else self.lasting.kept_of(publisher)
+        kept = [] if self.replay is None else self.replay.kept_of(publisher)
         return [*kept, *((0.0, batch) for batch in self.waiting(publisher))]
 
     def waiting(self, publisher: ClientId) -> list[EventBatch]:
@@ -221,16 +245,17 @@ def _healing(
     recovery: Recovery,
     incarnation: int,
     seed: int,
+    rounds: Rounds,
+    identity: Identity,
     joins: bool,
-    store: Store | None,
 ) -> HealingBroker | HealingViews[Any]:
-    """Return the machine of a broker that heals under a scheme."""
+    """Return the layer that knows who is in the network, with the router of a scheme."""
     base, *options = scheme_name.split("+")
     kind = HEALING["+".join((base, *sorted(options, reverse=True)))]
     node = _node(position, scheme_name)
     if issubclass(kind, HealingViews):
-        return kind(node, recovery, incarnation, seed)
-    return kind(node, recovery, incarnation, seed, joins=joins, store=store)
+        return kind(node, recovery, incarnation, seed, rounds, identity)
+    return kind(node, recovery, incarnation, seed, rounds, identity, joins=joins)
 
 
 def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> RendezvousMachine | CubeRendezvous:

@@ -61,6 +61,12 @@ class Pipeline(Generic[L]):
         """The types of messages, and of events that are none, that some layer takes."""
         return frozenset(self._inward[0])
 
+    def begin(self) -> None:
+        """Let layers inside take in what layers around have of an earlier life; nothing of that leaves."""
+        for place, layer in enumerate(self.layers):
+            for event in getattr(layer, "begin", tuple)():
+                self._enter(event, place + 1, [], [])
+
     def _handle(self, event: Event) -> list[Effect]:
         writes: list[Write] = []
         effects: list[Effect] = []

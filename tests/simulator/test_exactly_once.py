@@ -1,7 +1,7 @@
 """Stores, durable subscribers, publishers that come back, flush, losses by name (docs/exactly-once.md)."""
 
 import pytest
-from rayvous.actors.healing import HealingBroker
+from rayvous.actors.broker import Broker
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver, Received, Ticked
 from rayvous.protocol.messages import Acknowledge, Events, Register, Resume
@@ -42,7 +42,7 @@ def heard(net, client):
 
 
 def durable_at(net, broker):
-    return net.hosts[broker].machine.healing.durable
+    return net.hosts[broker].machine.durable.entries
 
 
 @every_scheme
@@ -272,13 +272,13 @@ def test_past_its_bounds_a_durable_subscriber_loses_by_name_and_the_letters_are_
     assert heard(net, "alice") == [1, 5, 6, 7]
     (loss,) = net.account.losses["alice"]
     assert (loss.publisher, loss.first, loss.last) == ("p", 2, 4)
-    healing = net.hosts[2].machine.healing
-    assert [(letter.sequence, letter.reason) for letter in healing.letters] == [(3, "count"), (4, "count")]
-    assert healing.describe()["notes_lost"] == 3
+    durable = net.hosts[2].machine.durable
+    assert [(letter.sequence, letter.reason) for letter in durable.letters] == [(3, "count"), (4, "count")]
+    assert durable.describe()["notes_lost"] == 3
     net.crash(2)
     net.advance(1.0)
     net.restart(2)
-    assert [letter.sequence for letter in net.hosts[2].machine.healing.letters] == [3, 4], (
+    assert [letter.sequence for letter in net.hosts[2].machine.durable.letters] == [3, 4], (
         "they are stable too"
     )
 
@@ -331,7 +331,7 @@ def test_what_once_failed_with_stores_holds(seed, brokers_max):
 
 def test_what_is_acknowledged_is_not_kept_when_it_comes_again():
     """A subscriber that moves may acknowledge what its last broker gave it before the round that sends it again."""
-    broker = HealingBroker(ClusterTree(1, 1).positions()[0], Recovery.for_simulator())
+    broker = Broker(ClusterTree(1, 1).positions()[0], recovery=Recovery.for_simulator())
     broker.handle(Ticked(0.0))
     broker.handle(Received("alice", Resume({}, life=1)))
     broker.handle(Received("alice", Register(1, to_filter("n >= 0"))))
@@ -340,6 +340,6 @@ def test_what_is_acknowledged_is_not_kept_when_it_comes_again():
     effects = broker.handle(Received("p", Events(batch, again=True)))
     (deliver,) = [effect for effect in effects if isinstance(effect, Deliver)]
     assert deliver.batch.sequence[deliver.rows].tolist() == [4]
-    assert len(broker.durable["alice"]) == 1
+    assert len(broker.durable.entries["alice"]) == 1
     broker.handle(Received("alice", Acknowledge({"p": 4}, 1)))
-    assert len(broker.durable["alice"]) == 0
+    assert len(broker.durable.entries["alice"]) == 0

@@ -6,6 +6,7 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 import pytest
 from rayvous.actors import healing_lbdd
 from rayvous.actors.broker import HEALING
+from rayvous.protocol.layers import RoundBegan
 from rayvous.protocol.messages import Directed
 from rayvous.protocol.recovery import RENDEZVOUS, Recovery
 from rayvous.routing import lbdd_views
@@ -145,8 +146,8 @@ class Disordered(healing_lbdd.HealingLbdd):
 class Selfish(healing_lbdd.HealingLbdd):
     """Sends nothing again when a view begins."""
 
-    def _kept(self):
-        return iter(())
+    def _advance(self):
+        return [out for out in super()._advance() if not isinstance(out, RoundBegan)]
 
 
 @pytest.mark.parametrize("kind", [Disordered, Selfish])

@@ -6,9 +6,10 @@ Reference: promises 1 to 3; docs/decisions/0015-exactly-once.md, "What a living 
 import random
 
 import pytest
+from rayvous.actors.broker import Broker
 from rayvous.actors.healing import HealingBroker
 from rayvous.faults.reliability import judge
-from rayvous.protocol.effects import Missed, Renew
+from rayvous.protocol.effects import Missed, Renew, Ticked
 from rayvous.protocol.recovery import ClusterBeat, MemberBeat, Recovery
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.clients import HostileSimulation
@@ -133,11 +134,12 @@ def test_a_member_that_has_long_been_dropped_gets_nothing_before_it_is_back():
 
 
 def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
-    broker = HealingBroker(CHAIN.positions()[5], Recovery.for_simulator())
-    before = broker.survey()
+    broker = Broker(CHAIN.positions()[5], recovery=Recovery.for_simulator())
+    broker.handle(Ticked(0.0))
+    before = broker.healing.survey()
     assert broker.handle(Missed(0, False, 1.0)) == [Renew(0, False)]
     assert broker.handle(Missed(99, True, 1.0)) == []
-    assert broker.survey() == before
+    assert broker.healing.survey() == before
 
 
 @every_scheme
