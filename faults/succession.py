@@ -175,6 +175,12 @@ class Succession:
         """
         return self._rise_above(self.view.epoch + 1) if self.designated else []
 
+    def ask_anew(self) -> list[Out]:
+        """Ask the designated one to begin anew, as a member that knows a higher epoch; nothing from that one itself."""
+        if self.designated:
+            return []
+        return [Send(self._awaited, MemberBeat(self.view.cluster, self.view.epoch + 1, self._incarnation))]
+
     def check(self) -> None:
         """Assert the machine's invariants; for tests."""
         assert list(self.view.members) == sorted(set(self.view.members)), "members do not rise"

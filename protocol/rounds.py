@@ -84,4 +84,12 @@ class MarkerDone:
     number: int
 
 
-RoundMessage: TypeAlias = AskRound | Round | Doubt | Forgotten | Marker | MarkerDone
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What member `entry` has multicast, in a cluster whose members hand on to each other what stays behind events."""
+
+    entry: BrokerId
+    message: Marker | Forgotten
+
+
+RoundMessage: TypeAlias = AskRound | Round | Doubt | Forgotten | Marker | MarkerDone | Handed

@@ -32,6 +32,8 @@ class Claims:
         With `recovery` each broker is a node of the tree by itself, and has no fellows that take its place.
     rings
         Brokers pass events on in a ring of links that may all be full at once; so there, waits for room have an end.
+    fans_out
+        What is multicast to all of a cluster goes from member to member instead.
     """
 
     multicast: bool = False
@@ -42,6 +44,7 @@ class Claims:
     views: bool = False
     flat: bool = False
     rings: bool = False
+    fans_out: bool = False
 
     @property
     def lasting(self) -> bool:
@@ -75,6 +78,6 @@ def claims_of(scheme: str) -> Claims:
     claims = CLAIMS.get(base, Claims())
     if options:
         claims = replace(claims, wanted_only="quench" in options)
-    if "fanout" in options:  # its plans are made of members who stay
-        claims = replace(claims, multicast=False, heals=False, rings=True)
+    if "fanout" in options:
+        claims = replace(claims, multicast=False, rings=True, fans_out=True)
     return claims

@@ -13,7 +13,6 @@ from ..protocol.checks import instance
 from ..protocol.configs import Position
 from ..protocol.effects import Effect, Plain, Received
 from ..protocol.errors import InputError
-from .fanning import FannedHybrid
 from .flooding import Flooding
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
@@ -89,7 +88,7 @@ SCHEMES: Final[dict[str, type[Router]]] = {
 
 OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
     "hybrid": {
-        frozenset({"fanout"}): FannedHybrid,
+        frozenset({"fanout"}): Hybrid,  # and a layer around it (`actors.broker.fanout`)
         frozenset({"quench"}): QuenchedHybrid,
         frozenset({"merge"}): MergedHybrid,
         frozenset({"quench", "merge"}): QuenchedMergedHybrid,

@@ -6,9 +6,9 @@ Rules
 -----
 * ``handle`` is total and synchronous. It reads no clock, does no I/O, and its result depends only on the events so far.
   So the same events give the same effects, on every host.
-* A feature is a layer that is there or not. From the outside in: quotas of publishers, numbered links, admission, then
-  in a network that heals flushing, durable clients and sending again, and innermost the router, or who is in the
-  network with the router inside.
+* A feature is a layer that is there or not. From the outside in: quotas of publishers, numbered links, fan-out,
+  admission, then in a network that heals flushing, durable clients and sending again, and innermost the router, or who
+  is in the network with the router inside.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from ...routing.schemes import Router, scheme
 from ..cube_rendezvous import CubeRendezvous
 from ..healing import HealingBroker
 from ..healing_cube import HealingCube
+from ..healing_fanned import HealingFanned
 from ..healing_flat import HealingFlooding, HealingMatchFirst
 from ..healing_lbdd import HealingLbdd
 from ..healing_point_to_point import HealingPointToPoint
@@ -46,6 +47,7 @@ from ..healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerg
 from ..healing_views import HealingViews
 from .admission import GRACE_HEARTBEATS, Admitting
 from .capabilities import check
+from .fanout import FanOut
 from .pipeline import Pipeline
 from .routing import Routing
 from .shaping import Shaping
@@ -60,6 +62,7 @@ HEALING: dict[str, type[HealingBroker] | type[HealingViews[Any]]] = {
     "hybrid+quench": HealingQuenched,
     "hierarchical+quench": HealingQuenched,
     "hybrid+quench+merge": HealingQuenchedMerged,
+    "hybrid+fanout": HealingFanned,
     "hierarchical+quench+merge": HealingQuenchedMerged,
     "hypercube": HealingCube,
     "lbdd": HealingLbdd,
@@ -142,6 +145,7 @@ class Broker:
     ) -> None:
         make: Any = scheme(scheme_name)
         check(scheme_name, recovery=recovery is not None, store=store is not None)
+        fans_out = claims_of(scheme_name).fans_out
         self.position = position
         self._router: Router
         self.healing: HealingBroker | HealingViews[Any] | None = None
@@ -163,14 +167,16 @@ class Broker:
             self.healing = make_healing(rounds, identity, joins)
             self._router = self.healing.router
             self._admit(admission, recovery, anew=incarnation > 0)
+            fan = FanOut(position, heals=True, anew=incarnation > 0) if fans_out else None
             healing: list[Layer] = [Flushing(here, recovery), self.durable, self.replay, self.healing]
-            layers = [*self._around(), *healing]
+            layers = [*self._around(fan=fan), *healing]
             self.pipeline = Pipeline([*self._edge(layers, recovery.retention_seconds), *layers])
             self.pipeline.begin()
         else:
             self._router = make(position)
             self._admit(admission)
-            inside: list[RecordedLayer] = [*self._around(), Routing(self._router)]
+            around = self._around(fan=FanOut(position) if fans_out else None)
+            inside: list[RecordedLayer] = [*around, Routing(self._router)]
             layers = [*inside]
             if store is not None:
                 kind = scheme_name if admission is None else f"{scheme_name} with admission control"
@@ -188,9 +194,9 @@ class Broker:
         grace = 0.0 if recovery is None else GRACE_HEARTBEATS * recovery.heartbeat_seconds
         self.admitting = Admitting(self.position.broker, here, admission, anew=anew, grace_seconds=grace)
 
-    def _around(self) -> list[Admitting]:
+    def _around(self, *, fan: FanOut | None) -> list[FanOut | Admitting]:
         """Return the layers around the innermost one that work the same whatever that is."""
-        return [] if self.admitting is None else [self.admitting]
+        return [layer for layer in (fan, self.admitting) if layer is not None]
 
     def _edge(self, inside: Sequence[Layer], again_seconds: float) -> list[Shaping]:
         """Return the layer that holds publishers to what they advertise, around the others."""

@@ -71,12 +71,6 @@ class Missing:
 
 MISSING: Final = (
     Missing(
-        frozenset({"recovery"}),
-        lambda claims: not claims.heals,
-        "cannot heal",
-        "its brokers pass events on by plans that are made of brokers who stay",
-    ),
-    Missing(
         frozenset({"recovery", "store"}),
         lambda claims: claims.views,
         "cannot recover from a store where it heals",

@@ -50,9 +50,9 @@ def test_schemes_that_heal_are_those_that_no_row_refuses() -> None:
 
 def test_a_refusal_says_what_why_and_who_can() -> None:
     with pytest.raises(
-        InputError, match=r"scheme 'hybrid\+fanout' cannot heal: its brokers .*; hybrid, .* can"
+        InputError, match=r"scheme 'lbdd' cannot recover from a store where it heals: .*; hybrid, .* can"
     ):
-        check("hybrid+fanout", recovery=True)
+        check("lbdd", recovery=True, store=True)
     check("point-to-point", recovery=False, store=True, admission=True)
 
 

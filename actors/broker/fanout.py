@@ -1,0 +1,173 @@
+"""The layer that hands multicasts on from member to member: LBDD inside each cluster (paper 5).
+
+Rules
+-----
+* Where a layer inside multicasts events, this broker is the origin of an LBDD plan over the other members
+  (`lbdd_plan`): each gets one copy, and passes it on to whom the plan says. Then it is for the layers inside as if
+  the origin had multicast it. What has to stay in order with events (`Marker`, `Forgotten`) goes the same way; all
+  else is multicast.
+* Where the network heals, a plan is made of the members of one *ballot*, as the beat says that begins it; under
+  fan-out every change of members begins another (`healing_fanned`). So all members work by the same plans, and what
+  one of them hands to the group comes to each other over one way, in order: whole, or from some point on not at all.
+* What comes under a ballot that has not begun here waits for its beat. What comes under an older one goes no further,
+  as under the next round all that is kept is sent again. Who could not hold all takes nothing under that ballot, and
+  says that it has missed something.
+* A member that has missed a copy has missed a multicast; it gets nothing more until another ballot has begun.
+
+For clusters whose network has no multicast: there, one that multicasts sends all n copies itself.
+Source: paper 5, section 3; docs/decisions/0022-fan-out-that-heals.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from ...protocol.configs import Position
+from ...protocol.effects import Missed, Multicast, Plain, Received, Renew, Send
+from ...protocol.ids import Ballot, BrokerId
+from ...protocol.layers import Handler, Inward, Out
+from ...protocol.messages import Events
+from ...protocol.recovery import ClusterBeat, ClusterView
+from ...protocol.rounds import Forgotten, Handed, Marker
+from ...routing.dissemination import plan_of
+
+HELD_MAX: Final = 10_000
+"""Messages of a ballot that has not begun here which are held."""
+
+BEFORE_ANY: Final[Ballot] = (-1, -1)
+
+Ordered: TypeAlias = Events | Marker | Forgotten
+"""What is multicast in order with events."""
+
+
+class FanOut:
+    """Fan-out as a layer.
+
+    Parameters
+    ----------
+    position
+        The cluster and its members.
+    heals
+        Whether members change, and multicasts have ballots.
+    anew
+        Whether the broker has been started again: it knows no ballot.
+    """
+
+    def __init__(self, position: Position, *, heals: bool = False, anew: bool = False) -> None:
+        self._me = position.broker
+        self._cluster = position.cluster
+        self._members: tuple[BrokerId, ...] = () if anew else tuple(sorted(position.members))
+        self._ballot: Ballot | None = None  # without healing there is none
+        self._refused: Ballot = BEFORE_ANY  # the last ballot of which some could not be held
+        self._held: list[tuple[BrokerId, Events | Handed]] = []
+        self._missed: dict[BrokerId, dict[bool, None]] = {}  # over which ways: whether over the group
+        self.takes: Mapping[type, Handler] = {Handed: self._on_handed}
+        self.sees: Mapping[type, Handler] = {Events: self._on_events}
+        self.alters: Mapping[type, Handler] = {Multicast: self._on_multicast}
+        if heals:
+            self._ballot = BEFORE_ANY if anew else (0, position.designated)
+            self.sees = {**self.sees, ClusterBeat: self._on_beat, Missed: self._on_missed}
+            self.alters = {**self.alters, Renew: self._on_renew}
+
+    # What this broker hands to its group.
+
+    def _on_multicast(self, effect: Multicast) -> list[Out]:
+        message = effect.message
+        if isinstance(message, ClusterBeat):
+            return [effect, *self._begin(message.view)]
+        if not isinstance(message, Ordered):
+            return [effect]
+        if message.ballot != self._ballot:
+            return []  # it has been started again and heard no beat: the others would refuse it
+        if isinstance(message, Events):
+            return self._copies(self._me, replace(message, entry=self._me))
+        return self._copies(self._me, Handed(self._me, message))
+
+    def _copies(self, origin: BrokerId, message: Events | Handed) -> list[Out]:
+        """Return the copies that this broker sends of what a member hands to all others."""
+        others = tuple(member for member in self._members if member != origin)
+        return [Send(child, message) for child in plan_of(origin, others).children.get(self._me, ())]
+
+    # What others hand to it.
+
+    def _on_events(self, event: Received) -> list[Out]:
+        message: Any = event.message
+        if message.entry is None or not isinstance(event.source, int):
+            return [Inward(event)]
+        return self._taken(message.entry, message, message.ballot)
+
+    def _on_handed(self, event: Received) -> list[Out]:
+        message: Any = event.message
+        return self._taken(message.entry, message, message.message.ballot)
+
+    def _taken(self, origin: BrokerId, message: Events | Handed, ballot: Ballot | None) -> list[Out]:
+        if ballot == self._ballot:
+            if ballot is not None and ballot == self._refused:
+                return []
+            inner = message.message if isinstance(message, Handed) else replace(message, entry=None)
+            return [*self._copies(origin, message), Inward(Received(origin, inner))]
+        if ballot is not None and self._ballot is not None and ballot > max(self._ballot, self._refused):
+            if len(self._held) < HELD_MAX:
+                self._held.append((origin, message))
+            else:
+                self._refused = ballot
+        return []
+
+    # Ballots.
+
+    def _on_beat(self, event: Received) -> list[Out]:
+        beat: Any = event.message
+        genuine = beat.view.designated == event.source
+        return [Inward(event), *(self._begin(beat.view) if genuine else ())]
+
+    def _begin(self, view: ClusterView) -> list[Out]:
+        """Work by the plans of a view from now on if it succeeds the present one; then take what was held for it."""
+        if view.cluster != self._cluster or self._ballot is None or view.ballot <= self._ballot:
+            return []
+        self._ballot, self._members = view.ballot, view.members
+        held, self._held = self._held, []
+        if self._ballot == self._refused:
+            return [Inward(Missed(view.designated, True, 0.0))]
+        out: list[Out] = []
+        for origin, message in held:
+            inner = message.message if isinstance(message, Handed) else message
+            out += self._taken(origin, message, inner.ballot)
+        return out
+
+    # Copies that were lost.
+
+    def _on_missed(self, event: Missed) -> list[Out]:
+        if not event.over_group and event.broker not in self._members:
+            return [Inward(event)]
+        self._missed.setdefault(event.broker, {})[event.over_group] = None
+        return [Inward(replace(event, over_group=True))]
+
+    def _on_renew(self, effect: Renew) -> list[Out]:
+        if not effect.over_group:
+            return [effect]
+        return [Renew(effect.broker, way) for way in self._missed.pop(effect.broker, ())]
+
+    # To be recorded, where nothing heals: there is nothing to keep.
+
+    def changed_by(self, event: Received) -> bool:
+        """Return False: it keeps nothing."""
+        return False
+
+    def snapshot(self) -> Plain:
+        """Return nothing."""
+        return None
+
+    def restore(self, plain: Plain) -> None:
+        """Take nothing back."""
+
+    def describe(self) -> Mapping[str, int]:
+        """Return how many messages wait for their ballot."""
+        return {"held_for_ballot": len(self._held)}
+
+    def check(self) -> None:
+        """Assert that what is held is of ballots to come; for tests."""
+        for _, message in self._held:
+            ballot = message.message.ballot if isinstance(message, Handed) else message.ballot
+            assert ballot is not None and self._ballot is not None and ballot > self._ballot
