@@ -55,7 +55,12 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
         return 1, new
 
     directory = SimpleNamespace(
-        hosts={0: old, 1: new}, limits=Limits(), recovery=Recovery.for_tests(), stable=None, admission=None
+        hosts={0: old, 1: new},
+        limits=Limits(),
+        recovery=Recovery.for_tests(),
+        stable=None,
+        admission=None,
+        numbered=False,
     )
     process = ClientProcess("test", 60.0)
     rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=relocate))
@@ -95,7 +100,12 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
 
     host = Host()
     directory = SimpleNamespace(
-        hosts={0: host}, limits=Limits(), recovery=None, stable=stable, admission=None
+        hosts={0: host},
+        limits=Limits(),
+        recovery=None,
+        stable=stable,
+        admission=None,
+        numbered=stable is not None,
     )
     carol = Carol("carol", 0, directory, SimpleNamespace(given_up={host: 0}))  # type: ignore[arg-type]
     carol._counted = True
