@@ -8,6 +8,9 @@ Rules
   in. A beat with an older view is answered with the present one.
 * A broker that asks for a round gets a view with the same brokers, at most one in a heartbeat: for brokers every view
   is a round, and what is kept is sent again under each.
+* A view says how far back its round mends: to the oldest failure that it is made for, and for as long as failures may
+  go unnoticed. A view may come before all have had what the last one brought, so a failure is mended by all views
+  of that time.
 * Who left is not taken in again before it is started anew.
 * `state` is plain data, stored by the host before the answers go out. After a restart everybody in the view has its
   whole patience to be heard. While there is no rendezvous point the view stays as it is.
@@ -19,14 +22,16 @@ time, or in two parts of a broken network, could give one place away twice; one 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ..faults.detector import Detector
+from ..faults.whereabouts import Whereabouts
 from ..protocol.cube import CubeBeat, CubeLeave, CubeSeat, CubeView
 from ..protocol.effects import Received, Send, Ticked
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
-from ..protocol.recovery import Recovery
+from ..protocol.recovery import Holds, Recovery
 from ..routing.cube_members import CubeMembers
 
 VIEWS_A_HEARTBEAT: Final = 4
@@ -47,6 +52,9 @@ class CubeRendezvous:
         self._recovery = recovery
         self._now: float | None = None
         self._view_at = float("-inf")
+        self._gone_at: dict[BrokerId, float] = {}  # since when those are out that were not heard any more
+        self._failures: list[tuple[float, float]] = []  # when each was known here, and since when it was
+        self.durable = Whereabouts()
         self._joining: dict[BrokerId, CubeBeat] = {}
         self._leaving: dict[BrokerId, None] = {}
         self._round_wanted = False
@@ -58,6 +66,7 @@ class CubeRendezvous:
         self._incarnations = incarnations
         self._departed = departed
         self._detector = Detector(self._recovery)
+        self._heard: set[BrokerId] = set()
 
     def handle(self, event: Received | Ticked) -> list[Send]:
         """Take one event in and return what is to be sent; messages that are not for it lead to nothing."""
@@ -66,6 +75,8 @@ class CubeRendezvous:
         source, message = event.source, event.message
         if isinstance(source, int) and isinstance(message, CubeBeat):
             return self._beat(source, message)
+        if isinstance(source, int) and isinstance(message, Holds):
+            return self.durable.held(source, message)
         if isinstance(source, int) and isinstance(message, CubeLeave) and source in self._members.labels:
             self._departed[source] = self._incarnations[source]
             self._leaving[source] = None
@@ -82,10 +93,24 @@ class CubeRendezvous:
         if beat.incarnation < known or self._now is None:
             return []
         self._detector.heard(source, self._now)
-        if beat.version < self.view.version:
-            return [Send(source, self.view)]
-        self._round_wanted = self._round_wanted or beat.wants_round
+        self._heard.add(source)
+        if beat.version < self.view.version:  # it mends as far back as it did when it was made
+            age = self._now - self._view_at
+            return [Send(source, replace(self.view, doubt_seconds=self.view.doubt_seconds + age))]
+        if beat.wants_round:
+            self._round_wanted = True
+            self._failed(self._now - beat.doubt_seconds)
         return []
+
+    def _failed(self, since: float) -> None:
+        """Note that since then something may be missing somewhere."""
+        self._failures.append((self._now or 0.0, since))
+
+    def _doubt_seconds(self) -> float:
+        """Return how far back the next view has to mend."""
+        now, unnoticed = self._now or 0.0, self._recovery.doubt_seconds
+        self._failures = [each for each in self._failures if each[0] >= now - unnoticed]
+        return max(unnoticed, *(now - since for _, since in self._failures), 0.0)
 
     def _tick(self, now: float) -> list[Send]:
         if self._now is None:
@@ -104,8 +129,13 @@ class CubeRendezvous:
 
     def _let_go(self) -> list[BrokerId]:
         gone = []
-        for broker in sorted({*self._leaving, *self._detector.suspects(self._now or 0.0)}):
+        now = self._now or 0.0
+        for broker in sorted({*self._leaving, *self._detector.suspects(now)}):
             if broker in self._members.labels and len(self._members.labels) > 1:
+                # Who was never heard here may have been silent for long before this rendezvous point was started.
+                unnoticed = self._recovery.doubt_seconds if broker in self._heard else float("inf")
+                self._gone_at[broker] = now - unnoticed
+                self._failed(now - unnoticed)
                 self._members.leave(broker)
                 self._detector.forget(broker)
                 gone.append(broker)
@@ -114,13 +144,18 @@ class CubeRendezvous:
 
     def _take_in(self) -> list[BrokerId]:
         anew = []
+        now = self._now or 0.0
         for broker, beat in sorted(self._joining.items()):
             if broker not in self._members.labels:
                 contact = next((each for each in beat.contacts if each in self._members.labels), None)
                 self._members.join(broker, contact)
+                # It may have gone on without the others. Who was started again knows itself what it has missed.
+                known_before = self._incarnations.get(broker) == beat.incarnation
+                self._failed(self._gone_at.pop(broker, float("-inf") if known_before else now))
+            self._failed(now - beat.doubt_seconds)
             self._incarnations[broker] = beat.incarnation
             self._detector.forget(broker)
-            self._detector.expect(broker, self._now or 0.0)
+            self._detector.expect(broker, now)
             anew.append(broker)
         self._joining.clear()
         return anew
@@ -132,7 +167,7 @@ class CubeRendezvous:
             CubeSeat(broker, label, version if broker in anew else before[broker])
             for broker, label in sorted(members.labels.items())
         )
-        self.view = CubeView(version, members.dimensions, members.cluster_max, seats)
+        self.view = CubeView(version, members.dimensions, members.cluster_max, seats, self._doubt_seconds())
         self._round_wanted = False
         self._view_at = self._now or 0.0
         return [Send(broker, self.view) for broker in sorted({*before, *self.view.born})]
@@ -148,6 +183,7 @@ class CubeRendezvous:
             "seats": [list(seat) for seat in self.view.seats],
             "incarnations": sorted([broker, number] for broker, number in self._incarnations.items()),
             "departed": sorted([broker, number] for broker, number in self._departed.items()),
+            "durable": self.durable.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -167,6 +203,7 @@ class CubeRendezvous:
             )
             incarnations = {int(broker): int(number) for broker, number in state["incarnations"]}
             departed = {int(broker): int(number) for broker, number in state["departed"]}
+            self.durable.restore(state.get("durable", {}))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "

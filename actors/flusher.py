@@ -1,6 +1,6 @@
 """The side of a publisher that asks whether all that it published is delivered.
 
-Rule: the answer comes from the brokers (`faults.flushing`); a question that is asked at a broker that dies is asked
+Rule: the answer comes from the brokers (`faults.flushing`). A question that is asked at a broker that dies is asked
 again at the next one, where all that is kept has been published again before.
 """
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..protocol.configs import Position
+from ..protocol.cube import ToAll
 from ..protocol.ids import Link
 from ..protocol.layers import Out
 from ..protocol.messages import Directed
@@ -37,8 +38,15 @@ class HealingLbdd(HealingViews[LbddInViews]):
     def _on_directed(self, source: Link, message: Directed) -> list[Out]:
         if not self._is_due(source, message, message.round.number, takes_part=True):
             return []
-        effects: list[Out] = [*self.router.pass_on(message)]
-        for events in self.router.in_order(message):
-            effects += self.brought(self.router.deliver(events.batch), events)
+        return [*self.router.pass_on(message), *self.taken_in(message)]
+
+    def taken_in(self, told: Directed | ToAll) -> list[Out]:
+        """Return what is to be done about what has come, and about all that has waited for it."""
+        out: list[Out] = []
+        for each in self.router.in_order(told):
+            if isinstance(each, ToAll):
+                out += super().taken_in(each)
+            else:
+                out += self.brought(self.router.deliver(each.batch), each)
         self._wants_round = self._wants_round or self.router.lacking
-        return effects
+        return out

@@ -19,6 +19,7 @@ Source: docs/decisions/0017-hypercube.md; for leaving paper 2, section 2.4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
@@ -26,18 +27,19 @@ from typing import Any, Final, Generic, TypeVar
 from ..faults.identity import Identity
 from ..faults.rounds import Rounds
 from ..protocol.configs import Placed, Position
-from ..protocol.cube import CubeBeat, CubeLeave, CubeView, CubeWants
+from ..protocol.cube import CubeBeat, CubeLeave, CubeView, CubeWants, ToAll
 from ..protocol.effects import Deliver, Effect, Propose, Received, Send, Ticked
 from ..protocol.ids import ClientId, Link, RoundNumber
-from ..protocol.layers import Event, Handler, Out, Restored, RoundBegan, RoundWanted, Tell
+from ..protocol.layers import Event, Handler, Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
 from ..protocol.messages import Cancel, Detach, Directed, Echo, Events, Register, Spread
 from ..protocol.recovery import RENDEZVOUS, Recovery
+from ..protocol.rounds import Forgotten
 from ..routing.viewed import ViewedRouter
 
 HELD_MAX: Final = 10_000
 """Messages of later views that are held; past it they are dropped, and a round is asked for."""
 
-OfView = Events | Directed | Spread | Echo | CubeWants
+OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
 """What is for brokers that have one view, and is held by those that have not come to it yet."""
 
 R = TypeVar("R", bound=ViewedRouter)
@@ -99,6 +101,7 @@ class HealingViews(Generic[R]):
         self._asked_in = 0  # the view in which a round was asked for last
         self._beat_at = 0.0
         self._leave_by: float | None = None
+        self._mends_from = math.inf  # since when the round of the view mends, once it has begun
         self._handlers = self._table()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
@@ -107,8 +110,9 @@ class HealingViews(Generic[R]):
             Restored: self._on_restored,
         }
         self.takes: Mapping[type, Handler] = dict.fromkeys((*self._events, *self._handlers), self.handle)
+        self._has_taken_part = self.takes_part
         if self.takes_part:
-            rounds.begin(RoundNumber(0, self.version))
+            rounds.current = RoundNumber(0, self.version)
 
     def make_router(self, position: Position) -> R:
         """Return the router of the scheme."""
@@ -125,6 +129,7 @@ class HealingViews(Generic[R]):
             CubeWants: self._on_wants,
             CubeView: self._on_view,
             CubeLeave: self._on_leave,
+            ToAll: self._on_to_all,
         }
 
     def handle(self, event: Event) -> list[Out]:
@@ -135,9 +140,10 @@ class HealingViews(Generic[R]):
             out = self._handlers[type(event.message)](event.source, event.message)
         else:
             out = self._events[type(event)](event)
+        out = [*out, *self.identity.writes(self.now, 0, 0, self.rounds.current)]
         if self.placed != self._told_place:
             self._told_place = self.placed
-            out = [*out, self.placed]
+            out.append(self.placed)
         return out
 
     @property
@@ -154,13 +160,18 @@ class HealingViews(Generic[R]):
 
     def _on_tick(self, event: Ticked) -> list[Out]:
         now = self.now = event.now
+        if self.takes_part:
+            self._has_taken_part = True
+        elif self._has_taken_part:
+            self.rounds.doubt_from(now)
         asks = self._asks_round()
         effects: list[Out] = []
         if now >= self._beat_at or (asks and self._asked_in != self.version):
             self._beat_at = now + self.recovery.heartbeat_seconds
             self._asked_in = self.version if asks else self._asked_in
             contacts = tuple(other for other in self.home.members if other != self._me)
-            effects.append(Send(RENDEZVOUS, CubeBeat(self.incarnation, self.version, contacts, asks)))
+            doubt = self.rounds.doubted_seconds() + self.recovery.doubt_seconds
+            effects.append(Send(RENDEZVOUS, CubeBeat(self.incarnation, self.version, contacts, asks, doubt)))
             effects += self._leaving()
         return effects
 
@@ -248,7 +259,25 @@ class HealingViews(Generic[R]):
     # What is told to every broker.
 
     def _on_tell(self, event: Tell) -> list[Out]:
-        return []
+        """Tell all others at once; what another one tells has been passed on when it came (`_on_to_all`)."""
+        if not self.takes_part:
+            if isinstance(event.message, Forgotten):  # the round that begins then tells it
+                self.rounds.doubt_from(self.now - max(age for _, _, age in event.message.entries))
+                self._wants_round = True
+            return []
+        if event.source != self._me:
+            return [Passed(event.source, event.message, frozenset())]
+        to = frozenset(self.router.view.born) - {self._me}  # type: ignore[union-attr]
+        return [*self.router.to_all(event.message), Passed(self._me, event.message, to)]
+
+    def _on_to_all(self, source: Link, told: ToAll) -> list[Out]:
+        if not self._is_due(source, told, told.version, takes_part=True):
+            return []
+        return [*self.router.pass_to_all(told), *self.taken_in(told)]
+
+    def taken_in(self, told: ToAll) -> list[Out]:
+        """Return what is to be done about what is for everybody, when its turn has come."""
+        return [Heard(told.origin, told.message)]
 
     # Views.
 
@@ -259,15 +288,20 @@ class HealingViews(Generic[R]):
             self.left = self._leave_by is not None
             return []  # who was dropped without leaving asks to be taken in again with its next beat
         effects = self.router.install(view)
+        self._mends_from = min(self._mends_from, self.now - view.doubt_seconds)
         self.placed = self.router.placed()
         return [*effects, *self._advance()]
 
     def _advance(self) -> list[Out]:
         """Begin the round of the view as soon as this broker takes part in it; then work off what was held."""
         effects: list[Out] = []
-        if self.takes_part and self.rounds.begin(RoundNumber(0, self.version)):
-            self._wants_round = bool(self.rounds.closed_links())
-            effects.append(RoundBegan(self.rounds.current))
+        view = self.router.view
+        if view is not None and self.takes_part:
+            # What an earlier view should have mended, in which this broker did not take part, this one mends too.
+            if self.rounds.begin(RoundNumber(0, view.version), self.now - self._mends_from):
+                self._mends_from = math.inf
+                self._wants_round = bool(self.rounds.closed_links())
+                effects.append(RoundBegan(self.rounds.current))
         held, self._held = self._held, []
         for source, message in held:
             effects += self.handle(Received(source, message))

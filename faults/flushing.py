@@ -1,4 +1,4 @@
-"""The layer that answers a publisher's question whether all that it published is delivered.
+"""The layer that answers the question whether all that was published here is delivered: a publisher's, or a layer's.
 
 Rules
 -----
@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..protocol.effects import Drain, Drained, Flushed, Received, Send, Ticked
-from ..protocol.ids import FIRST_ROUND, BrokerId, ClientId, Link
-from ..protocol.layers import Handler, Heard, Inward, Out, Passed, Tell
+from ..protocol.ids import FIRST_ROUND, BrokerId, Link
+from ..protocol.layers import Delivered, Handler, Heard, Inward, IsDelivered, Out, Passed, Tell
 from ..protocol.messages import Flush
 from ..protocol.recovery import Recovery
 from ..protocol.rounds import Marker, MarkerDone
@@ -56,8 +56,8 @@ class Flushing:
         self._recovery = recovery
         self._now = 0.0
         self._waves: dict[BrokerId, _Wave] = {}  # the last one of each origin
-        self._asked: list[tuple[ClientId, int]] = []
-        self._answering: list[tuple[ClientId, int]] = []
+        self._asked: list[Flushed | Delivered] = []  # the answers that are to be given
+        self._answering: list[Flushed | Delivered] = []
         self._wave_number = self._drain_number = 0
         self._again_at = 0.0
         self._patience = 0.0
@@ -67,11 +67,19 @@ class Flushing:
             Drained: self._on_drained,
         }
         self.sees: Mapping[type, Handler] = {Ticked: self._on_tick}
-        self.alters: Mapping[type, Handler] = {Heard: self._on_heard, Passed: self._on_passed}
+        self.alters: Mapping[type, Handler] = {
+            Heard: self._on_heard,
+            Passed: self._on_passed,
+            IsDelivered: self._on_asked,
+        }
 
     def _on_flush(self, event: Received) -> list[Out]:
         assert isinstance(event.source, str) and isinstance(event.message, Flush)
-        self._asked.append((event.source, event.message.number))
+        self._asked.append(Flushed(event.source, event.message.number))
+        return [] if self._answering else self._ask_all()
+
+    def _on_asked(self, news: IsDelivered) -> list[Out]:
+        self._asked.append(Delivered(news.number))
         return [] if self._answering else self._ask_all()
 
     def _ask_all(self) -> list[Out]:
@@ -130,7 +138,9 @@ class Flushing:
         del self._waves[wave.marker.origin]
         if wave.source != self._me:
             return [Send(wave.source, MarkerDone(wave.marker.origin, wave.marker.number))]  # type: ignore[arg-type]
-        answers: list[Out] = [Flushed(client, number) for client, number in self._answering]
+        answers: list[Out] = [
+            Inward(each) if isinstance(each, Delivered) else each for each in self._answering
+        ]
         self._answering = []
         return answers + self._ask_all()
 

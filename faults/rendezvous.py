@@ -21,18 +21,18 @@ from typing import Any
 
 from ..protocol.effects import Received, Send, Ticked
 from ..protocol.errors import InputError
-from ..protocol.ids import BrokerId, ClientId
+from ..protocol.ids import BrokerId
 from ..protocol.recovery import (
     AskRoot,
     BecomeRoot,
     ClusterView,
     Holds,
-    LetGo,
     Recovery,
     Root,
     RootBeat,
     YieldRoot,
 )
+from .whereabouts import Whereabouts
 
 
 class RendezvousMachine:
@@ -53,7 +53,7 @@ class RendezvousMachine:
         self._children: tuple[ClusterView, ...] = ()
         self._now: float | None = None
         self._heard: float | None = None
-        self._durable: dict[ClientId, tuple[int, BrokerId]] = {}  # in which life, and where
+        self._durable = Whereabouts()
 
     @property
     def root(self) -> ClusterView:
@@ -80,23 +80,10 @@ class RendezvousMachine:
         if isinstance(message, AskRoot):
             return self._asked(source, message.me)
         if isinstance(message, Holds):
-            return self._held(source, message)
+            return self._durable.held(source, message)
         if isinstance(message, YieldRoot):
             return self._yielded(source, message)
         return []
-
-    def _held(self, source: BrokerId, message: Holds) -> list[Send]:
-        """Note where durable subscribers are; whoever holds one that has since come back elsewhere is to let it go."""
-        gone: dict[BrokerId, list[tuple[ClientId, int]]] = {}
-        for client, life in message.clients:
-            known = self._durable.get(client, (0, source))
-            if life > known[0]:
-                self._durable[client] = (life, source)
-                if known[1] != source:
-                    gone.setdefault(known[1], []).append((client, life))
-            elif life < known[0]:
-                gone.setdefault(source, []).append((client, known[0]))
-        return [Send(broker, LetGo(tuple(clients))) for broker, clients in gone.items()]
 
     def _beat(self, source: BrokerId, beat: RootBeat) -> list[Send]:
         if beat.term > self._term:
@@ -147,7 +134,7 @@ class RendezvousMachine:
                 "designated": view.designated,
                 "members": list(view.members),
             },
-            "durable": {client: list(place) for client, place in self._durable.items()},
+            "durable": self._durable.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -160,20 +147,16 @@ class RendezvousMachine:
         """
         try:
             term, root = int(state["term"]), state["root"]
-            durable = {
-                str(client): (int(life), int(broker))
-                for client, (life, broker) in state.get("durable", {}).items()
-            }
             view = ClusterView(
                 cluster=int(root["cluster"]),
                 epoch=int(root["epoch"]),
                 designated=int(root["designated"]),
                 members=tuple(int(member) for member in root["members"]),
             )
+            self._durable.restore(state.get("durable", {}))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "
                 "the configured root is taken"
             ) from error
-        self._durable = durable
         self._take(view, term)

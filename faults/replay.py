@@ -8,6 +8,8 @@ Rules
 * What a round should mend and is not kept any more is told to every broker ahead of what is; and by each broker to
   those of its subscribers that have not had it. A publisher that comes from elsewhere without what was before its first
   event here is such a loss, told at once.
+* Where nobody notices that two brokers cannot reach each other, the broker asks now and then whether all has come to
+  everybody. What it forgets before it knows that, the next round counts as lost, however far back that mends.
 * Stable is what publishers were told is accepted: what is kept of it, and each publisher's last number. Who comes back
   with a store sends it again in a round that it asks for until there is one.
 
@@ -19,6 +21,7 @@ Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md; paper 4, secti
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -28,7 +31,18 @@ import numpy as np
 from ..protocol.batch import EventBatch, concat
 from ..protocol.effects import Deliver, Multicast, Received, Report, Send, Ticked, Write
 from ..protocol.ids import GROUP, BrokerId, ClientId, Link
-from ..protocol.layers import Handler, Heard, Inward, Out, Restored, RoundBegan, RoundWanted, Tell
+from ..protocol.layers import (
+    Delivered,
+    Handler,
+    Heard,
+    Inward,
+    IsDelivered,
+    Out,
+    Restored,
+    RoundBegan,
+    RoundWanted,
+    Tell,
+)
 from ..protocol.messages import Acknowledge, Cancel, Detach, Events, Register, Resume
 from ..protocol.recovery import Recovery
 from ..protocol.rounds import Forgotten, Marker
@@ -38,6 +52,7 @@ from .stores import Store
 
 KEPT: Final = "kept"
 ACCEPTED: Final = "accepted"
+CONFIRMED: Final = "confirmed"
 TIDY_ROWS: Final = 256
 """Rows that are not needed any more go with the next change, or when there are so many."""
 
@@ -60,6 +75,8 @@ class Replay:
         What was made stable in earlier lives, read here once; None for a broker that makes nothing stable.
     now
         The time from which it counts until it is told the time.
+    confirms
+        Whether it asks if all has come to everybody, as nobody would notice otherwise.
 
     Attributes
     ----------
@@ -76,6 +93,8 @@ class Replay:
         rounds: Rounds,
         store: Store | None = None,
         now: float = 0.0,
+        *,
+        confirms: bool = False,
     ) -> None:
         self.rounds = rounds
         self.ledger = Ledger()
@@ -88,9 +107,19 @@ class Replay:
         self._wanting: dict[ClientId, set[int]] = {}
         self._awaited: set[Link] = set()  # links that are closed since an earlier life
         self._remind_at: float | None = None
+        self._stale: list[Write] = []  # rows that are not needed any more
+        self._confirms = confirms
+        self._last = self._confirmed = 0  # the last that was kept; up to which all has come to everybody
+        self._asked: tuple[int, float] | None = None  # up to which that is asked, and since when
+        self._first_at = math.inf  # when the first was kept of what it has not asked for
+        self._unconfirmed: dict[ClientId, int] = {}  # the last that was forgotten before that was known
         if store is not None:
             self._read(store)
-        self.takes: Mapping[type, Handler] = {Resume: self._on_resume, Acknowledge: self._on_acknowledge}
+        self.takes: Mapping[type, Handler] = {
+            Resume: self._on_resume,
+            Acknowledge: self._on_acknowledge,
+            Delivered: self._on_delivered,
+        }
         self.sees: Mapping[type, Handler] = {
             Events: self._on_events,
             Register: self._on_register,
@@ -116,8 +145,13 @@ class Replay:
             self._note_gap(publisher, batch, at)
             self.rounds.restore(Kept(int(number), at, publisher, batch))
             self._accepted[publisher] = max(int(batch.sequence[-1]), self._accepted.get(publisher, 0))
+            self._last = int(number)
+            self._first_at = min(at, self._first_at)
         if self._accepted:
             self._awaited.add(GROUP)
+        for _, (confirmed, since) in store.rows(CONFIRMED):
+            self._confirmed = min(confirmed, self._last)
+            self._unconfirmed = {name: self._last for name, (_, at) in self.rounds.gone.items() if at > since}
 
     # Publishers.
 
@@ -155,9 +189,10 @@ class Replay:
         gap = self._note_gap(publisher, batch, lost_at)
         self._accepted[publisher] = max(last, int(batch.sequence[-1]))
         kept = self.rounds.keep(self._now - message.age_seconds, publisher, batch)
+        self._last, self._first_at = kept.number, min(self._now, self._first_at)
         out: list[Out] = []
         if self._stable:
-            out = [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied()]
+            out = [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
         # Who is reached at once gets these events ahead of any round, and would take what was before them for old.
         if gap and self.rounds.doubtful(lost_at, self._recovery.doubt_seconds):
             out += self._say_gone([publisher])
@@ -171,15 +206,37 @@ class Replay:
         self.rounds.gone[publisher] = before, at
         return True
 
-    def _tidied(self) -> list[Out]:
-        """Return what takes out of the store what is not kept any more."""
-        dropped = list(self.rounds.dropped)
+    def _tidied(self, rows_min: int) -> list[Out]:
+        """Take in what is not kept any more; return what takes it out of the store, if that is as many rows."""
+        for number, publisher in self.rounds.dropped:
+            if self._confirms and number > self._confirmed:
+                self._unconfirmed[publisher] = number
+            if self._stable:
+                gone = Write(ACCEPTED, (publisher,), self.rounds.gone[publisher])
+                self._stale += [Write(KEPT, (number,), None), gone]
         self.rounds.dropped.clear()
-        out: list[Out] = []
-        for number, publisher in dropped if self._stable else ():
-            out.append(Write(KEPT, (number,), None))
-            out.append(Write(ACCEPTED, (publisher,), self.rounds.gone[publisher]))
-        return out
+        if len(self._stale) <= rows_min:
+            return []
+        stale, self._stale = self._stale, []
+        return [*stale]
+
+    # Whether it has come to everybody.
+
+    def _ask(self) -> list[Out]:
+        """Ask whether all has come to everybody, half a retention before the first of it that may not have goes."""
+        if self._asked is not None or not self._confirms:
+            return []
+        due = self._now - self._recovery.retention_seconds / 2
+        if not self._unconfirmed and self._first_at > due:
+            return []
+        self._asked, self._first_at = (self._last, self._now), math.inf
+        return [IsDelivered(self._last)]
+
+    def _on_delivered(self, event: Delivered) -> list[Out]:
+        assert self._asked is not None and self._asked[0] == event.number
+        asked, self._asked, self._confirmed = self._asked, None, event.number
+        self._unconfirmed = {name: last for name, last in self._unconfirmed.items() if last > event.number}
+        return [Write(CONFIRMED, (0,), asked)] if self._stable else []
 
     # Subscribers.
 
@@ -232,7 +289,7 @@ class Replay:
     def _on_tick(self, event: Ticked) -> list[Out]:
         self._now = event.now
         self.rounds.expire(event.now)
-        out = self._tidied() if not self._stable or len(self.rounds.dropped) >= TIDY_ROWS else []
+        out = [*self._tidied(TIDY_ROWS), *self._ask()]
         if self._awaited and (self._remind_at is None or event.now >= self._remind_at):
             if self._remind_at is not None:  # at first, others have yet to hear of this broker
                 out.append(Inward(RoundWanted(again=True)))
@@ -246,8 +303,8 @@ class Replay:
         rounds = self.rounds
         self._awaited.intersection_update(rounds.closed_links())
         since = self._now - rounds.doubt_seconds
-        out: list[Out] = [news]
-        out += self._say_gone([publisher for publisher, (_, at) in rounds.gone.items() if at >= since])
+        lost = [name for name, (_, at) in rounds.gone.items() if at >= since or name in self._unconfirmed]
+        out: list[Out] = [news, *self._say_gone(lost)]
         for publisher, age, batch in self._kept():
             events = Events(batch, rounds.current, True, age_seconds=age, doubt_seconds=rounds.doubt_seconds)
             out.append(Inward(Received(publisher, events)))

@@ -13,11 +13,12 @@ docs/decisions/0017-hypercube.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from .ids import BrokerId
+from .rounds import Forgotten, Marker
 
 if TYPE_CHECKING:
     from .messages import Filter
@@ -47,12 +48,15 @@ class CubeView:
         How many brokers a node cluster may have before it is split.
     seats
         The brokers, in rising order.
+    doubt_seconds
+        How far back its round mends: what was accepted since then may be missing somewhere.
     """
 
     version: int
     dimensions: int
     cluster_max: int
     seats: tuple[CubeSeat, ...]
+    doubt_seconds: float = field(default=0.0, compare=False)
 
     @cached_property
     def born(self) -> dict[BrokerId, int]:
@@ -79,12 +83,15 @@ class CubeBeat:
         Near whom it would like to stand: the brokers of its cluster when the network began.
     wants_round
         Whether what was published lately has to be sent again, since a client came here that may lack some of it.
+    doubt_seconds
+        How far back that has to mend, or what this broker has missed while it was not in the cube.
     """
 
     incarnation: int
     version: int
     contacts: tuple[BrokerId, ...]
     wants_round: bool
+    doubt_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,4 +119,26 @@ class CubeWants:
     filters: tuple[Filter, ...]
 
 
-CubeMessage: TypeAlias = CubeBeat | CubeLeave | CubeView | CubeWants
+@dataclass(frozen=True, slots=True)
+class ToAll:
+    """What `origin` tells every broker of a view, behind all events that it has sent before under that view.
+
+    Attributes
+    ----------
+    version
+        Of the view.
+    origin
+        Who tells it.
+    message
+        What is told.
+    number
+        Where events take different ways and are put into their order by numbers: its number among these.
+    """
+
+    version: int
+    origin: BrokerId
+    message: Forgotten | Marker
+    number: int = 0
+
+
+CubeMessage: TypeAlias = CubeBeat | CubeLeave | CubeView | CubeWants | ToAll

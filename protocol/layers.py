@@ -85,7 +85,14 @@ class Restored:
     registers: tuple[Register, ...]
 
 
-Event: TypeAlias = Received | Ticked | Drained | Missed | Tell | RoundWanted | Restored
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """All that had been sent when this was asked (`IsDelivered`) has come to everybody."""
+
+    number: int
+
+
+Event: TypeAlias = Received | Ticked | Drained | Missed | Tell | RoundWanted | Restored | Delivered
 """What layers take in: what happened outside, and what layers around tell."""
 
 
@@ -123,6 +130,13 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
+class IsDelivered:
+    """A layer inside asks to be told when all that has been sent so far has come to everybody."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """A layer inside knows a subscription of a client that has not come this way: it was restored from a store."""
 
@@ -138,7 +152,7 @@ class Released:
     message: Cancel | Detach
 
 
-News: TypeAlias = Placed | RoundBegan | Heard | Passed | Held | Released
+News: TypeAlias = Placed | RoundBegan | Heard | Passed | IsDelivered | Held | Released
 """What a layer tells those around it; `Placed` says where the broker stands from now on."""
 
 Out: TypeAlias = Effect | News | Write | Inward

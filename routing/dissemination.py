@@ -63,12 +63,13 @@ class Numbering:
             for row in range(len(batch)) if rows is None else rows.tolist():
                 targets[row].append(broker)
         return [
-            Load(batch, row, tuple(sorted(mine)), self._number(sorted(mine)))
+            Load(batch, row, tuple(sorted(mine)), self.next_of(sorted(mine)))
             for row, mine in enumerate(targets)
             if mine
         ]
 
-    def _number(self, targets: Iterable[BrokerId]) -> tuple[int, ...]:
+    def next_of(self, targets: Iterable[BrokerId]) -> tuple[int, ...]:
+        """Return the next number of each of these brokers."""
         out = []
         for target in targets:
             self._last[target] = self._last.get(target, 0) + 1

@@ -90,6 +90,12 @@ class Hypercube(ViewedRouter):
         """Return its neighbours by their dimensions."""
         return [] if self.cube is None else [other for _, other in self.cube.neighbours(self.me)]
 
+    def behind(self, origin: BrokerId) -> list[BrokerId]:
+        """Return the next ones on the ways of that broker's events to all others."""
+        others = () if self.cube is None or origin not in self.cube.labels else self.cube.labels
+        ways = dict.fromkeys(self._way_back(origin, other) for other in others if other != self.me)
+        return [way for way in ways if way is not None]
+
     def placed(self) -> Placed:
         """Return those to whom it sends and those who send to it."""
         return Placed(() if self.cube is None else self.cube.beside(self.me))

@@ -13,9 +13,11 @@ Rules, beside those of a mesh in views
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..protocol.configs import Position
-from ..protocol.cube import CubeView
-from ..protocol.effects import Effect, Plain, Received
+from ..protocol.cube import CubeView, ToAll
+from ..protocol.effects import Effect, Plain, Received, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Directed, Events
 from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, plan_of
@@ -44,7 +46,7 @@ class LbddInViews(MeshInViews):
         self._held_max = held_max
         self._overfull: set[BrokerId] = set()
         self._numbers = Numbering()
-        self._incoming: dict[BrokerId, HoldBack[tuple[Directed, int]]] = {}
+        self._incoming: dict[BrokerId, HoldBack[tuple[Directed | ToAll, int]]] = {}
         super().__init__(position)
 
     def enter(self, view: CubeView) -> None:
@@ -54,6 +56,12 @@ class LbddInViews(MeshInViews):
         self._incoming.clear()
         self._overfull.clear()
         self.lacking = False
+
+    def to_all(self, message: Any) -> list[Effect]:
+        """Return what tells every other broker of the view something; it has a number among the events to each."""
+        assert self.view is not None
+        numbers = zip(self._others, self._numbers.next_of(self._others), strict=True)
+        return [Send(other, ToAll(self.view.version, self.me, message, number)) for other, number in numbers]
 
     # Events.
 
@@ -67,23 +75,28 @@ class LbddInViews(MeshInViews):
         """Return what this broker sends to those behind it in the plan."""
         return passed_on(self.me, message.origin, loads_of(message), message)
 
-    def in_order(self, message: Directed) -> list[Events]:
+    def in_order(self, message: Directed | ToAll) -> list[Events | ToAll]:
         """Take events in, and return those whose turn has come, in order; each part is of one message."""
         order = self._incoming.setdefault(message.origin, HoldBack(self._held_max))
-        due: list[tuple[Directed, int]] = []
-        for load in loads_of(message):
-            number = load.numbers[load.targets.index(self.me)]
+        due: list[tuple[Directed | ToAll, int]] = []
+        for number, row in self._numbered(message):
             if order.full and not order.is_due(number):
                 self._overfull.add(message.origin)
                 continue
-            due += order.take(number, (message, load.row))
+            due += order.take(number, (message, row))
         self.lacking = self.lacking or (bool(due) and message.origin in self._overfull)
-        parts: list[tuple[Directed, list[int]]] = []
+        parts: list[tuple[Directed | ToAll, list[int]]] = []
         for source, row in due:
             if not parts or parts[-1][0] is not source:
                 parts.append((source, []))
             parts[-1][1].append(row)
-        return [_part(source, rows) for source, rows in parts]
+        return [source if isinstance(source, ToAll) else _part(source, rows) for source, rows in parts]
+
+    def _numbered(self, message: Directed | ToAll) -> list[tuple[int, int]]:
+        """Return the number that each row has here."""
+        if isinstance(message, ToAll):
+            return [(message.number, 0)]
+        return [(load.numbers[load.targets.index(self.me)], load.row) for load in loads_of(message)]
 
     # Payloads that travel beside the events (see `actors.bulk`).
 

@@ -52,6 +52,10 @@ class MeshInViews(ViewedRouter):
         """Return all others."""
         return self._others
 
+    def behind(self, origin: BrokerId) -> list[BrokerId]:
+        """Return all others for what this broker tells, and nobody for what others tell everybody themselves."""
+        return self._others if origin == self.me else []
+
     def deliver(self, batch: EventBatch) -> list[Effect]:
         """Return the effect that notifies this broker's own clients."""
         routes = self.table.route(batch)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..protocol.configs import Placed, Position
-from ..protocol.cube import CubeView, CubeWants
+from ..protocol.cube import CubeView, CubeWants, ToAll
 from ..protocol.effects import Confirm, Effect, Plain, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Announce, Echo, Spread, Withdraw
@@ -102,9 +102,24 @@ class ViewedRouter(TreeRouter):
         """Return those to whom it sends events; none before the first view."""
         raise NotImplementedError
 
+    def behind(self, origin: BrokerId) -> Sequence[BrokerId]:
+        """Return to whom this broker passes on what is for everybody, the way that events of `origin` go."""
+        raise NotImplementedError
+
     def placed(self) -> Placed:
         """Return where it stands in the present view; nowhere before the first."""
         return Placed(tuple(self.neighbours()))
+
+    # What is for everybody, behind the events of who tells it.
+
+    def to_all(self, message: Any) -> list[Effect]:
+        """Return what tells every other broker of the view something, behind the events that this one has sent."""
+        assert self.view is not None
+        return self.pass_to_all(ToAll(self.view.version, self.me, message))
+
+    def pass_to_all(self, told: ToAll) -> list[Effect]:
+        """Return what takes on what somebody tells everybody."""
+        return [Send(way, told) for way in self.behind(told.origin)]
 
     # What this broker wants, told to all others.
 

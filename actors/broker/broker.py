@@ -161,7 +161,8 @@ class Broker:
             )
             identity = Identity(rounds, recovery.retention_seconds, store)
             here = position.broker
-            self.replay = Replay(here, recovery, rounds, store, identity.alive_at)
+            confirms = claims_of(scheme_name).views
+            self.replay = Replay(here, recovery, rounds, store, identity.alive_at, confirms=confirms)
             self.durable = DurableClients(recovery, store, identity.alive_at)
             make_healing = partial(_healing, position, scheme_name, recovery, incarnation, seed)
             self.healing = make_healing(rounds, identity, joins)

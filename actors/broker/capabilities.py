@@ -71,12 +71,6 @@ class Missing:
 
 MISSING: Final = (
     Missing(
-        frozenset({"recovery", "store"}),
-        lambda claims: claims.views,
-        "cannot recover from a store where it heals",
-        "a broker that comes back joins the next view as a new one, and nothing would read its store",
-    ),
-    Missing(
         frozenset({"operations"}),
         lambda claims: not claims.operable,
         "has no clusters to operate",

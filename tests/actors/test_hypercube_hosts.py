@@ -130,7 +130,7 @@ def test_a_new_broker_holds_what_it_is_given_until_it_is_in() -> None:
     """It is told by whom it is taken in, sends what it was given, and owes nobody anything."""
     broker = Broker(POSITIONS[0], "hypercube", SETTINGS, incarnation=1)
     (beat,) = broker.handle(Ticked(1.0))
-    assert beat.message == CubeBeat(1, 0, (), False)  # type: ignore[union-attr]
+    assert beat.message == CubeBeat(1, 0, (), False, SETTINGS.doubt_seconds)  # type: ignore[union-attr]
     broker.handle(Received("s", Register(1, to_filter("x > 1"))))
     assert broker.describe()["view"] == 0 and broker.describe()["subscriptions"] == 1
     view = CubeView(2, 0, 1, (CubeSeat(0, 0, 2),))

@@ -11,7 +11,7 @@ from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.clients import HostileSimulation
 
-every_scheme = pytest.mark.parametrize("scheme", ["hybrid", "hybrid+quench+merge"])
+every_scheme = pytest.mark.parametrize("scheme", ["hybrid", "hybrid+quench+merge", "hypercube", "lbdd"])
 
 
 def network(scheme="hybrid", *, stable=True, record=None, **recovery):
