@@ -12,7 +12,6 @@ from ..faults.durable import DeadLetter
 from ..protocol import checks
 from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
-from ..routing.claims import claims_of
 from .coming_back import publisher_back, subscriber_back
 from .durable import DurableSubscriber
 from .errors import broker_errors
@@ -67,7 +66,7 @@ class Attaching(Lives):
         ClientError
             If there is a publisher of that name, and this one is not durable.
         InputError
-            If it is durable and the network does not heal, or its scheme heals by views.
+            If it is durable and the network does not heal.
         """
         checks.text("name", name)
         if checks.flag("durable", durable):
@@ -122,7 +121,7 @@ class Attaching(Lives):
         ClientError
             If there is a subscriber of that name, and this one is not durable.
         InputError
-            If it is durable and the network does not heal, or its scheme heals by views.
+            If it is durable and the network does not heal.
         """
         checks.text("name", name)
         if checks.flag("durable", durable):
@@ -154,10 +153,6 @@ class Attaching(Lives):
         placement = checked(place)
         if self._recovery is None:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
-        if not claims_of(self._directory.scheme).lasting:
-            raise InputError(
-                f"scheme {self._directory.scheme!r} has no durable clients: hybrid has, with any options"
-            )
         self._find_reborn()
         if broker is not None:
             self.host_of(broker)

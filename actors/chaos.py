@@ -77,7 +77,7 @@ def draw_ray_case(
     scheme
         One that heals.
     stable
-        Whether brokers have stores, and clients die too; only with a scheme that is `lasting`.
+        Whether brokers have stores, and clients die too.
     """
     aims = aims_of(scheme)
     topology = small_topology(seed, brokers_max)

@@ -18,7 +18,6 @@ from ..protocol import checks
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..protocol.messages import Flush
-from ..routing.claims import claims_of
 from .advertiser import Advertiser
 
 
@@ -42,7 +41,7 @@ class Flusher(Advertiser):
         Raises
         ------
         InputError
-            If the network does not heal, or its scheme heals by views.
+            If the network does not heal.
         BrokerUnavailable
             If it is not delivered in time, which says nothing of what comes later.
         """
@@ -52,8 +51,6 @@ class Flusher(Advertiser):
             raise InputError(
                 "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
             )
-        if not claims_of(self._directory.scheme).lasting:
-            raise InputError(f"flush: scheme {self._directory.scheme!r} has none: use settle()")
         if seconds is None:
             seconds = self._directory.limits.call_seconds
 

@@ -148,11 +148,13 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         assert net.dead_letters() == []
 
 
+@pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
 def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
-    ray_started: None, tmp_path: Path
+    ray_started: None, tmp_path: Path, scheme: str
 ) -> None:
+    tree = rv.ClusterTree(2, 2, degree=1)
     with rv.Network.launch(
-        rv.ClusterTree(2, 2, degree=1), name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)
+        tree, scheme=scheme, name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)
     ) as net:
         net.await_convergence(BOUND_SECONDS)
         far, near = net.positions[0].members[0], net.positions[-1].members[0]
