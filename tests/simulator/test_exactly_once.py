@@ -11,7 +11,9 @@ from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.clients import HostileSimulation
 
-every_scheme = pytest.mark.parametrize("scheme", ["hybrid", "hybrid+quench+merge", "hypercube", "lbdd"])
+every_scheme = pytest.mark.parametrize(
+    "scheme", ["hybrid", "hybrid+quench+merge", "hypercube", "lbdd", "point-to-point"]
+)
 
 
 def network(scheme="hybrid", *, stable=True, record=None, **recovery):
