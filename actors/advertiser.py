@@ -1,25 +1,34 @@
 """The side of a publisher that advertises, in a network with admission control (paper 3, sections 3.1 to 3.3).
 
-Rule: an advertisement counts when every broker knows it; whoever moves to another broker takes his along, and says when
-that was, so that what is still known of his former broker does not count.
+Rules
+-----
+* An advertisement counts when every broker knows it. Whoever moves to another broker takes his along, and says when
+  that was, so that what is still known of his former broker does not count.
+* To a broker that recovers from crashes what is advertised and withdrawn has numbers. It is kept until that is stable
+  there, and sent again to a broker that came back (`faults.client_link`). What an earlier process of that name has left
+  there is withdrawn first.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import ray
 
+from ..faults.client_link import ClientLink
 from ..protocol import checks
 from ..protocol.admission import MICRO, Advertise, Unadvertise
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
+from ..protocol.messages import Detach
 from ..routing.language import to_filter
 from .client import Client
 from .edge import Edge, Excess
+from .requests import Stored
 
 
 class Advertiser(Client):
@@ -28,6 +37,7 @@ class Advertiser(Client):
     _edge: Edge | None
     _turn: threading.Lock
     _next_advertisement = 1
+    _wishes: ClientLink | None = None
 
     def advertise(self, filter: Any, *, max_rate: float | None = None, excess: Excess = "wait") -> int:
         """Advertise events, and return the advertisement's number once every broker knows it.
@@ -58,17 +68,41 @@ class Advertiser(Client):
             number = self._next_advertisement
             edge.advertise(number, item, rate, excess)
             self._next_advertisement += 1
-
-            def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
-                said = Advertise(number, item, round(rate * MICRO), time.time_ns())
-                ray.get(host.request.remote(broker, self.name, [said]), timeout=seconds)
-
             try:
-                self._ask(call, self._directory.limits.call_seconds)
+                self._say(lambda: Advertise(number, item, round(rate * MICRO), time.time_ns()))
             except BaseException:
                 del edge.advertisements[number]
+                if self._wishes is not None:
+                    self._wishes.send(Unadvertise(number))  # with what is said next: it may have got through
                 raise
         return number
+
+    def _say(self, make: Callable[[], Advertise | Unadvertise]) -> None:
+        """Tell the broker about an advertisement, and return when it has done what that says."""
+        seconds = self._directory.limits.call_seconds
+        link = self._numbers(seconds) if self._directory.numbered else None
+        if link is not None:
+            link.send(make())
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
+            messages = [make()] if link is None else link.back()
+            return ray.get(host.request.remote(broker, self.name, messages), timeout=left)
+
+        told = self._ask(call, seconds)
+        if link is not None:
+            link.acknowledged(link.sent)
+            link.take(told or 0)
+
+    def _numbers(self, seconds: float) -> ClientLink:
+        """Return the link to a broker that recovers from crashes, once nothing of an earlier process is left there."""
+        if self._wishes is None:
+
+            def call(host: Any, broker: BrokerId, again: bool, left: float) -> int:
+                asked = [Detach(), Stored("wishes")]
+                return int(ray.get(host.request.remote(broker, self.name, asked), timeout=left))
+
+            self._wishes = ClientLink(self._ask(call, seconds))
+        return self._wishes
 
     def unadvertise(self, number: int) -> None:
         """Withdraw an advertisement.
@@ -84,10 +118,7 @@ class Advertiser(Client):
             if checks.whole_number("number", number) not in edge.advertisements:
                 raise InputError(f"{self} has no advertisement {number}: it has {list(edge.advertisements)}")
 
-            def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
-                ray.get(host.request.remote(broker, self.name, [Unadvertise(number)]), timeout=seconds)
-
-            self._ask(call, self._directory.limits.call_seconds)
+            self._say(lambda: Unadvertise(number))
             del edge.advertisements[number]
 
     @property

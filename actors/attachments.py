@@ -137,7 +137,6 @@ class Attachments:
         self._handle(seat, client, Detach())
         for _, _, number in seat.answers.of(client, Register):
             self.cancelled(seat, client, number)
-        seat.lacking.pop(client, None)
         seat.owners.pop(client, None)
 
     def let_all_go(self, seat: Seat) -> None:
@@ -147,7 +146,6 @@ class Attachments:
 
     def cancelled(self, seat: Seat, client: ClientId, number: int) -> None:
         """Forget a subscription, and end the call that waits for it to be installed."""
-        seat.lacking.get(client, {}).pop(number, None)
         error = ClientError(f"subscription {number} of {client!r} was cancelled meanwhile")
         seat.answers.refuse((client, Register, number), error)
 

@@ -97,7 +97,7 @@ class Driver:
     ) -> None:
         self.seats = seats
         self.attachments = Attachments(seats, limits, self.handle, self.drive)
-        self.admission = HostAdmission(admission, seats, self.carry_out)
+        self.admission = HostAdmission(admission, seats, self.drive)
         self.telemetry = HostTelemetry(seats, collector)
         self.handled = 0
         self.ticking = False

@@ -339,7 +339,7 @@ class BrokerHost:
             case Accepted():
                 return host_survey.accepted(seat.broker, client)
             case Lacking():
-                return dict(seat.lacking.get(client, {}))
+                return host_survey.lacking(seat.broker, client)
             case Stored(about):
                 return 0 if self.numbered is None else self.numbered.heard_from(seat, client, about)
             case _:

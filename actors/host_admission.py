@@ -2,7 +2,6 @@
 
 Rules
 -----
-* What a subscription lacks is kept at its broker's seat until its owner asks.
 * CPU capacity is the highest rate of events seen while the process used its CPU to the limit, sampled (4.1). Brokers
   that share a process share its CPU: what is measured is each one's own part.
 * For experiments and tests a broker can be burdened: each event that it takes in costs CPU time, and of its CPU it gets
@@ -32,7 +31,7 @@ from ..protocol.admission import (
     Standing,
     WouldAdmit,
 )
-from ..protocol.effects import Effect, Received
+from ..protocol.effects import Received
 from ..protocol.errors import InputError, RateExceeded, SubscriptionRejected
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Events, Register
@@ -48,19 +47,19 @@ class HostAdmission:
         What its brokers admit; None for a network without admission control.
     seats
         The brokers, as they are at any time.
-    carry_out
-        Carries out an effect of a broker.
+    drive
+        Hands a broker an event, and carries out what it wants.
     """
 
     def __init__(
         self,
         config: AdmissionConfig | None,
         seats: Mapping[BrokerId, Seat],
-        carry_out: Callable[[Seat, Effect], None],
+        drive: Callable[[Seat, Received], None],
     ) -> None:
         self.config = config
         self._seats = seats
-        self._carry_out = carry_out
+        self._drive = drive
         self._measuring: asyncio.Task[None] | None = None
         self._burden_seconds, self._share = 0.0, 1.0
 
@@ -90,10 +89,7 @@ class HostAdmission:
                 seat.answers.owe((client, Events, news.number))
                 seat.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
             case Standing():
-                known = seat.lacking.setdefault(client, {})
-                known[news.number] = news.refusals
-                if not news.refusals:
-                    del known[news.number]
+                pass  # its broker knows, for whoever asks
 
     # Overload.
 
@@ -138,9 +134,7 @@ class HostAdmission:
             for broker, seat in self._seats.items():
                 meter = meters[broker]
                 if meter.sample(time.monotonic(), time.process_time(), seat.events_in):
-                    event = Received(broker, CapacityMeasured(meter.highest))
-                    for effect in seat.broker.handle(event):
-                        self._carry_out(seat, effect)
+                    self._drive(seat, Received(broker, CapacityMeasured(meter.highest)))
             await asyncio.sleep(config.sample_seconds)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..faults.durable import DeadLetter
+from ..protocol.admission import Refusal
 from ..protocol.batch import EventBatch
 from ..protocol.ids import ClientId
 from .broker import Broker
@@ -43,6 +44,11 @@ def books_of(broker: Broker) -> dict[str, Any] | None:
         return None
     admission = broker.admitting.admission
     return {**admission.books.describe(), "degraded": admission.standings.count()}
+
+
+def lacking(broker: Broker, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
+    """Return what the subscriptions of a client lack, by number; nothing without admission control."""
+    return {} if broker.admitting is None else broker.admitting.admission.lacking(client)
 
 
 def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:

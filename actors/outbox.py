@@ -253,7 +253,7 @@ def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) ->
 
 def _size(message: Queued) -> int:
     if isinstance(message, Adv):
-        return _size(message.message)  # type: ignore[arg-type]  # between brokers it is no client's
+        return _size(message.message)  # between brokers it is no client's
     return len(message.batch) if isinstance(message, CARRIERS) else 1
 
 

@@ -33,6 +33,7 @@ from .nearness import Tiers
 from .store import Store
 
 NAMESPACE: Final = "rayvous"
+KINDS: Final = ("publisher", "subscriber")
 
 
 def rendezvous_name(name: str) -> str:
@@ -201,6 +202,12 @@ class Rendezvous:
         self._keep_clients()
         return places
 
+    @property
+    def _one_name_each(self) -> bool:
+        """Whether publishers and subscribers number what they say to the same broker under their names."""
+        directory = self._directory
+        return directory is not None and directory.numbered and directory.admission is not None
+
     def _check_names(self, kind: str, names: Sequence[ClientId], ticket: str | None) -> None:
         named: set[ClientId] = set()
         for name in names:
@@ -211,6 +218,13 @@ class Rendezvous:
             if known is not None and (ticket is None or known[1] != ticket):
                 raise ClientError(
                     f"there is already a {kind} {name!r} in this network: close it, or take another name"
+                )
+            if self._one_name_each and any(
+                (other, name) in self._clients for other in KINDS if other != kind
+            ):
+                raise ClientError(
+                    f"there is already another client {name!r}: where brokers that have stores admit, publishers and "
+                    "subscribers need names of their own"
                 )
 
     def _put(self, kind: str, name: ClientId, broker: BrokerId, ticket: str | None) -> None:

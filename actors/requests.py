@@ -8,6 +8,7 @@ Rules
   a `Register` when it is installed up to the root, unless it was admitted before; a `Flush` when all is delivered; an
   `Advertise` when it is known everywhere; a `WouldAdmit` by its judgement. Everything else is answered when the broker
   has taken it.
+* Of what has numbers, the last message alone is answered: what comes before it may have been answered already.
 * With a store, an answer waits until what the broker took is stable.
 * A request that is made again while the first is waiting gets the same answer.
 """
@@ -21,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..protocol.admission import Advertise, Unadvertise, WouldAdmit
 from ..protocol.ids import ClientId
-from ..protocol.messages import ClientMessage, Events, Flush, Register
+from ..protocol.messages import Adv, ClientMessage, Events, Flush, Register
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,10 @@ Question: TypeAlias = tuple[ClientId, type, int]
 def questions(client: ClientId, messages: Sequence[Request]) -> list[Question]:
     """Return what a broker has to answer of these messages of a client, in their order."""
     found: list[Question] = []
-    for message in messages:
+    for place, message in enumerate(messages, 1):
         match message:
+            case Adv(message=Advertise() as said) if place == len(messages):
+                found.append((client, Advertise, said.number))
             case Register(admitted=True):
                 pass
             case Register():

@@ -3,7 +3,7 @@
 Rules
 -----
 * A seat has no behaviour of its own but to say when all that its broker wanted done has left it.
-* `answers` is what the broker owes its clients, `lacking` what it can no longer carry of their subscriptions.
+* `answers` is what the broker owes its clients.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from ..protocol.admission import Refusal
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.recorder import TelemetryBuffer
 from .absent import Absent
@@ -39,7 +38,6 @@ class Seat:
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
     answers: Answers = field(default_factory=Answers)
-    lacking: dict[ClientId, dict[int, tuple[Refusal, ...]]] = field(default_factory=dict)
     commits: Commits | None = None  # where the broker has a store
     told_at: float = 0.0  # when it was told the time last
     absent: Absent = field(default_factory=Absent)

@@ -21,6 +21,7 @@ from ..protocol.admission import (
     CapacityMeasured,
     Degraded,
     Greeting,
+    Refusal,
     Release,
     Spread,
     Standing,
@@ -30,7 +31,7 @@ from ..protocol.admission import (
     WouldAdmit,
 )
 from ..protocol.effects import Inform, Plain, Send
-from ..protocol.ids import BrokerId, Link
+from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Cancel, Detach, Register
 from ..routing.filters import Filter
 from .advertisements import LOCAL
@@ -180,6 +181,15 @@ class Admission(Asking):
                 if (client, number) not in self._requests:
                     out.append(Inform(client, Standing(number, self.standings.of_clients(item))))
         return out
+
+    def lacking(self, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
+        """Return what the subscriptions of a client lack, by number; those that lack nothing are not there."""
+        found = {
+            number: self.standings.of_clients(item)
+            for number, item in self._mine.get(client, {}).items()
+            if (client, number) not in self._requests
+        }
+        return {number: refusals for number, refusals in found.items() if refusals}
 
     # To be put down and made again.
 

@@ -11,6 +11,7 @@ Paper 4, section 3: publishers and subscribers as the ends of the chain of inter
 
 from __future__ import annotations
 
+from ..protocol.admission import Advertise, Unadvertise
 from ..protocol.messages import Ack, Adv, Back, ClientMessage
 
 
@@ -41,7 +42,7 @@ class ClientLink:
         """Return how many messages are not acknowledged."""
         return len(self._kept)
 
-    def send(self, message: ClientMessage, count: int = 1) -> Adv:
+    def send(self, message: ClientMessage | Advertise | Unadvertise, count: int = 1) -> Adv:
         """Give a message its number; one of several events has as many numbers."""
         adv = Adv(self.sent + count, self.sent, message)
         self.sent += count

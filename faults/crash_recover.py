@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from ..protocol.admission import Judgement
 from ..protocol.configs import Position
 from ..protocol.effects import (
     Acknowledge,
@@ -114,7 +115,7 @@ class CrashRecover:
         }  # fmt: skip
         self.sees: Mapping[type, Handler] = dict.fromkeys(inside.takes, self._on_unnumbered)
         self.alters: Mapping[type, Handler] = {
-            Send: self._send, Multicast: self._send, Deliver: self._notify, Confirm: self._notify, Inform: self._notify
+            Send: self._send, Multicast: self._send, Deliver: self._notify, Confirm: self._notify, Inform: self._inform
         }  # fmt: skip
 
     def _check_place(self, store: Store, kind: str) -> bool:
@@ -142,8 +143,8 @@ class CrashRecover:
         self._unheard.restore(sent.get("clients", 0), store.rows(UNHEARD), store.rows(SHED))
 
     def _on_unnumbered(self, event: Received) -> list[Out]:
-        """Take in what the host says itself, on behalf of a client that is gone; others number what they say."""
-        if isinstance(event.source, str):
+        """Take in what the host says itself, in its own name or a client's; other brokers number what they say."""
+        if isinstance(event.source, str) or event.source == self.position.broker:
             return self._apply(event)
         return self._stray()
 
@@ -249,6 +250,11 @@ class CrashRecover:
         """Keep what a client is to be told until it has it; tell it when it is there."""
         writes, now = self._unheard.put(effect)
         return [*writes, *now]
+
+    def _inform(self, effect: Inform) -> list[Out]:
+        """Keep what a client is to be told, but for an answer that promises nothing: who gets none asks again."""
+        dry = isinstance(effect.news, Judgement) and effect.news.dry
+        return [effect] if dry else self._notify(effect)
 
     def _acknowledged(self, source: int, number: int, group: bool) -> Outgoing | None:
         out = self._out.get(GROUP if group else source)

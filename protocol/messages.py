@@ -211,7 +211,7 @@ class Adv:
 
     number: int
     before: int
-    message: BrokerMessage | ClientMessage
+    message: Any  # a BrokerMessage, ClientMessage, or one of admission control
     group: bool = False
 
 

@@ -77,12 +77,6 @@ MISSING: Final = (
         "brokers and clusters come and go where clusters form a tree",
     ),
     Missing(
-        frozenset({"store", "admission", "ray"}),
-        lambda claims: True,
-        "has no admission control with stores on Ray",
-        "clients on Ray do not yet number what they advertise; the simulator has both",
-    ),
-    Missing(
         frozenset({"chaos", "admission"}),
         lambda claims: not claims.lasting,
         "has no chaos with admission control",

@@ -58,7 +58,7 @@ def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_t
     first, second = Host(), Host()
     recovery = Recovery.for_tests(client_patience_seconds=BOUND_SECONDS)
     directory: Any = SimpleNamespace(
-        hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, stable=None
+        hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, numbered=False
     )
     rendezvous = SimpleNamespace(
         relocate=SimpleNamespace(remote=lambda *_: answer((2, second))),

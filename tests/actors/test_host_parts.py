@@ -12,7 +12,7 @@ from rayvous.actors.accounts import Flush
 from rayvous.actors.attachments import Attachments
 from rayvous.actors.broker import Broker
 from rayvous.actors.host_admission import HostAdmission
-from rayvous.actors.host_survey import accepted, books_of, dead_letters, sizes_of, standing_of
+from rayvous.actors.host_survey import accepted, books_of, dead_letters, lacking, sizes_of, standing_of
 from rayvous.actors.host_telemetry import HostTelemetry
 from rayvous.actors.requests import Question
 from rayvous.actors.seat import Seat
@@ -22,8 +22,6 @@ from rayvous.protocol.admission import (
     Everywhere,
     Judgement,
     News,
-    Refusal,
-    Standing,
     WouldAdmit,
 )
 from rayvous.protocol.batch import batch_of
@@ -120,13 +118,12 @@ def test_who_is_let_go_waits_for_nothing_more_and_lacks_nothing() -> None:
         seat = desk.seats[0]
         desk.here.own(seat, "alice", "process")
         waiting = seat.answers.owe(("alice", Register, 3))
-        seat.lacking["alice"] = {1: (), 3: ()}
         desk.here.cancelled(seat, "alice", 1)
-        assert seat.lacking["alice"] == {3: ()}
+        assert not waiting.done()
         desk.here.let_all_go(seat)
         with pytest.raises(ClientError, match="subscription 3 of 'alice' was cancelled"):
             await waiting
-        assert not seat.owners and not seat.lacking
+        assert not seat.owners
 
     go(test())
 
@@ -217,15 +214,8 @@ def test_what_a_broker_says_answers_the_question_that_it_is_about(
     go(test())
 
 
-def test_what_a_subscription_lacks_is_kept_until_it_lacks_nothing() -> None:
-    (seat,) = seats().values()
-    office = HostAdmission(AdmissionConfig(), {}, lambda *_: None)
-    lacking = (Refusal(3, "events", 10.0, 4.0),)
-    office.inform(seat, "alice", Standing(7, lacking))
-    assert seat.lacking == {"alice": {7: lacking}}
-    office.inform(seat, "alice", Standing(7, ()))
-    assert seat.lacking == {"alice": {}}
-    office.require()
+def test_without_admission_control_nothing_can_be_asked_of_it() -> None:
+    HostAdmission(AdmissionConfig(), {}, lambda *_: None).require()
     with pytest.raises(InputError, match="no admission control"):
         HostAdmission(None, {}, lambda *_: None).require()
 
@@ -235,7 +225,7 @@ def test_what_a_subscription_lacks_is_kept_until_it_lacks_nothing() -> None:
 
 def test_a_broker_without_a_feature_says_nothing_of_it() -> None:
     (seat,) = seats().values()
-    assert standing_of(seat) is None and books_of(seat.broker) is None
+    assert standing_of(seat) is None and books_of(seat.broker) is None and lacking(seat.broker, "alice") == {}
     assert accepted(seat.broker, "bob") == (0, []) and dead_letters(seat.broker) == []
     (healing,) = seats(recovery=Recovery.for_tests()).values()
     standing = standing_of(healing)

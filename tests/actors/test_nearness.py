@@ -282,12 +282,7 @@ def test_a_client_that_must_move_says_how_near_the_brokers_are(placement: Any, t
         return hosts
 
     directory: Any = SimpleNamespace(
-        hosts=hosts,
-        limits=Limits(),
-        recovery=Recovery.for_tests(),
-        stable=None,
-        admission=None,
-        numbered=False,
+        hosts=hosts, limits=Limits(), recovery=Recovery.for_tests(), numbered=False, admission=None
     )
     rendezvous = SimpleNamespace(
         relocate=SimpleNamespace(remote=relocate), hosts=SimpleNamespace(remote=all_hosts)

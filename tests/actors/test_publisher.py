@@ -55,12 +55,7 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
         return 1, new
 
     directory = SimpleNamespace(
-        hosts={0: old, 1: new},
-        limits=Limits(),
-        recovery=Recovery.for_tests(),
-        stable=None,
-        admission=None,
-        numbered=False,
+        hosts={0: old, 1: new}, limits=Limits(), recovery=Recovery.for_tests(), numbered=False, admission=None
     )
     process = ClientProcess("test", 60.0)
     rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=relocate))
@@ -84,9 +79,9 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
         process.close()
 
 
-@pytest.mark.parametrize(("stable", "taken"), [(True, [1, 2]), (None, [3])])
+@pytest.mark.parametrize(("numbered", "taken"), [(True, [1, 2]), (False, [3])])
 def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_is_taken_until_then(
-    stable: Any, taken: list[int]
+    numbered: bool, taken: list[int]
 ) -> None:
     class Carol(Publisher):
         """A publisher whose broker is away at first."""
@@ -100,12 +95,7 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
 
     host = Host()
     directory = SimpleNamespace(
-        hosts={0: host},
-        limits=Limits(),
-        recovery=None,
-        stable=stable,
-        admission=None,
-        numbered=stable is not None,
+        hosts={0: host}, limits=Limits(), recovery=None, numbered=numbered, admission=None
     )
     carol = Carol("carol", 0, directory, SimpleNamespace(given_up={host: 0}))  # type: ignore[arg-type]
     carol._counted = True
