@@ -13,13 +13,13 @@ from ..protocol import checks
 from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
 from .coming_back import publisher_back, subscriber_back
+from .directory import Directory
 from .durable import DurableSubscriber
 from .errors import broker_errors
 from .lives import Lives
 from .nearness import Placement, Tiers, checked
 from .process import ClientProcess
 from .publisher import Publisher
-from .rendezvous import Directory
 from .subscriber import Subscriber
 
 

@@ -43,12 +43,12 @@ from .broker import Broker
 from .broker_store import store_of
 from .bulk import Missing, Payload, Payloads
 from .commits import Commits
+from .directory import NAMESPACE, rendezvous_name
 from .driver import Driver
 from .host_quiet import Quiet
 from .metrics import BrokerMetrics
 from .numbered import Numbered
 from .outbox import LinkMessage
-from .rendezvous import NAMESPACE, rendezvous_name
 from .requests import Accepted, Away, Lacking, Request, Stored, publications, questions
 from .seat import Seat
 from .ticking import Ticking, tick_seconds

@@ -22,10 +22,11 @@ from ..protocol.configs import Position
 from ..protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
 from ..protocol.ids import BrokerId
 from .collector import Collector
+from .directory import NAMESPACE, Directory, rendezvous_name
 from .errors import broker_errors
 from .host import BrokerHost
 from .java import prepare_java
-from .rendezvous import NAMESPACE, Directory, Rendezvous, rendezvous_name
+from .rendezvous import Rendezvous
 from .settings import Settings
 from .stages import BROKERS, RAY, Stages
 from .store import RayStore

@@ -23,9 +23,9 @@ from ..protocol import checks
 from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import Recovery
+from .directory import Directory
 from .errors import broker_errors
 from .launching import start_again
-from .rendezvous import Directory
 from .weather import Forecast
 
 TELL_SECONDS: Final = 2.0

@@ -34,13 +34,13 @@ from ..routing.claims import claims_of
 from ..routing.topologies import Topology
 from .attaching import Attaching
 from .convergence import problems, standing, state_of
+from .directory import NAMESPACE, Directory, rendezvous_name
 from .errors import broker_errors
 from .launching import ensure_ray, networks, start_network, starts_ray
 from .network_admission import NetworkAdmission
 from .operations import Operations
 from .process import ClientProcess
 from .publisher import Publisher
-from .rendezvous import NAMESPACE, Directory, rendezvous_name
 from .settings import Settings
 from .stages import Progress, check_progress, told
 from .store import RayStore

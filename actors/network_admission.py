@@ -16,9 +16,9 @@ from ..protocol.admission import Judgement, WouldAdmit
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId
 from ..routing.language import to_filter
+from .directory import Directory
 from .errors import broker_errors
 from .process import ClientProcess
-from .rendezvous import Directory
 
 _QUESTIONS: Final = count(1)
 """Numbers the questions of this process."""
