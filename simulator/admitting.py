@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ..chaos.books import Clients, books_problems
 from ..chaos.cases import Advertisement
 from ..faults.clients import SubscriberMachine
 from ..protocol.admission import (
@@ -35,9 +36,9 @@ from ..protocol.effects import Inform
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import ClientMessage, Detach, Events, Register
 from ..routing.language import to_filter
-from .books_survey import Clients, books_problems
 from .clients import FromClient, HostileSimulation, Session
 from .hosts import Host, make_broker
+from .survey import books_seen, tree_of
 
 
 class AdmittingSimulation(HostileSimulation):
@@ -197,7 +198,7 @@ class AdmittingSimulation(HostileSimulation):
             wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
             lacking={name: self.lacking(name) for name in subscribers},
         )
-        return books_problems(self, clients, self.admission)
+        return books_problems(books_seen(self), tree_of(self), clients)
 
     def degraded(self) -> int:
         """Return how many subscriptions do not stand as they were promised, as far as their owners were told."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..actors.broker import Broker
+from ..chaos.books import Clients
 from ..faults.client_link import ClientLink
 from ..faults.stores import MemoryStore, Store
 from ..faults.trace import Trace
@@ -31,7 +32,6 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Cancel, ClientMessage, Events, Register
 from ..protocol.stability import Stability
 from ..routing.language import to_filter
-from .books_survey import Clients
 from .connections import Connection, Underway
 from .hostile import HostileNetwork
 from .hosts import Host, Machine

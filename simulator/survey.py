@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..actors.broker import books_of
+from ..chaos.books import Books, Tree, joined
 from ..faults.clients import SubscriberMachine
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.messages import Filter
@@ -238,6 +240,24 @@ def _covered(broker: Any, wanted: Filter, link: Link, holder: BrokerId | None) -
             if entry.filter == wanted or covers(entry.filter, wanted):  # type: ignore[arg-type]
                 return True
     return False
+
+
+def books_seen(network: HostileNetwork) -> dict[BrokerId, Books]:
+    """Return what the books of the living brokers say."""
+    return {broker: books_of(network.broker(broker)) for broker in network.living()}
+
+
+def tree_of(network: HostileNetwork) -> Tree | None:
+    """Return who is joined to whom, a cluster being a star around its designated broker; None where that is no tree."""
+    claims = claims_of(network.scheme)
+    if claims.views or claims.survives_deaths:
+        return None
+    above: dict[BrokerId, BrokerId | None] = {}
+    for broker in network.living():
+        report = survey(network, broker)
+        parent = None if report.parent is None else report.parent.designated
+        above[broker] = parent if report.designated else report.view.designated
+    return joined(above)
 
 
 def durable_problems(network: HostileSimulation) -> list[str]:

@@ -1,5 +1,6 @@
 """A broker as a value machine: a pipeline of layers, put together from what it is asked to do. Pure."""
 
+from .books import books_of
 from .broker import HEALING, HEALING_SCHEMES, Broker, rendezvous_of, start_of
 from .capabilities import MISSING, check
 from .pipeline import Pipeline
@@ -10,6 +11,7 @@ __all__ = [
     "MISSING",
     "Broker",
     "Pipeline",
+    "books_of",
     "check",
     "rendezvous_of",
     "start_of",

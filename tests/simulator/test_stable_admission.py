@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker import Pipeline
+from rayvous.chaos.books import books_problems
 from rayvous.faults.logged_router import TABLE
 from rayvous.faults.reliability import judge
 from rayvous.protocol.admission import AdmissionConfig, Capacity
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes import OPTIONS, SCHEMES
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.books_survey import books_problems
 from rayvous.simulator.network import Step
 from rayvous.simulator.stable import Datagrams, StableSimulation
+from rayvous.simulator.survey import books_seen, tree_of
 
 TREE = ClusterTree(3, 2, degree=2).positions()
 SCHEMES_AND_OPTIONS = (
@@ -79,8 +80,7 @@ def play(net: Scripted) -> None:
 
 
 def wrong_with(net: StableSimulation) -> list[str]:
-    assert net.admission is not None
-    return books_problems(net, net.books, net.admission)
+    return books_problems(books_seen(net), tree_of(net), net.books)
 
 
 def mended(net: StableSimulation) -> None:

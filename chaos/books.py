@@ -1,4 +1,4 @@
-"""Looks at the books of a whole network from outside: whether they say what follows from who is there.
+"""Judges the books of a whole network from outside: whether they say what follows from who is there.
 
 Rules (promise 8)
 -----------------
@@ -8,29 +8,52 @@ Rules (promise 8)
   wanted behind it that an advertisement on this side meets, and for its own clients all that these want.
 * What an owner was told of a subscription is what the books of the brokers on its way say.
 
-None of it is taken from a broker's word: the tree is that of `survey`, the rest are the clients' own lists. Brokers
-that stand in no tree are only asked whether their books balance.
+None of it is taken from a broker's word: the tree is that of a survey, the rest are the clients' own lists. Brokers
+that stand in no tree are only asked whether their books balance. The books are those of one moment at which nothing is
+under way, on either host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from ..admission.advertisements import LOCAL
-from ..admission.books import Books
-from ..protocol.admission import AdmissionConfig, Refusal
+from ..protocol.admission import Refusal
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..routing.claims import claims_of
 from ..routing.covering import intersects
 from ..routing.filters import Filter
-from .survey import survey
-
-if TYPE_CHECKING:
-    from .hostile import HostileNetwork
 
 Tree: TypeAlias = dict[BrokerId, set[BrokerId]]
+Holding: TypeAlias = Mapping[Link | None, frozenset[Filter]]
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the books of one broker say; the link None stands for its own clients.
+
+    Attributes
+    ----------
+    neighbours
+        The brokers for whose links there are books.
+    adverts
+        By link, the publishers that advertise behind it.
+    held
+        By link, the filters that are held for it.
+    degraded
+        What a filter that is held for a link lacks.
+    promises
+        Whether what lacks something is told to its owner: under the full guarantee only.
+    unbalanced
+        What is wrong with them by themselves; empty when they balance.
+    """
+
+    neighbours: frozenset[BrokerId]
+    adverts: Mapping[Link | None, frozenset[ClientId]]
+    held: Holding
+    degraded: Mapping[tuple[Filter, Link | None], tuple[Refusal, ...]]
+    promises: bool
+    unbalanced: str = ""
 
 
 @dataclass
@@ -63,68 +86,56 @@ class Clients:
         return {number: lack for number, lack in known.items() if lack and number in there}
 
 
-def books_problems(network: HostileNetwork, clients: Clients, config: AdmissionConfig) -> list[str]:
-    """Return what is wrong with the books, given that the network is sound and nothing waits to be confirmed."""
-    problems = [*_unbalanced(network)]
-    if problems or not _is_tree(network):
-        return problems
-    tree = _tree(network)
-    for broker, links in tree.items():
-        admission = network.broker(broker).admitting.admission  # type: ignore[union-attr]
-        if set(admission.neighbours) != links:
-            problems.append(
-                f"broker {broker} has books for {admission.neighbours}, its links are {sorted(links)}"
-            )
-    return problems or [*_Recount(network, tree, clients, config).problems()]
-
-
-def _unbalanced(network: HostileNetwork) -> Iterator[str]:
-    for broker in network.living():
-        try:
-            network.broker(broker).check()
-        except AssertionError as error:
-            yield f"the books of broker {broker} do not balance: {error}"
-
-
-def _is_tree(network: HostileNetwork) -> bool:
-    claims = claims_of(network.scheme)
-    return not claims.views and not claims.survives_deaths
-
-
-def _tree(network: HostileNetwork) -> Tree:
-    """Return who is joined to whom, a cluster being a star around its designated broker."""
-    tree: Tree = {broker: set() for broker in network.living()}
-    for broker in tree:
-        report = survey(network, broker)
-        above = report.parent.designated if report.parent is not None else None
-        other = above if report.designated else report.view.designated
+def joined(above: Mapping[BrokerId, BrokerId | None]) -> Tree:
+    """Return who is joined to whom, given the broker through which each reaches the root; None for the root."""
+    tree: Tree = {broker: set() for broker in above}
+    for broker, other in above.items():
         if other in tree:
             tree[broker].add(other)
             tree[other].add(broker)
     return tree
 
 
+def books_problems(books: Mapping[BrokerId, Books], tree: Tree | None, clients: Clients) -> list[str]:
+    """Return what is wrong with the books, given that the network is sound and nothing is under way.
+
+    Parameters
+    ----------
+    books
+        Of every living broker.
+    tree
+        How these stand; None where they stand in no tree.
+    clients
+        What the clients say.
+    """
+    problems = [
+        f"the books of broker {broker} do not balance: {each.unbalanced}"
+        for broker, each in books.items()
+        if each.unbalanced
+    ]
+    if problems or tree is None:
+        return problems
+    for broker, links in tree.items():
+        if books[broker].neighbours != links:
+            known = sorted(books[broker].neighbours)
+            problems.append(f"broker {broker} has books for {known}, its links are {sorted(links)}")
+    return problems or [*_Recount(books, tree, clients).problems()]
+
+
 class _Recount:
     """What the books should say, from who is there and how the tree stands."""
 
-    def __init__(
-        self, network: HostileNetwork, tree: Tree, clients: Clients, config: AdmissionConfig
-    ) -> None:
-        self.network = network
+    def __init__(self, books: Mapping[BrokerId, Books], tree: Tree, clients: Clients) -> None:
+        self.books = books
         self.tree = tree
         self.clients = clients
-        self.config = config
         self.homes = clients.homes
         self.adverts = {name: (clients.homes[name], item) for name, item in clients.adverts.items()}
         self.wanted = clients.wanted
 
-    def _books(self, broker: BrokerId) -> Books:
-        books: Books = self.network.broker(broker).admitting.admission.books  # type: ignore[union-attr]
-        return books
-
     def problems(self) -> Iterator[str]:
         for broker in self.tree:
-            books = self._books(broker)
+            books = self.books[broker]
             yield from self._of_links(broker, books)
             mine = {
                 item
@@ -132,16 +143,16 @@ class _Recount:
                 if self.homes[name] == broker
                 for item in items.values()
             }
-            yield from _differ(f"broker {broker} holds for its own clients", set(books.held[LOCAL]), mine)
+            yield from _differ(f"broker {broker} holds for its own clients", books.held[None], mine)
         yield from self._of_owners()
 
     def _of_links(self, broker: BrokerId, books: Books) -> Iterator[str]:
-        for link in (LOCAL, *self.tree[broker]):
-            far = {broker} if link == LOCAL else self._side(link, broker)
-            known = {name for (name, _), advert in books.adverts.items() if advert.link == link}
+        for link in (None, *self.tree[broker]):
+            far = {broker} if link is None else self._side(link, broker)
+            known = books.adverts.get(link, frozenset())
             there = {name for name, (home, _) in self.adverts.items() if home in far}
             yield from _differ(f"broker {broker} has adverts over {link}", known, there)
-            if link != LOCAL:
+            if link is not None:
                 near = [item for home, item in self.adverts.values() if home not in far]
                 wanted = {
                     item
@@ -150,12 +161,10 @@ class _Recount:
                     for item in items.values()
                     if any(intersects(item, each) for each in near)
                 }
-                yield from _differ(f"broker {broker} holds for {link}", set(books.held[link]), wanted)
+                yield from _differ(f"broker {broker} holds for {link}", books.held[link], wanted)
 
     def _of_owners(self) -> Iterator[str]:
-        if self.config.refusing_share_max != 0:
-            return
-        lacks = {broker: self._books(broker).degraded() for broker in self.tree}
+        lacks = {broker: self.books[broker].degraded for broker in self.tree if self.books[broker].promises}
         lacks = {broker: entries for broker, entries in lacks.items() if entries}
         for name, items in self.wanted.items():
             told = self.clients.told(name)
@@ -165,10 +174,10 @@ class _Recount:
                     due |= set(entries.get((item, self._towards(broker, self.homes[name])), ()))
                 yield from _differ(f"{name} #{number} was told that it lacks", set(told.get(number, ())), due)
 
-    def _towards(self, broker: BrokerId, home: BrokerId) -> Link:
+    def _towards(self, broker: BrokerId, home: BrokerId) -> Link | None:
         """Return the link of a broker behind which another one is."""
         if broker == home:
-            return LOCAL
+            return None
         return next(link for link in self.tree[broker] if home in self._side(link, broker))
 
     def _side(self, broker: BrokerId, without: BrokerId | str) -> set[BrokerId]:
@@ -182,7 +191,7 @@ class _Recount:
         return seen
 
 
-def _differ(what: str, found: set[Any], due: set[Any]) -> Iterator[str]:
+def _differ(what: str, found: Set[Any], due: Set[Any]) -> Iterator[str]:
     if found != due:
         more, less = sorted(map(str, found - due)), sorted(map(str, due - found))
         yield f"{what}: too much {more}, missing {less}"

@@ -1,0 +1,34 @@
+"""The books of a broker, as whoever judges a whole network from outside sees them; asking changes nothing."""
+
+from __future__ import annotations
+
+from ...admission.advertisements import LOCAL
+from ...chaos.books import Books
+from ...protocol.ids import ClientId, Link
+from .broker import Broker
+
+
+def books_of(broker: Broker) -> Books:
+    """Return what the books of a broker with admission control say, and whether they balance."""
+    assert broker.admitting is not None
+    admission = broker.admitting.admission
+    books, unbalanced = admission.books, ""
+    try:
+        broker.check()
+    except AssertionError as error:
+        unbalanced = str(error) or "an invariant does not hold"
+    adverts: dict[Link | None, set[ClientId]] = {}
+    for (publisher, _), advert in books.adverts.items():
+        adverts.setdefault(_link(advert.link), set()).add(publisher)
+    return Books(
+        frozenset(admission.neighbours),
+        {link: frozenset(publishers) for link, publishers in adverts.items()},
+        {_link(link): frozenset(items) for link, items in books.held.items()},
+        {(item, _link(link)): refusals for (item, link), refusals in books.degraded().items()},
+        admission.config.refusing_share_max == 0,
+        unbalanced,
+    )
+
+
+def _link(link: Link) -> Link | None:
+    return None if link == LOCAL else link
