@@ -43,7 +43,7 @@ class CubeRendezvous:
     Parameters
     ----------
     recovery
-        Its detector and heartbeat.
+        Its detector and heartbeat, and how large node clusters may be.
     view
         The view with which the network starts.
     """
@@ -62,7 +62,8 @@ class CubeRendezvous:
 
     def _take(self, view: CubeView, incarnations: dict[BrokerId, int], departed: dict[BrokerId, int]) -> None:
         self.view = view
-        self._members = CubeMembers(view.dimensions, view.labels, view.cluster_max)
+        cluster_max = self._recovery.node_cluster_max or view.cluster_max
+        self._members = CubeMembers(view.dimensions, view.labels, cluster_max)
         self._incarnations = incarnations
         self._departed = departed
         self._detector = Detector(self._recovery)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from .checks import one_of, positive_fields
+from .checks import one_of, positive_fields, whole_number
 from .cube import CubeMessage
 from .errors import InputError
 from .ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
@@ -353,6 +353,9 @@ class Recovery:
         The most children that a cluster takes.
     load_max
         The most events per second that a designated broker handles and still takes another child; None for no limit.
+    node_cluster_max
+        How many brokers of a hypercube may share a vertex before a dimension is opened; None for as many as the largest
+        cluster of the topology has.
     retention_events_max, retention_bytes_max, retention_seconds
         What a publisher's broker keeps to send again.
     client_patience_seconds
@@ -382,6 +385,7 @@ class Recovery:
     durable_bytes_max: int = 64 * 2**20
     durable_seconds: float = 86_400.0
     dead_letters_max: int = 1_000
+    node_cluster_max: int | None = None
 
     @property
     def doubt_seconds(self) -> float:
@@ -397,7 +401,9 @@ class Recovery:
             If a number is not positive, the detector is unknown, or suspicion comes before two heartbeats.
         """
         one_of("recovery detector", self.detector, ("adaptive", "fixed"))
-        positive_fields(self, "recovery", skip=("detector",), none=("load_max",))
+        positive_fields(self, "recovery", skip=("detector", "node_cluster_max"), none=("load_max",))
+        if self.node_cluster_max is not None:
+            whole_number("recovery node_cluster_max", self.node_cluster_max, 1)
         if self.suspect_after_seconds < 2 * self.heartbeat_seconds:
             raise InputError(
                 f"suspect_after_seconds is {self.suspect_after_seconds}: it must be at least two heartbeats, "

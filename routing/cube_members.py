@@ -4,13 +4,14 @@ Rules
 -----
 * Who joins fills the vacant position that needs it most, near the broker that it contacts: of those within `REACH` of
   the contact (else of all) one in the largest part of the cube in which nobody stands; of these the nearest.
-* With no position vacant it pairs up: it joins the smallest node cluster near the contact.
+* With no position vacant it pairs up: it joins the smallest node cluster, of these the nearest to the contact.
 * When that would make a cluster of more than `cluster_max`, a dimension is opened first: the next bit of the labels
   becomes one of the vertex. So every cluster is split in two and nobody moves.
-* Who leaves takes nothing along. If its position becomes vacant and a cluster elsewhere has several brokers, one of
-  the largest and nearest moves there; if not, the vacancy is covered (`routing.cube`).
-* When half of the positions would do, the last dimension is closed; pairs become clusters, and the brokers of clusters
-  move into what is vacant. So with ``N`` brokers in clusters of one a broadcast takes at most ``ceil(log2 N)`` hops.
+* When half of the positions would do, the last dimension is closed: pairs of clusters become one.
+* After each change node clusters are regrouped: while one has two brokers more than another, or than a vacant position,
+  one of the largest moves there. So a vacancy is covered (`routing.cube`) only when no cluster has two.
+* So of ``N`` brokers in a cube of ``d`` dimensions ``2**(d - 1) < N <= cluster_max * 2**d``, no two clusters differ by
+  more than one, and in clusters of one a broadcast takes at most ``ceil(log2 N)`` hops.
 * Inside a cluster the rest of a label counts up with its bits turned round, so that brokers part evenly.
 
 Pure: ties go to the lowest number. Source: paper 2, section 2.4, both of its ways.
@@ -113,18 +114,20 @@ class CubeMembers:
         """
         if broker in self.labels:
             raise InputError(f"broker {broker} is in the cube already")
-        near = self.vertex(contact) if contact in self.labels else 0
-        done: list[Change] = []
         if not self.labels:
             return [self._place(broker, 0)]
+        done = self._open(len(self.labels) + 1)
+        near = self.vertex(contact) if contact in self.labels else 0
+        done.append(self._place(broker, self._neediest(near)))
+        return done + self._regroup(near)
+
+    def _neediest(self, near: int) -> int:
+        """Return the position that needs somebody most: a vacant one, else that of the smallest cluster."""
         vacancy = self._vacancy(near)
-        if vacancy is None and min(map(len, self.clusters().values())) >= self.cluster_max:
-            done.append(self._open())
-            near = self.vertex(contact) if contact in self.labels else 0
-            vacancy = self._vacancy(near)
-        if vacancy is None:
-            vacancy = self._smallest(near)
-        return [*done, self._place(broker, vacancy)]
+        if vacancy is not None:
+            return vacancy
+        clusters = self.clusters()
+        return min(clusters, key=lambda vertex: (len(clusters[vertex]), (vertex ^ near).bit_count(), vertex))
 
     def _vacancy(self, near: int) -> int | None:
         """Return the vacant position that needs somebody most."""
@@ -136,18 +139,13 @@ class CubeMembers:
         vacant = vacant or [vertex for vertex in range(1 << self.dimensions) if vertex not in held[0]]
         return min(vacant, key=lambda vertex: (-_need(vertex, held), (vertex ^ near).bit_count(), vertex))
 
-    def _smallest(self, near: int) -> int:
-        clusters = self.clusters()
-        within = [vertex for vertex in clusters if (vertex ^ near).bit_count() <= REACH]
-        room = [vertex for vertex in within if len(clusters[vertex]) < self.cluster_max]
-        return min(
-            room or clusters,
-            key=lambda vertex: (len(clusters[vertex]), (vertex ^ near).bit_count(), vertex),
-        )
-
-    def _open(self) -> Change:
-        self.dimensions += 1
-        return Change("opened", vertex=str(self.dimensions))
+    def _open(self, brokers: int) -> list[Change]:
+        """Open dimensions until so many brokers fit."""
+        done = []
+        while brokers > self.cluster_max << self.dimensions:
+            self.dimensions += 1
+            done.append(Change("opened", vertex=str(self.dimensions)))
+        return done
 
     def _place(self, broker: BrokerId, vertex: int) -> Change:
         """Give a broker the first free seat at a vertex."""
@@ -174,30 +172,30 @@ class CubeMembers:
         done = [Change("left", broker, self.bits(self.vertex(broker)))]
         vertex = self.vertex(broker)
         del self.labels[broker]
-        if self.dimensions and len(self.labels) <= 1 << (self.dimensions - 1):
+        while self.dimensions and len(self.labels) <= 1 << (self.dimensions - 1):
             self.dimensions -= 1
             vertex >>= 1
             done.append(Change("closed", vertex=str(self.dimensions)))
-        return done + self._fill(vertex)
+        done += self._open(len(self.labels))
+        return done + self._regroup(vertex)
 
-    def _fill(self, near: int) -> list[Change]:
-        """Move brokers out of clusters into positions that are vacant."""
+    def _regroup(self, near: int) -> list[Change]:
+        """Move brokers out of the largest clusters until none has two more than another, or than a vacancy."""
         done: list[Change] = []
         while True:
             clusters = self.clusters()
-            largest = max(clusters.values(), key=len)
-            vacancy = self._vacancy(near)
-            if len(largest) == 1 or vacancy is None:
+            target = self._neediest(near)
+            size = max(map(len, clusters.values()))
+            if size - len(clusters.get(target, ())) < 2:
                 return done
-            size = len(largest)
             crowded = [vertex for vertex, members in clusters.items() if len(members) == size]
-            source = min(crowded, key=lambda vertex: ((vertex ^ vacancy).bit_count(), vertex))
+            source = min(crowded, key=lambda vertex: ((vertex ^ target).bit_count(), vertex))
             mover = clusters[source][-1]
-            self._place(mover, vacancy)
-            done.append(Change("moved", mover, self.bits(vacancy), self.bits(source)))
+            self._place(mover, target)
+            done.append(Change("moved", mover, self.bits(target), self.bits(source)))
 
     def check(self) -> None:
-        """Assert that labels differ; for tests."""
+        """Assert that labels differ, and fit; for tests."""
         assert len(set(self.labels.values())) == len(self.labels)
         assert all(0 <= label < 1 << LABEL_BITS for label in self.labels.values())
 

@@ -1,8 +1,12 @@
 """The rendezvous point of a hypercube: who is in, by views with rising numbers (docs/decisions/0017-hypercube.md)."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from rayvous.actors.cube_rendezvous import CubeRendezvous
 from rayvous.protocol.cube import CubeBeat, CubeLeave, CubeView
 from rayvous.protocol.effects import Received, Ticked
@@ -10,6 +14,7 @@ from rayvous.protocol.errors import InputError
 from rayvous.protocol.ids import FIRST_ROUND
 from rayvous.protocol.recovery import Recovery
 from rayvous.protocol.rounds import AskRound
+from rayvous.routing.cube import Cube
 from rayvous.routing.hypercube import Hypercube
 from rayvous.routing.topologies import ClusterTree
 
@@ -19,9 +24,10 @@ SETTINGS = Recovery(detector="fixed")  # a beat a second, patience of three
 class Point:
     """A rendezvous point, brokers that beat, and a clock."""
 
-    def __init__(self, brokers=4):
-        start = Hypercube.positions(ClusterTree(brokers, 1).positions())[0].cube
-        self.machine = CubeRendezvous(SETTINGS, start)
+    def __init__(self, brokers=4, members=1, **changes):
+        start = Hypercube.positions(ClusterTree(brokers, members).positions())[0].cube
+        self.recovery = replace(SETTINGS, **changes).validate()
+        self.machine = CubeRendezvous(self.recovery, start)
         self.now = 0.0
         self.machine.handle(Ticked(0.0))
         self.alive = dict.fromkeys(start.born, 0)
@@ -172,3 +178,104 @@ def test_what_is_not_for_it_leads_to_nothing():
     assert point.machine.handle(Received(99, CubeLeave())) == []
     assert point.machine.handle(Received("client", CubeBeat(0, 1, (), True))) == []
     assert point.pass_time(2) == {}
+
+
+class Growth(RuleBasedStateMachine):
+    """Brokers join, leave, die, come back and stand still, and the rendezvous point is started again.
+
+    After each of these, once it is quiet, exactly those that live are in, and the cube is a good one: it has no more
+    dimensions than it needs, node clusters are even and not too large, and a broadcast from anywhere reaches each once.
+    """
+
+    @initialize(
+        clusters=st.integers(1, 5), members=st.integers(1, 3), cluster_max=st.sampled_from([None, 1, 2, 4])
+    )
+    def build(self, clusters, members, cluster_max):
+        self.cluster_max = cluster_max or members
+        self.point = Point(clusters, members, node_cluster_max=cluster_max)
+        self.lives = dict(self.point.alive)
+        self.changed = False
+        self.version = 1
+
+    def quiet(self, *, regrouped=True):
+        self.changed |= regrouped
+        self.point.pass_time(6)
+        view = self.point.machine.view
+        assert set(view.born) == set(self.point.alive)
+        assert view.version >= self.version and max(view.born.values()) <= view.version
+        self.version = view.version
+        self.check_cube(view)
+
+    def check_cube(self, view):
+        cube, count = Cube(view.dimensions, view.labels), len(view.seats)
+        assert not view.dimensions or count > 1 << (view.dimensions - 1)
+        assert not self.changed or self.is_even(cube)
+        for start in view.labels:
+            reached, ways = [start], [(start, None)]
+            for here, source in ways:
+                for other in cube.onwards(here, source):
+                    reached.append(other)
+                    ways.append((other, here))
+            assert sorted(reached) == sorted(view.labels), "each once"
+
+    def is_even(self, cube):
+        sizes = [0] * (1 << cube.dimensions)
+        for broker in cube.labels:
+            sizes[cube.vertex(broker)] += 1
+        return max(sizes) <= self.cluster_max and max(sizes) - min(sizes) <= 1
+
+    def pick(self, number):
+        return sorted(self.point.alive)[number % len(self.point.alive)]
+
+    @rule(number=st.integers(0, 99), count=st.integers(1, 3))
+    def join(self, number, count):
+        contact = self.pick(number)
+        for broker in range(len(self.lives), len(self.lives) + count):
+            self.lives[broker] = self.point.alive[broker] = 0
+            self.point.beat(broker, version=0, contacts=(contact,))
+        self.quiet()
+
+    @precondition(lambda self: len(self.point.alive) > 1)
+    @rule(number=st.integers(0, 99))
+    def leave(self, number):
+        broker = self.pick(number)
+        self.point.machine.handle(Received(broker, CubeLeave()))
+        del self.point.alive[broker]
+        self.quiet()
+
+    @precondition(lambda self: len(self.point.alive) > 2)
+    @rule(numbers=st.lists(st.integers(0, 99), min_size=1, max_size=3))
+    def die(self, numbers):
+        for number in numbers[: len(self.point.alive) - 1]:
+            del self.point.alive[self.pick(number)]
+        self.quiet()
+
+    @precondition(lambda self: len(self.point.alive) < len(self.lives))
+    @rule(number=st.integers(0, 99))
+    def come_back(self, number):
+        gone = sorted(self.lives.keys() - self.point.alive.keys())
+        broker = gone[number % len(gone)]
+        self.lives[broker] += 1
+        self.point.alive[broker] = self.lives[broker]
+        self.quiet()
+
+    @rule(number=st.integers(0, 99))
+    def come_back_before_anybody_notices(self, number):
+        broker = self.pick(number)
+        self.lives[broker] += 1
+        self.point.alive[broker] = self.lives[broker]
+        self.quiet(regrouped=False)
+        assert self.point.born[broker] == self.version
+
+    @rule()
+    def start_the_rendezvous_point_again(self):
+        state = json.loads(json.dumps(self.point.machine.state()))
+        self.point.machine = CubeRendezvous(self.point.recovery, CubeView(1, 0, 1, ()))
+        self.point.machine.restore(state)
+        self.point.machine.handle(Ticked(self.point.now))
+        assert self.point.machine.view.version == self.version
+        self.quiet(regrouped=False)
+
+
+TestGrowth = Growth.TestCase
+TestGrowth.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)

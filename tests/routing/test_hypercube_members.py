@@ -74,13 +74,25 @@ def run(history):
 
 @settings(deadline=None)
 @given(histories())
-def test_whoever_comes_and_goes_positions_are_filled_and_clusters_stay_small(history):
+def test_whoever_comes_and_goes_positions_are_filled_and_clusters_are_even_and_small(history):
+    """Nobody stands beside a crowd, nor beside a vacancy with another. Reference: paper 2, 2.4."""
     for members in run(history):
         members.check()
+        count, dimensions = len(members.labels), members.dimensions
+        assert count <= members.cluster_max << dimensions
+        assert not dimensions or count > 1 << (dimensions - 1), "half of the positions would do"
         sizes = [len(brokers) for brokers in members.clusters().values()]
+        vacant = (1 << dimensions) - len(sizes)
+        assert max(sizes) - (0 if vacant else min(sizes)) <= 1
         assert max(sizes) <= members.cluster_max
-        vacant = (1 << members.dimensions) - len(sizes)
-        assert not vacant or max(sizes) <= 2, "a position is vacant beside a crowd"
+
+
+def test_clusters_that_got_small_are_filled_from_large_ones():
+    """One cluster loses all but one: others give it of theirs. Reference: paper 2, 2.4 (a cluster is regrouped)."""
+    members = CubeMembers.of_clusters([(0, 1, 2), (3, 4, 5), (6, 7, 8)])
+    for broker in (0, 1):
+        members.leave(broker)
+    assert sorted(map(len, members.clusters().values())) == [1, 2, 2, 2]
 
 
 @settings(deadline=None)
