@@ -32,7 +32,7 @@ from ..protocol.effects import Deliver, Effect, Propose, Received, Send, Ticked
 from ..protocol.ids import ClientId, Link, RoundNumber
 from ..protocol.layers import Event, Handler, Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
 from ..protocol.messages import Cancel, Detach, Directed, Echo, Events, Register, Spread
-from ..protocol.recovery import RENDEZVOUS, Recovery
+from ..protocol.recovery import RENDEZVOUS, Leave, Recovery
 from ..protocol.rounds import Forgotten
 from ..routing.viewed import ViewedRouter
 
@@ -130,7 +130,13 @@ class HealingViews(Generic[R]):
             CubeView: self._on_view,
             CubeLeave: self._on_leave,
             ToAll: self._on_to_all,
+            Leave: self._on_leave,
         }
+
+    @property
+    def designated(self) -> bool:
+        """Return True: no broker speaks for another."""
+        return True
 
     def handle(self, event: Event) -> list[Out]:
         """Take in an event and return what is to be done."""
@@ -309,12 +315,17 @@ class HealingViews(Generic[R]):
 
     # Leaving.
 
-    def _on_leave(self, source: Link, message: CubeLeave) -> list[Out]:
-        """Begin to leave, as the host or the rendezvous point asks: clients should go to a neighbour first."""
-        others = self.router.neighbours()
-        if source not in (self._me, RENDEZVOUS) or self._leave_by is not None or not others:
-            return []  # the last one stays
+    def _on_leave(self, source: Link, message: CubeLeave | Leave) -> list[Out]:
+        """Begin to leave, as the host or the rendezvous point asks: clients should go to a neighbour first.
+
+        The last one stays until another comes, and who is not in yet comes in first.
+        """
+        if source not in (self._me, RENDEZVOUS) or self._leave_by is not None:
+            return []
         self._leave_by = self.now + self.recovery.suspect_after_seconds
+        others = self.router.neighbours()
+        if not others:
+            return []
         return [Propose(client, others[place % len(others)]) for place, client in enumerate(self._clients)]
 
     def _leaving(self) -> list[Out]:
@@ -329,6 +340,8 @@ class HealingViews(Generic[R]):
         view = self.router.view
         return {
             "broker": self._me,
+            "cluster": self.home.cluster,
+            "designated": self.designated,
             "neighbours": tuple(sorted(self.router.neighbours())),
             "version": self.version,
             "seats": () if view is None else view.seats,

@@ -7,7 +7,8 @@ Rules
 * Whoever is to leave gets no new client, and its clients go to other brokers, before it is told to leave. A client that
   does not go within `client_patience_seconds` is let go; it goes on elsewhere when it notices, and misses nothing.
 * A broker that does not leave in time stays as it is, and is said to be; `kill_broker` is what is left then.
-* One cluster after another looks for a nearer parent.
+* One cluster after another looks for a nearer parent. Where views say who is in, there is no tree; a cluster is the
+  brokers that came together, near whom one joins.
 
 What goes on between brokers is in `healing_operations`.
 """
@@ -15,7 +16,7 @@ What goes on between brokers is in `healing_operations`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
@@ -27,6 +28,7 @@ from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, Leave, Reconsider
 from ..routing.claims import claims_of
+from .broker import check
 from .errors import broker_errors
 from .launching import start_new
 from .lives import Lives
@@ -52,7 +54,7 @@ class Operations(Lives):
         Raises
         ------
         InputError
-            If the network does not heal, or there is no such cluster.
+            If the network does not heal, or cannot be operated, or there is no such cluster.
         """
         checks.whole_number("cluster", cluster)
         survey = self._operable()
@@ -63,6 +65,7 @@ class Operations(Lives):
         speaks = next((broker for broker in members if survey[broker]["designated"]), members[-1])
         with broker_errors(f"adding a broker to cluster {cluster}"):
             (broker,), _ = ray.get(self._rendezvous.identities.remote(1, cluster=False), timeout=60)
+            speaks = broker if self._views else speaks
             place = Position(broker, cluster, f"N{broker}", (*members, broker), speaks, None, ())
             # As one that was started again: it is normal, and its life says so.
             life = ray.get(self._rendezvous.next_life.remote(broker), timeout=60)
@@ -155,14 +158,7 @@ class Operations(Lives):
             ray.get(host.receive.remote(broker, RENDEZVOUS, [Leave()]), timeout=60)
             if not self._until(lambda: bool(ray.get(host.left.remote(broker), timeout=60)), deadline):
                 one = self.survey().get(broker, {})
-                waits = (
-                    "for a heartbeat of its cluster"
-                    if not one.get("designated")
-                    else "for another to take over"
-                )
-                if one.get("children"):
-                    waits = f"for clusters {[child.cluster for child in one['children']]} to join elsewhere"
-                raise BrokerUnavailable(f"broker {broker} has not left in time: it waits {waits}")
+                raise BrokerUnavailable(f"broker {broker} has not left in time: it waits {_waits(one)}")
             rest = ray.get(host.unseat.remote(broker), timeout=60)
         except RayActorError:
             rest = 0  # it has died meanwhile, so it is gone
@@ -188,9 +184,19 @@ class Operations(Lives):
         -------
         list of tuple
             (cluster, former parent, new parent) of each that has moved.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal, or has no tree.
         """
         moved = []
-        for broker, one in sorted(self._operable().items()):
+        survey = self._operable()
+        if self._views:
+            raise InputError(
+                f"scheme {self._directory.scheme!r} has no tree to make better: no broker hangs below another"
+            )
+        for broker, one in sorted(survey.items()):
             if one["designated"] and one["parent"] is not None:
                 host = self.host_of(broker)
                 with broker_errors(f"asking broker {broker} for a nearer parent"):
@@ -207,12 +213,20 @@ class Operations(Lives):
     def _stand(self, broker: BrokerId) -> dict[str, Any]:
         return self.survey().get(broker, {})
 
+    @property
+    def _views(self) -> bool:
+        return claims_of(self._directory.scheme).views
+
     def _operable(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return where the brokers stand, in a tree that heals; no other network can be operated like that."""
-        if claims_of(self._directory.scheme).views:
-            raise InputError(f"{self!r} heals by views: brokers leave it with net.leave(broker)")
-        if not claims_of(self._directory.scheme).operable:
-            raise InputError(
-                f"{self!r} has no clusters that brokers could join or leave: take scheme 'hybrid' for that"
-            )
+        """Return where the brokers stand, in a network that can be operated."""
+        check(self._directory.scheme, recovery=self._recovery is not None, operations=True)
         return self.survey()
+
+
+def _waits(one: Mapping[str, Any]) -> str:
+    """Return what a broker that is to leave waits for, by where it stands."""
+    if "seats" in one:
+        return "for a view without it"
+    if one.get("children"):
+        return f"for clusters {[child.cluster for child in one['children']]} to join elsewhere"
+    return "for another to take over" if one.get("designated") else "for a heartbeat of its cluster"

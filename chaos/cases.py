@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from ..faults.draws import aimed, draw
@@ -39,6 +39,9 @@ OPERATIONS: Final = {
     "reoptimise": 3,
 }
 """What is done, and how often beside the others."""
+
+IN_TREES: Final = ("remove_designated", "remove_root_cluster", "reoptimise")
+"""What means something in a tree only."""
 
 BUILD_SECONDS: Final = 5.0
 """How long the network and its first subscriptions have before the first fault."""
@@ -245,25 +248,34 @@ def draw_case(
     if aim is not None and given is None:
         homes = sorted({action.broker for action in opening})
         plan = aimed(dice, plan, aim, positions, homes)
-    operated = draw_operations(seed, plan.heal_seconds) if operations and heals else ()
+    operated: tuple[Operation, ...] = ()
+    if operations and recovery is not None:
+        tree = not claims_of(scheme).views
+        operated = draw_operations(seed, plan.heal_seconds, tree=tree)
+        recovery = recovery if tree else replace(recovery, node_cluster_max=_node_cluster_max(seed))
     return Case(
         seed, topology, recovery, links, opening, actions, closing, plan, operations=operated, scheme=scheme
     )
 
 
-def draw_operations(seed: int, seconds: float) -> tuple[Operation, ...]:
-    """Return what is done to the network of a seed while things go wrong for `seconds`."""
+def draw_operations(seed: int, seconds: float, *, tree: bool = True) -> tuple[Operation, ...]:
+    """Return what is done to the network of a seed, a tree or not, while things go wrong for `seconds`."""
     dice = random.Random(f"operations/{seed}")
+    weights = {word: weight for word, weight in OPERATIONS.items() if tree or word not in IN_TREES}
     drawn = [
         Operation(
             round(dice.uniform(0.0, 0.9) * seconds, 3),
-            dice.choices(list(OPERATIONS), list(OPERATIONS.values()))[0],
+            dice.choices(list(weights), list(weights.values()))[0],
             dice.random(),
             dice.randint(1, 4),
         )
         for _ in range(dice.randint(1, 6))
     ]
     return tuple(sorted(drawn, key=lambda operation: operation.at_seconds))
+
+
+def _node_cluster_max(seed: int) -> int | None:
+    return random.Random(f"operations/{seed}/node clusters").choice((None, None, 1, 2, 4))
 
 
 def small_topology(seed: int, brokers_max: int) -> dict[str, Any]:

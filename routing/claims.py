@@ -57,8 +57,8 @@ class Claims:
 
     @property
     def operable(self) -> bool:
-        """Whether with `recovery` brokers and clusters join its network, leave it and move nearer while it runs."""
-        return self.lasting and not self.flat
+        """Whether with `recovery` brokers and clusters join its network and leave it while it runs."""
+        return self.heals and not self.flat
 
 
 CLAIMS: Final[dict[str, Claims]] = {

@@ -4,8 +4,9 @@ Phases
 ------
 1. Build: the network stands, clients subscribe, everything settles. Every subscription must be confirmed.
 2. Faults: the plan is carried out while clients publish, subscribe, cancel and move.
-3. Heal: everything is put right; within :data:`CONVERGE_HEARTBEATS` heartbeats the network must be one tree again, with
-   every subscription installed (promise 6), and stay so for :data:`STEADY_LOOKS` looks.
+3. Heal: everything is put right, and no cluster is to look for a nearer parent any more. Within
+   :data:`CONVERGE_HEARTBEATS` heartbeats the network must be one tree again, with every subscription installed
+   (promise 6), and stay so for :data:`STEADY_LOOKS` looks.
 4. Liveness: every publisher publishes again; :data:`SETTLE_HEARTBEATS` heartbeats later all is judged (promises 1-3).
 
 A run that fails says how to have it again: ``rayvous chaos --on sim --seed N``.
@@ -163,7 +164,11 @@ class _Run:
         network = self.network
         self._revive()
         steady, problems = 0, ["not looked at"]
-        deadline = self.healed_at + CONVERGE_HEARTBEATS * self.heartbeat
+        while self.operations is not None and self.operations.searching:  # every move begins a round
+            network.advance(self.heartbeat / 2)
+            self._revive()
+            self._look()
+        deadline = network.now + CONVERGE_HEARTBEATS * self.heartbeat
         while steady < STEADY_LOOKS and network.now < deadline:
             network.advance(self.heartbeat / 2)
             self._revive()

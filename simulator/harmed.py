@@ -96,7 +96,7 @@ class Harmed:
         False when it is dead or the last.
         """
         host = self.hosts[broker]
-        if not claims_of(self.scheme).views or not host.alive or len(self.living()) == 1:
+        if not claims_of(self.scheme).views or not host.alive or self._last(broker):
             return False
         self._take_in(host, Received(broker, CubeLeave()))
         self.at(self.now, self._end_when_out, host, host.life)

@@ -6,7 +6,8 @@ Rules
 * Clients leave first: before a broker is told to leave, those attached to it move to other members of its cluster, or
   to any other broker when there is none.
 * The last broker that is not to leave is kept.
-* A tree is re-optimised one cluster after another.
+* A tree is re-optimised one cluster after another. Where views say who is in, a cluster is the brokers that came
+  together: near whom one joins, and where clients go first.
 
 The hosts' counterpart on Ray is :class:`rayvous.actors.operations.Operations`.
 """
@@ -22,9 +23,11 @@ from ..protocol.effects import Received
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, Leave, Reconsider
+from ..routing.claims import claims_of
 from .clients import HostileSimulation
 
 LOOK_SECONDS = 0.25
+NO_TREE = "scheme {scheme!r} has no tree to make better: no broker hangs below another"
 SEARCH_SECONDS_MAX = 20.0
 """How long one cluster may look for a nearer parent before the next one's turn comes."""
 
@@ -45,6 +48,8 @@ class Operations:
             raise InputError("a network that does not heal cannot be operated: give it recovery")
         self._network = network
         self._say = say or (lambda what: None)
+        self._views = claims_of(network.scheme).views
+        self._searches = 0
 
     # Growing.
 
@@ -61,7 +66,7 @@ class Operations:
             raise InputError(f"cluster {cluster} is not there: a broker joins one that stays")
         broker = max(network.hosts) + 1
         members = (*network.members[cluster], broker)
-        speaks = next((m for m in members[:-1] if self._speaks(m)), members[-2])
+        speaks = broker if self._views else next((m for m in members if self._speaks(m)), members[-2])
         place = Position(broker, cluster, f"N{broker}", members, speaks, None, ())
         self._regroup(cluster, members)
         network._start_ticking(network.add_host(place, founds=False))
@@ -151,10 +156,24 @@ class Operations:
     # Nearer parents.
 
     def reoptimise(self) -> None:
-        """Let one cluster after another look for a clearly nearer parent."""
+        """Let one cluster after another look for a clearly nearer parent.
+
+        Raises
+        ------
+        InputError
+            If the network heals by views: there is no tree.
+        """
         network = self._network
+        if self._views:
+            raise InputError(NO_TREE.format(scheme=network.scheme))
         speakers = [broker for broker in network.living() if self._speaks(broker)]
+        self._searches += 1
         self._reconsider(speakers)
+
+    @property
+    def searching(self) -> bool:
+        """Whether it is still the turn of some cluster to look for a nearer parent."""
+        return self._searches > 0
 
     def _reconsider(self, speakers: list[BrokerId]) -> None:
         network = self._network
@@ -168,6 +187,7 @@ class Operations:
                 network.at(network.now + LOOK_SECONDS, after)
                 return
             speakers.pop(0)
+        self._searches -= 1
 
     def _searched(self, speakers: list[BrokerId], before: ClusterId | None, since: float) -> None:
         network = self._network
@@ -230,5 +250,5 @@ class Operations:
         return self._network.hosts[broker].retiring
 
     def _speaks(self, broker: BrokerId) -> bool:
-        host = self._network.hosts[broker]
-        return host.alive and host.machine.healing.designated
+        host = self._network.hosts.get(broker)
+        return host is not None and host.alive and host.machine.healing.designated

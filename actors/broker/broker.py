@@ -286,6 +286,13 @@ def _node(position: Position, scheme_name: str) -> Position:
 
 
 def start_of(positions: Sequence[Position], scheme_name: str) -> ClusterView | CubeView:
-    """Return what the rendezvous point of a network with these positions has to know at the start."""
-    top = _node(next(position for position in positions if position.role == "REB"), scheme_name)
-    return top.cube or ClusterView(top.cluster, 0, top.broker, top.members)
+    """Return what the rendezvous point of a network with these positions has to know at the start.
+
+    One that is started again knows better, when all these may have come later.
+    """
+    if claims_of(scheme_name).views:
+        views = (position.cube for position in positions if position.cube is not None)
+        return next(views, CubeView(0, 0, 1, ()))
+    roots = (position for position in positions if position.role == "REB")
+    top = _node(next(roots, positions[0]), scheme_name)
+    return ClusterView(top.cluster, 0, top.broker, top.members)

@@ -74,7 +74,7 @@ MISSING: Final = (
         frozenset({"operations"}),
         lambda claims: not claims.operable,
         "has no clusters to operate",
-        "brokers and clusters come and go where clusters form a tree",
+        "each of its brokers is a node of the tree by itself, and operations are for clusters",
     ),
     Missing(
         frozenset({"chaos", "admission"}),
