@@ -214,7 +214,8 @@ class HealingViews(Generic[R]):
 
     def _on_events(self, source: Link, message: Events) -> list[Out]:
         if isinstance(source, str):
-            self._clients[source] = None
+            if not message.again:  # what is kept is sent again also of publishers that have gone elsewhere
+                self._clients[source] = None
             if not self.takes_part:
                 return []  # they are among what is kept, and go out when the round begins
             message = replace(message, entry=self._me)
