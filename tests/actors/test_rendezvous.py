@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from rayvous.actors.rendezvous import Directory, Rendezvous
 from rayvous.protocol.configs import Limits, Position
+from rayvous.protocol.cube import CubeBeat, CubeLeave
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
 from rayvous.protocol.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
+from rayvous.routing.schemes import scheme
 from rayvous.routing.topologies import ClusterTree
 
 
@@ -105,6 +107,27 @@ def lasting(memory: Memory) -> tuple[Rendezvous, list[tuple[int, Any]]]:
     assert point.directory() is None
     point.open(Directory("net", "hybrid", Limits.for_tests(), positions, hosts, None, Recovery.for_tests()))
     return point, told
+
+
+@pytest.mark.parametrize("scheme_name", ["hybrid", "hypercube", "lbdd"])
+def test_it_is_started_again_when_all_that_were_there_at_first_have_left(scheme_name: str) -> None:
+    memory, hosts = Memory(), {broker: Host([]) for broker in range(3)}
+    positions = tuple(scheme(scheme_name).positions(ClusterTree(2, 1).positions()))
+    point = Rendezvous(memory)
+    point.open(
+        Directory("net", scheme_name, Limits.for_tests(), positions, hosts, None, Recovery.for_tests())
+    )
+    point.admit([Position(2, 0, "N2", (0, 2), 2, None, ())], hosts)
+    point.receive(2, [CubeBeat(1, 0, (), False)])
+    for broker in (0, 1):
+        point.receive(broker, [CubeLeave()])
+        point.forget(broker)
+    again = Rendezvous(memory)
+    directory = again.directory()
+    assert directory is not None and [place.broker for place in directory.positions] == [2]
+    assert again._machine is not None and point._machine is not None
+    if scheme_name != "hybrid":  # whose state comes with the beat of another root
+        assert again._machine.state() == point._machine.state()
 
 
 def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:

@@ -61,6 +61,33 @@ def test_a_network_grows_moves_and_shrinks_while_events_flow(
         traffic.verify(500, BOUND_SECONDS)
 
 
+@pytest.mark.parametrize("scheme", ["hypercube", "lbdd", "point-to-point"])
+def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow(
+    ray_started: None, traffic_at: Callable[..., Any], scheme: str
+) -> None:
+    """Also the first brokers may go. Reference: paper 2, 2.4; paper 5, 3.4."""
+    options: dict[str, Any] = {"recovery": Recovery.for_tests(node_cluster_max=2), "brokers_per_actor": 1}
+    with rv.Network.launch(rv.ClusterTree(2, 1), scheme=scheme, **options) as net:
+        net.await_convergence(BOUND_SECONDS)
+        traffic = traffic_at(net, {"all": 0, "odd": 1, "few": 1, "none": 0}, {"p": 0, "q": 1})
+        with traffic.flowing():
+            new = net.add_broker(1)
+            cluster, brokers = net.add_cluster(2)
+            assert (new, cluster, brokers) == (2, 2, [3, 4])
+            net.await_convergence(BOUND_SECONDS)
+            assert traffic.subscribers["odd"].move_to(new) == new
+            assert traffic.publishers["q"].move_to(brokers[0]) == brokers[0]
+            with pytest.raises(InputError, match="no tree to make better"):
+                net.reoptimise()
+            net.remove_cluster(0, BOUND_SECONDS)
+            net.remove_broker(1, BOUND_SECONDS)
+            net.await_convergence(BOUND_SECONDS)
+            assert net.kill_broker(4) == [4]
+            net.await_convergence(BOUND_SECONDS)
+        assert sorted(net.survey()) == [2, 3]
+        traffic.verify(300, BOUND_SECONDS)
+
+
 def test_what_cannot_be_operated_says_why(ray_started: None) -> None:
     with rv.Network.launch(rv.ClusterTree(1, 1), recovery=Recovery.for_tests()) as net:
         with pytest.raises(InputError, match="no cluster 7 that lives"):
