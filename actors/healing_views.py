@@ -11,6 +11,8 @@ Rules
   `healing_lbdd`); a subscriber gets nothing that it has had (`faults.ledger`). A publisher that moves publishes again
   what it keeps: its two streams are both whole and in order, and the ledger takes from each what is new.
 * A round that is wanted is asked for with the beat, once all that it has to reach is installed.
+* A broker that has missed something gets nothing more of that sender under this view. The sender asks for another,
+  under which it says all again that the other may lack; the longer that goes on, the more rarely.
 * Who leaves asks its clients to go, waits a while for that, tells the rendezvous point, and is out when a view without
   it comes. What was under way over it is sent again under that view.
 
@@ -28,8 +30,8 @@ from ..faults.identity import Identity
 from ..faults.rounds import Rounds
 from ..protocol.configs import Placed, Position
 from ..protocol.cube import CubeBeat, CubeLeave, CubeView, CubeWants, ToAll
-from ..protocol.effects import Deliver, Effect, Propose, Received, Send, Ticked
-from ..protocol.ids import ClientId, Link, RoundNumber
+from ..protocol.effects import Deliver, Effect, Missed, Propose, Received, Renew, Send, Ticked
+from ..protocol.ids import BrokerId, ClientId, Link, RoundNumber
 from ..protocol.layers import Event, Handler, Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
 from ..protocol.messages import Cancel, Detach, Directed, Echo, Events, Register, Spread
 from ..protocol.recovery import RENDEZVOUS, Leave, Recovery
@@ -38,6 +40,9 @@ from ..routing.viewed import ViewedRouter
 
 HELD_MAX: Final = 10_000
 """Messages of later views that are held; past it they are dropped, and a round is asked for."""
+
+PATIENCE_MAX: Final = 10
+"""The longest wait before another view is asked for somebody who misses what it is sent, in times of suspicion."""
 
 OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
 """What is for brokers that have one view, and is held by those that have not come to it yet."""
@@ -101,10 +106,14 @@ class HealingViews(Generic[R]):
         self._asked_in = 0  # the view in which a round was asked for last
         self._beat_at = 0.0
         self._leave_by: float | None = None
+        self._missed: dict[BrokerId, None] = {}  # who gets nothing more under this view
+        self._mend_at = 0.0  # not before that another view is asked for them
+        self._patience = recovery.heartbeat_seconds
         self._mends_from = math.inf  # since when the round of the view mends, once it has begun
         self._handlers = self._table()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
+            Missed: self._on_missed,
             Tell: self._on_tell,
             RoundWanted: self._on_round_wanted,
             Restored: self._on_restored,
@@ -170,7 +179,7 @@ class HealingViews(Generic[R]):
             self._has_taken_part = True
         elif self._has_taken_part:
             self.rounds.doubt_from(now)
-        asks = self._asks_round()
+        asks = self._asks_round() or bool(self._missed and now >= self._mend_at)
         effects: list[Out] = []
         if now >= self._beat_at or (asks and self._asked_in != self.version):
             self._beat_at = now + self.recovery.heartbeat_seconds
@@ -192,6 +201,23 @@ class HealingViews(Generic[R]):
         for link in self.rounds.closed_links():
             self.rounds.make_ready(link, self.rounds.current)
         return True
+
+    # What a living broker has missed.
+
+    def _on_missed(self, event: Missed) -> list[Out]:
+        self.rounds.doubt_from(self.now - event.seconds)
+        if self.router.view is None or event.over_group or event.broker not in self.router.view.born:
+            return [Renew(event.broker, event.over_group)]
+        self._missed[event.broker] = None
+        return []
+
+    def _renewed(self) -> list[BrokerId]:
+        """Return who gets messages again from now on, under another view."""
+        missed, self._missed = list(self._missed), {}
+        longest = self.recovery.suspect_after_seconds * PATIENCE_MAX
+        self._patience = min(2 * self._patience, longest) if missed else self.recovery.heartbeat_seconds
+        self._mend_at = self.now + self._patience
+        return missed
 
     # Clients.
 
@@ -294,7 +320,9 @@ class HealingViews(Generic[R]):
         if self._me not in view.born:
             self.left = self._leave_by is not None
             return []  # who was dropped without leaving asks to be taken in again with its next beat
-        effects = self.router.install(view)
+        missed = self._renewed()
+        effects: list[Out] = [Renew(broker, False) for broker in missed]
+        effects += self.router.install(view, missed)
         self._mends_from = min(self._mends_from, self.now - view.doubt_seconds)
         self.placed = self.router.placed()
         return [*effects, *self._advance()]

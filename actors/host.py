@@ -110,7 +110,7 @@ class BrokerHost:
             self.receive,
             died=self._died,
             reborn=self._drop_links,
-            missed=self._missed if recovery is not None and claims.lasting else None,
+            missed=self._missed if recovery is not None else None,
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
         self.driver = Driver(self.seats, self.ways, limits, recovery, admission, collector, link_wait_seconds)

@@ -47,15 +47,6 @@ class Claims:
     fans_out: bool = False
 
     @property
-    def lasting(self) -> bool:
-        """Whether with `recovery` it mends its tree broker by broker.
-
-        Only there what a living broker has missed is sent again, clients can be durable, publishers flush, and brokers
-        keep stores (decision 0015).
-        """
-        return self.heals and not self.views
-
-    @property
     def operable(self) -> bool:
         """Whether with `recovery` brokers and clusters join its network and leave it while it runs."""
         return self.heals and not self.flat

@@ -21,7 +21,7 @@ Source: docs/decisions/0017-hypercube.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,8 +213,16 @@ class ViewedRouter(TreeRouter):
 
     # Another view.
 
-    def install(self, view: CubeView) -> list[Effect]:
-        """Go over to a view that this broker is in; return what has to be told under it."""
+    def install(self, view: CubeView, again: Iterable[BrokerId] = ()) -> list[Effect]:
+        """Go over to a view that this broker is in; return what has to be told under it.
+
+        Parameters
+        ----------
+        view
+            The next one.
+        again
+            To whom all is told again, as it may not have come.
+        """
         before = {} if self.view is None else self.view.born
         anew = before.get(self.me) != view.born[self.me]
         for origin in sorted({*self._have, *self.missing}):
@@ -234,7 +242,8 @@ class ViewedRouter(TreeRouter):
         wants = tuple(self.announcer.announced())
         effects: list[Effect] = [
             Send(other, CubeWants(view.born[self.me], view.born[other], self._number, wants))
-            for other in fresh
+            for other in dict.fromkeys((*fresh, *again))
+            if other in view.born
         ]
         for told in list(self._told):
             effects += self._tell(told)

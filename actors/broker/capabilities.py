@@ -78,7 +78,7 @@ MISSING: Final = (
     ),
     Missing(
         frozenset({"chaos", "admission"}),
-        lambda claims: not claims.lasting,
+        lambda claims: claims.views,
         "has no chaos with admission control",
         "the books are judged from outside along a tree, and its brokers stand in none",
     ),

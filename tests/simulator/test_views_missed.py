@@ -1,0 +1,120 @@
+"""What a living broker of a view has missed is sent again under the next: a call to it failed, and its sender says so.
+
+Reference: promises 1 to 3; docs/decisions/0015-exactly-once.md, "What a living broker has missed".
+"""
+
+import itertools
+import random
+
+import pytest
+from rayvous.actors.healing_views import HealingViews
+from rayvous.faults.reliability import judge
+from rayvous.protocol.effects import Renew
+from rayvous.protocol.recovery import Recovery
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.survey import structure_problems, subscription_problems
+
+BROKERS = 6
+PUBLISHERS = {5: "p", 0: "q"}
+every_scheme = pytest.mark.parametrize("scheme", ["hypercube", "lbdd", "point-to-point"])
+
+
+def network(scheme, seed=1, **options):
+    tree = ClusterTree(BROKERS, 1, degree=2)
+    net = HostileSimulation(tree.positions(), scheme, recovery=Recovery.for_simulator(), seed=seed, **options)
+    for broker in net.positions:
+        net.subscribe(f"s{broker}", broker, "n >= 0", 1)
+    net.advance(3.0)
+    return net
+
+
+def publish(net, number):
+    for broker, publisher in PUBLISHERS.items():
+        net.publish(publisher, broker, [{"n": number}])
+    net.advance(0.5)
+
+
+def play(scheme, source, to, **options):
+    """Let each publisher publish before, while and after one way loses what goes over it; return the network."""
+    net = network(scheme, **options)
+    publish(net, 1)
+    net.break_link(source, to, over_group=False, after=0.7)
+    for number in (2, 3, 4):
+        publish(net, number)
+    net.advance(30.0)
+    publish(net, 5)
+    net.account.settled(net.now)
+    return net
+
+
+@every_scheme
+@pytest.mark.parametrize("stable", [False, True])
+def test_what_was_lost_on_any_one_way_comes_again_and_nothing_twice(scheme, stable):
+    lost = 0
+    for source, to in itertools.permutations(range(BROKERS), 2):
+        net = play(scheme, source, to, stable=stable)
+        verdict = judge(net.account)
+        assert verdict.holds, (source, to, verdict.examples)
+        assert verdict.notifications_delivered == 5 * 2 * BROKERS
+        assert not structure_problems(net) and not subscription_problems(net)
+        lost += net.lost
+    assert lost > 0
+
+
+@every_scheme
+def test_a_broker_that_takes_no_note_of_it_loses_events(scheme, monkeypatch):
+    monkeypatch.setattr(HealingViews, "_on_missed", lambda self, event: [Renew(event.broker, False)])
+    assert not all(judge(play(scheme, 5, to).account).holds for to in range(5))
+
+
+@every_scheme
+def test_what_a_newcomer_has_to_be_told_is_told_again(scheme):
+    """Else it would wait for what its fellow wants for ever, and take no part."""
+    net = network(scheme)
+    net.crash(2)
+    net.advance(10.0)
+    net.break_link(0, 2, over_group=False, after=2.0)
+    net.restart(2)
+    net.advance(20.0)
+    publish(net, 1)
+    assert net.lost > 0 and not structure_problems(net) and not subscription_problems(net)
+    assert net.broker(2).healing.takes_part
+
+
+def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():
+    net = network("point-to-point")
+
+    def go_on(number):
+        net.break_link(5, 3, over_group=False)
+        net.publish("p", 5, [{"n": number}])
+
+    for number in range(480):
+        net.at(net.now + number / 2, go_on, number)
+    net.advance(240.0)
+    assert 3 < net.broker(5).healing.version < 20
+    net.advance(60.0)
+    net.account.settled(net.now)
+    assert judge(net.account).holds
+
+
+@every_scheme
+@pytest.mark.parametrize("seed", range(3))
+def test_ways_break_all_the_time(seed, scheme):
+    net = network(scheme, seed, stable=seed % 2 == 0)
+    dice = random.Random(f"views missed/{seed}")
+    for number in range(4):
+        net.subscribe(f"d{number}", dice.randrange(BROKERS), f"n >= {number}", 1, durable=True)
+    net.advance(2.0)
+    for turn in range(60):
+        if turn < 45:
+            source, to = dice.sample(range(BROKERS), 2)
+            net.break_link(source, to, over_group=False, after=dice.choice((0.0, 0.3, 3.0)))
+        broker = dice.choice(list(PUBLISHERS))
+        net.publish(PUBLISHERS[broker], broker, [{"n": turn % 10}])
+        net.advance(dice.random())
+    net.advance(90.0)
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
+    assert net.lost > 10 and not structure_problems(net) and not subscription_problems(net)
