@@ -139,6 +139,11 @@ class Advertiser(Client):
             said = Advertise(number, mine.filter, round(mine.bucket.rate * MICRO), time.time_ns())
             await host.request.remote(broker, self.name, [said])
 
+    def _leave(self, host: Any, broker: BrokerId) -> None:
+        """Withdraw at a broker that is left what is advertised elsewhere by now."""
+        for number in list(self._edge.advertisements) if self._edge is not None else ():
+            host.request.remote(broker, self.name, [Unadvertise(number)])
+
     def _withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has forgotten them."""
         with suppress(BrokerUnavailable):

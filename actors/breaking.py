@@ -7,6 +7,7 @@ Rules
 * What is wrong with links and who is slow is told to every living host (`weather`), which does it where it sends.
 * The rendezvous point is started again by Ray as soon as it is dead, so there is nothing to do when a plan says so.
 * The last living broker is spared. Each broker must have an actor of its own.
+* Brokers may come and leave meanwhile (`operating`): who was to leave and died is not started again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -60,14 +61,16 @@ class Breaker:
     def __init__(self, net: Network, clock: Callable[[], float], turn: int = 0) -> None:
         self._net = net
         self._clock = clock
-        self.positions: Mapping[BrokerId, Position] = {place.broker: place for place in net.positions}
-        self.members: Mapping[ClusterId, tuple[BrokerId, ...]] = clusters_of(net.positions)
+        self.positions: dict[BrokerId, Position] = {place.broker: place for place in net.positions}
+        self.members: dict[ClusterId, tuple[BrokerId, ...]] = clusters_of(net.positions)
         self.rendezvous: Any = net.rendezvous
         if len(net.hosts()) != len(net.positions):
             raise InputError("brokers share an actor: only one that has an actor of its own can be broken")
         self._views = claims_of(net.scheme).views
         self._pids = {broker: net.pid_of(broker) for broker in self.positions}
         self._dead: set[BrokerId] = set()
+        self._retiring: set[BrokerId] = set()
+        self._gone: set[BrokerId] = set()
         self._paused: set[BrokerId] = set()
         self._cuts = Cuts()
         self._shakes: list[tuple[float, Shake]] = []
@@ -94,15 +97,50 @@ class Breaker:
 
     def living(self) -> list[BrokerId]:
         """Return the brokers whose process runs, or stands still."""
-        return [broker for broker in self.positions if broker not in self._dead]
+        return [broker for broker in list(self.positions) if broker not in self._dead | self._gone]
 
     def dead(self) -> list[BrokerId]:
-        """Return the others."""
-        return sorted(self._dead)
+        """Return the others, without those that have left for good."""
+        return sorted(self._dead - self._gone)
+
+    def staying(self) -> list[BrokerId]:
+        """Return those that live and are not about to leave."""
+        return [broker for broker in self.living() if broker not in self._retiring]
+
+    def leaving(self) -> list[BrokerId]:
+        """Return those that are about to leave and have not yet."""
+        return sorted(self._retiring - self._gone)
 
     def silent(self) -> list[BrokerId]:
         """Return those that would not answer now: the dead, and who stands still."""
-        return sorted(self._dead | self._paused)
+        return sorted((self._dead | self._paused) - self._gone)
+
+    # Brokers that come, and leave in good order.
+
+    def came(self, brokers: Iterable[BrokerId]) -> None:
+        """Take note of brokers that have joined the network; from now on they can be harmed too."""
+        places = {place.broker: place for place in self._net.positions}
+        for broker in brokers:
+            self._pids[broker] = self._net.pid_of(broker)
+            self.positions[broker] = place = places[broker]
+            self.members[place.cluster] = (*self.members.get(place.cluster, ()), broker)
+            self._net.host_of(broker).weather.remote(self._forecast())
+
+    def retire(self, brokers: Iterable[BrokerId]) -> None:
+        """Take note of brokers that are to leave: one that dies before is not started again."""
+        self._retiring.update(brokers)
+
+    def stay(self, brokers: Iterable[BrokerId]) -> None:
+        """Take note of brokers that do not leave after all."""
+        self._retiring.difference_update(brokers)
+
+    def left(self, brokers: Iterable[BrokerId]) -> None:
+        """Take note of brokers that have left, or died before they had."""
+        self._gone.update(brokers)
+        for broker in brokers:
+            place = self.positions[broker]
+            rest = (other for other in self.members[place.cluster] if other != broker)
+            self.members[place.cluster] = tuple(rest)
 
     # Processes.
 
@@ -111,21 +149,21 @@ class Breaker:
         if broker == RENDEZVOUS:
             ray.kill(self.rendezvous, no_restart=False)
             return True
-        if broker in self._dead or len(self.living()) == 1:
+        if broker not in self.living() or len(self.living()) == 1:
             return False
         # Ray asks a process to end itself, which one that stands still does not hear.
         if next(self._kills) % 2 == 0 or broker in self._paused:
-            os.kill(self._pids[broker], signal.SIGKILL)
-        else:
-            ray.kill(self._net.host_of(broker), no_restart=True)
+            self._signal(broker, signal.SIGKILL)
+        elif (host := self._host(broker)) is not None:
+            ray.kill(host, no_restart=True)
         self._dead.add(broker)
         self._paused.discard(broker)
         self._factors.pop(broker, None)
         return True
 
     def restart(self, broker: BrokerId) -> bool:
-        """Start a dead broker afresh; return False when it lives, as the rendezvous point always does."""
-        if broker not in self._dead:
+        """Start a dead broker afresh; False when it lives, as the rendezvous point always does, or is to leave."""
+        if broker not in self._dead - self._retiring:
             return False
         self._net.kill_broker(broker)  # it is dead; this waits until Ray knows
         self._net.restart_broker(broker)
@@ -151,9 +189,10 @@ class Breaker:
 
     def pause(self, broker: BrokerId) -> bool:
         """Let a broker stand still; return False when it is dead or does already."""
-        if broker in self._dead or broker in self._paused:
+        if broker not in self.living() or broker in self._paused:
             return False
-        os.kill(self._pids[broker], signal.SIGSTOP)
+        if not self._signal(broker, signal.SIGSTOP):
+            return False  # it has just left
         self._paused.add(broker)
         return True
 
@@ -161,9 +200,20 @@ class Breaker:
         """Let a paused broker go on; return False when it was not paused."""
         if broker not in self._paused:
             return False
-        os.kill(self._pids[broker], signal.SIGCONT)
         self._paused.discard(broker)
+        return self._signal(broker, signal.SIGCONT)
+
+    def _signal(self, broker: BrokerId, number: signal.Signals) -> bool:
+        """Send a signal to a broker's process; return False when it has ended meanwhile."""
+        try:
+            os.kill(self._pids[broker], number)
+        except ProcessLookupError:
+            return False
         return True
+
+    def _host(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker; None when it has just left."""
+        return self._net.host_of(broker) if broker in self._net.brokers() else None
 
     # Links, and who is slow.
 
@@ -207,5 +257,6 @@ class Breaker:
 
     def _tell(self) -> None:
         forecast = self._forecast()
-        told = [self._net.host_of(broker).weather.remote(forecast) for broker in self.living()]
+        hosts = [host for broker in self.living() if (host := self._host(broker)) is not None]
+        told = [host.weather.remote(forecast) for host in hosts]
         ray.wait(told, num_returns=max(1, len(told) - len(self._paused)), timeout=TELL_SECONDS)

@@ -10,9 +10,11 @@ Phases
 
 The case of a seed is drawn as for the simulator (:mod:`rayvous.chaos.cases`), for few brokers, each with a process of
 its own. With `stable` each broker has a file, from which it comes back, and processes of clients are killed, too
-(:mod:`rayvous.chaos.stable_cases`, :mod:`.mortal`). A plan's first fault kills whom ``AIMS[seed % 6]`` says, so six
-seeds in a row have every kind of killing; with a scheme that has no tree it is ``FLAT_AIMS[seed % 5]``. The same seed
-is the same case; when what happens inside it is up to the machine.
+(:mod:`rayvous.chaos.stable_cases`, :mod:`.mortal`). With `operations` brokers come and go (:mod:`.operating`). With
+`admission` brokers admit only what they can carry, and all their books are judged whenever the network is quiet
+(:mod:`rayvous.chaos.books`). A plan's first fault kills whom ``AIMS[seed % 6]`` says, so six seeds in a row have every
+kind of killing; with a scheme that has no tree it is ``FLAT_AIMS[seed % 5]``. The same seed is the same case; when what
+happens inside it is up to the machine.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from typing import Any, Final
 
 import ray
 
+from ..chaos.admission_cases import with_admission
+from ..chaos.books import Clients, books_problems
 from ..chaos.cases import Case, draw_case, small_topology
 from ..chaos.harm import Harm
 from ..chaos.report import ChaosReport
@@ -40,7 +44,9 @@ from ..protocol.stability import Stable
 from ..routing.claims import claims_of
 from ..routing.topologies import topology_of
 from .breaking import Breaker
+from .convergence import tree_of
 from .network import Network, ensure_ray
+from .operating import Operator
 from .players import Players
 from .watching import ViewWatch, Watch
 
@@ -63,6 +69,8 @@ def draw_ray_case(
     plan: FaultPlan | None = None,
     scheme: str = "hybrid",
     stable: bool = False,
+    admission: bool = False,
+    operations: bool = False,
 ) -> Case:
     """Return the case of a seed for real actors.
 
@@ -78,6 +86,10 @@ def draw_ray_case(
         One that heals.
     stable
         Whether brokers have stores, and clients die too.
+    admission
+        Whether brokers admit only what they can carry.
+    operations
+        Whether brokers and clusters come and go.
     """
     aims = aims_of(scheme)
     topology = small_topology(seed, brokers_max)
@@ -90,7 +102,9 @@ def draw_ray_case(
         topology=topology,
         aim=aims[seed % len(aims)],
         scheme=scheme,
+        operations=operations,
     )
+    case = with_admission(case) if admission else case
     return with_stores(case) if stable else case
 
 
@@ -164,8 +178,10 @@ class _Run:
         self.started = time.monotonic()
         self.healed_at = 0.0
         self.net: Network
+        self.clients = Clients()
         self.breaker: Breaker
         self.players: Players
+        self.operator: Operator
 
     def clock(self) -> float:
         return time.monotonic() - self.started
@@ -178,6 +194,7 @@ class _Run:
                 scheme=self.case.scheme,
                 recovery=self.recovery,
                 stable=self.stable,
+                admission=self.case.admission,
                 progress=False,
             ) as net:
                 self.net = net
@@ -191,7 +208,10 @@ class _Run:
                     silent=self.breaker.silent,
                     durable=self.case.durable,
                     deaths=Counter(action.client for action in self.case.actions if action.do == "stop"),
+                    adverts=self.case.adverts,
+                    priorities=self.case.priorities,
                 )
+                self.operator = Operator(net, self.breaker, self.players, self._tell, self._problem)
                 try:
                     self._phases()
                 finally:
@@ -215,7 +235,7 @@ class _Run:
         self.net.await_convergence(CONVERGE_SECONDS)
         self._play(self.case.opening, min(action.at_seconds for action in self.case.opening))
         self.net.settle(SETTLE_SECONDS)
-        for problem in self.net.problems():
+        for problem in self.net.problems() + self._books():
             self._problem(f"before the first fault: {problem}")
         self._look()
 
@@ -226,6 +246,7 @@ class _Run:
     def _faults(self) -> None:
         start = self.clock()
         playing = self.players.play(self.case.actions, start)
+        self.operator.begin(self.case.operations, start)
         Harm(self.breaker, self.case.plan, self._say, self._root).begin()
         done = threading.Event()
 
@@ -250,7 +271,7 @@ class _Run:
         while steady < STEADY_LOOKS and self.clock() < deadline:
             time.sleep(self.recovery.heartbeat_seconds / 2)
             self._look()
-            problems = self.net.problems() + self.players.homeless()
+            problems = self.net.problems() + self.players.homeless() + self.operator.unfinished()
             steady = 0 if problems or not self.watch.sound[-1][1] else steady + 1
             if steady == 1:
                 converged_at = self.clock()
@@ -266,11 +287,13 @@ class _Run:
         account = self.players.account
         self.net.settle(SETTLE_SECONDS)
         account.settled(self.clock())
+        for problem in self._books():
+            self._problem(f"after the healing: {problem}")
         self._play(self.case.closing, 0.0)
         self.net.settle(SETTLE_SECONDS)
         account.settled(self.clock())
         problems = self._end_of_stable() if self.case.stable else []
-        for problem in problems + self.net.problems():
+        for problem in problems + self.net.problems() + self._books():
             self._problem(f"at the end: {problem}")
         self.net.check()
 
@@ -282,8 +305,21 @@ class _Run:
             time.sleep(self.recovery.heartbeat_seconds)
         return unanswered + left
 
+    def _books(self) -> list[str]:
+        """Return what is wrong with the books of all brokers, while nothing is under way."""
+        if self.case.admission is None:
+            return []
+        self.clients = self.players.books()
+        return books_problems(self.net.books(), tree_of(self.net.survey()), self.clients)
+
     def _judge(self) -> None:
         report, account = self.report, self.players.account
+        if self.case.admission is not None:
+            report.admission = {
+                "admitted": self.players.admitted,
+                "refused": self.players.refused,
+                "degraded": sum(len(self.clients.told(name)) for name in self.clients.wanted),
+            }
         account.settled(self.clock())  # it had all the time that it is given
         trace = account.in_time()
         report.judge(trace, keep_trace=self.keep_trace)
@@ -305,6 +341,9 @@ class _Run:
 
     def _say(self, fault: Fault | None, what: str) -> None:
         self.watch.harmed(self.clock(), fault, what)
+
+    def _tell(self, what: str) -> None:
+        self.watch.say(self.clock(), what)
 
     def _problem(self, sentence: str) -> None:
         if len(self.report.problems) < PROBLEMS_MAX:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..chaos.books import Tree, joined
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId, ClusterId
 
@@ -99,6 +100,15 @@ def _of_neighbours(one: Mapping[str, Any], speakers: Mapping[ClusterId, Mapping[
         if below is None or below["parent"] is None or below["parent"].cluster != cluster:
             found.append(f"broker {broker} has a child, cluster {child.cluster}, that is not one")
     return found
+
+
+def tree_of(survey: Survey) -> Tree:
+    """Return who is joined to whom, a cluster being a star around its designated broker."""
+    above: dict[BrokerId, BrokerId | None] = {}
+    for broker, one in survey.items():
+        parent = None if one["parent"] is None else one["parent"].designated
+        above[broker] = parent if one["designated"] else one["view"].designated
+    return joined(above)
 
 
 def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:

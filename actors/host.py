@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import ray
 
+from ..chaos.books import Books
 from ..faults.durable import DeadLetter
 from ..protocol.admission import AdmissionConfig, Advertise, Unadvertise, WouldAdmit
 from ..protocol.batch import EventBatch
@@ -39,7 +40,7 @@ from ..protocol.stability import Stable
 from ..routing.claims import claims_of
 from . import host_survey
 from .backpressure import Backpressure
-from .broker import Broker
+from .broker import Broker, books_of
 from .broker_store import store_of
 from .bulk import Missing, Payload, Payloads
 from .commits import Commits
@@ -175,7 +176,7 @@ class BrokerHost:
             position = seat.broker.position
             seat.group = self.ways.group(position, hosts)
             for other in position.neighbours:
-                self.ways.peer(other, hosts)
+                self.ways.meet(other, hosts)
                 seat.links[other] = self.ways.link(position.broker, other)
 
     async def relink(self, broker: BrokerId, host: Any, life: int) -> None:
@@ -444,6 +445,10 @@ class BrokerHost:
             await self._wake()
         found = {broker: host_survey.books_of(seat.broker) for broker, seat in self.seats.items()}
         return {broker: books for broker, books in found.items() if books is not None}
+
+    async def books_seen(self) -> dict[BrokerId, Books]:
+        """Return the books of every broker here as whoever judges the whole network sees them."""
+        return {broker: books_of(seat.broker) for broker, seat in self.seats.items()}
 
     async def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
         """See :meth:`HostAdmission.burden`."""

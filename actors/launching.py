@@ -245,14 +245,9 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}
-        ray.get(
-            [
-                hosts[place.broker].connect.remote(
-                    {other: known[other] for other in place.neighbours}, rendezvous
-                )
-                for place in places
-            ]
-        )
+        for place in places:  # who has left meanwhile is not met
+            met = {other: known[other] for other in place.neighbours if other in known}
+            ray.get(hosts[place.broker].connect.remote(met, rendezvous))
         ray.get([host.begin.remote() for host in hosts.values()])
     except BaseException:
         for broker, host in hosts.items():
@@ -269,7 +264,8 @@ def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: i
     try:
         ray.get(host.seat.remote([position], life))
         ray.get(rendezvous.reborn.remote(broker, host))
-        known = {other: directory.hosts[other] for other in position.neighbours}
+        known = directory.hosts
+        known = {other: known[other] for other in position.neighbours if other in known}
         ray.get(host.connect.remote(known, rendezvous))
         ray.get(host.begin.remote())
     except BaseException:

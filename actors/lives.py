@@ -74,7 +74,8 @@ class Lives:
                 calls = [getattr(host, method).remote(*args) for host in self.hosts()]
                 return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
             answers: list[Any] = []
-            asked = {self.host_of(broker) for broker in without}
+            known = self._directory.hosts
+            asked = {known[broker] for broker in without if broker in known}
             while True:
                 self._find_reborn()
                 hosts = [host for host in self.hosts() if host not in asked]
@@ -184,6 +185,10 @@ class Lives:
         """Let links be cut, slow or bad, and brokers slow, until it is told anew; for tests of what goes wrong."""
         checks.instance("forecast", forecast, Forecast, "a Forecast()")
         self._ask("weather", forecast, timeout_seconds=60)
+
+    def brokers(self) -> list[BrokerId]:
+        """Return the brokers of the network, as far as they are known here, dead or alive."""
+        return list(self._directory.hosts)
 
     def host_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker, as far as it is known here.

@@ -19,8 +19,10 @@ from typing import Any, Final
 import ray
 from ray.exceptions import RayActorError
 
+from ..protocol.admission import Refusal
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages import Lost
+from ..routing.filters import Filter
 from .durable import DurableSubscriber
 from .errors import broker_errors
 from .network import Network
@@ -35,6 +37,10 @@ Heard = tuple[list[tuple[float, ClientId, int]], list[Lost]]
 """(when, publisher, sequence) of each notification, and what may be lost."""
 
 
+Standing = tuple[BrokerId, dict[int, Filter], dict[int, tuple[Refusal, ...]]]
+"""Where a client is, what it wants, and what that lacks."""
+
+
 def arrived(subscriber: Subscriber) -> list[tuple[float, ClientId, int]]:
     """Return when what has come to a subscriber since it was asked last: (when, publisher, sequence)."""
     return [
@@ -42,6 +48,13 @@ def arrived(subscriber: Subscriber) -> list[tuple[float, ClientId, int]]:
         for arrival in subscriber.batches(timeout_seconds=0)
         for row in arrival.rows.tolist()
     ]
+
+
+def standing(client: Publisher | Subscriber) -> Standing:
+    """Return the broker of a client, and what a subscriber wants and lacks, by number."""
+    if isinstance(client, Publisher):
+        return client.broker, {}, {}
+    return client.broker, dict(client.subscriptions), client.degraded()
 
 
 class ProcessIsDead(Exception):
@@ -78,6 +91,10 @@ class ClientActor:
     def call(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of the client."""
         return getattr(self._client, method)(*arguments, **options)
+
+    def standing(self) -> Standing:
+        """Return where the client is, what it wants, and what that lacks."""
+        return standing(self._client)
 
     def place(self) -> tuple[Any, int]:
         """Return the actor of its broker, and how often it has moved."""
@@ -195,6 +212,10 @@ class Mortal:
     def hear(self) -> Heard:
         """Return what it has heard since it was asked last."""
         return self._ask("hear")  # type: ignore[no-any-return]
+
+    def standing(self) -> Standing:
+        """Return where it is, what it wants, and what that lacks."""
+        return self._ask("standing")  # type: ignore[no-any-return]
 
     def host(self) -> Any:
         """Return the actor of its broker."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import ray
 
+from ..chaos.books import Books
 from ..protocol import checks
 from ..protocol.admission import Judgement, WouldAdmit
 from ..protocol.configs import Position
@@ -71,6 +72,13 @@ class NetworkAdmission:
         for answer in self._ask("books", timeout_seconds=60):
             books |= answer
         return dict(sorted(books.items()))
+
+    def books(self) -> dict[BrokerId, Books]:
+        """Return the books of every broker, filters and all, to judge them; `admission` is for people."""
+        found: dict[BrokerId, Books] = {}
+        for answer in self._ask("books_seen", timeout_seconds=60):
+            found |= answer
+        return found
 
     def would_admit(self, filter: Any, *, broker: BrokerId | None = None, priority: int = 0) -> Judgement:
         """Ask whether a subscription would be admitted at a broker (the first, if none is named), without making it.

@@ -111,7 +111,7 @@ class Operations(Lives):
             If it has not left in time; the message says what it waits for.
         """
         checks.whole_number("broker", broker)
-        self._remove([broker], checks.seconds("timeout_seconds", timeout_seconds))
+        self.remove_brokers([broker], timeout_seconds)
 
     def remove_cluster(self, cluster: ClusterId, timeout_seconds: float = 60.0) -> None:
         """Let a whole cluster leave in good order, its designated broker last; as `remove_broker`."""
@@ -121,9 +121,11 @@ class Operations(Lives):
         members = [broker for broker, one in survey.items() if one["cluster"] == cluster]
         if not members:
             raise InputError(f"no cluster {cluster} that lives")
-        self._remove(sorted(members, key=lambda broker: survey[broker]["designated"]), timeout_seconds)
+        self.remove_brokers(sorted(members, key=lambda broker: survey[broker]["designated"]), timeout_seconds)
 
-    def _remove(self, brokers: list[BrokerId], timeout_seconds: float) -> None:
+    def remove_brokers(self, brokers: list[BrokerId], timeout_seconds: float = 60.0) -> None:
+        """Let some brokers leave in good order, one after the other; as `remove_broker`. Who dies meanwhile is gone."""
+        checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
         for broker in brokers:
             if broker not in survey:
@@ -133,7 +135,7 @@ class Operations(Lives):
         deadline = time.monotonic() + timeout_seconds
         with broker_errors(f"removing brokers {brokers}"):
             ray.get(self._rendezvous.retire.remote(brokers), timeout=60)
-            ray.get([self.host_of(broker).dismiss.remote(broker) for broker in brokers], timeout=60)
+            self._tell(brokers, "dismiss")
             self._empty(brokers)
             for broker in brokers:
                 self._lead_out(broker, deadline)
@@ -144,13 +146,21 @@ class Operations(Lives):
         patience = 2 * self._recovery.client_patience_seconds
 
         def gone() -> bool:
-            attached = ray.get(
-                [self.host_of(broker).attached.remote(broker) for broker in brokers], timeout=60
-            )
-            return not sum(attached) and not ray.get(self._rendezvous.clients_at.remote(brokers), timeout=60)
+            attached = sum(self._tell(brokers, "attached"))
+            return not attached and not ray.get(self._rendezvous.clients_at.remote(brokers), timeout=60)
 
         self._until(gone, time.monotonic() + patience)
-        ray.get([self.host_of(broker).detach_all.remote(broker) for broker in brokers], timeout=60)
+        self._tell(brokers, "detach_all")
+
+    def _tell(self, brokers: list[BrokerId], method: str) -> list[Any]:
+        """Return what the hosts of those of the brokers answer that live."""
+        answers = []
+        for broker, call in [(b, getattr(self.host_of(b), method).remote(b)) for b in brokers]:
+            try:
+                answers.append(ray.get(call, timeout=60))
+            except RayActorError:
+                self._dead.add(self.host_of(broker))
+        return answers
 
     def _lead_out(self, broker: BrokerId, deadline: float) -> None:
         host = self.host_of(broker)

@@ -8,6 +8,8 @@ Rules
   after as it can; what it would have done meanwhile is not done.
 * A durable subscriber acknowledges what it has heard a while later.
 * An error of a call is a finding: in a network that heals in time no call fails.
+* With admission control a publisher advertises before it publishes, in each of its lives. A subscription that is
+  refused counts as cancelled, and never came to be.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ from typing import Any, Final, TypeAlias
 import ray
 
 from ..chaos.account import Account
-from ..chaos.cases import Action
-from ..protocol.errors import RayvousError
+from ..chaos.books import Clients
+from ..chaos.cases import Action, Advertisement
+from ..protocol.errors import InputError, RayvousError, SubscriptionRejected
 from ..protocol.ids import BrokerId
-from .mortal import Mortal, ProcessIsDead, Spares, arrived
+from ..routing.language import to_filter
+from .mortal import Mortal, ProcessIsDead, Spares, arrived, standing
 from .network import Network
 from .publisher import Publisher
 from .subscriber import Subscriber
@@ -57,11 +61,16 @@ class Players:
         Which subscribers are durable.
     deaths
         How often each of the clients dies whose processes are killed.
+    adverts, priorities
+        With admission control: what each publisher advertises, and the priority of each subscriber, 0 where it is not
+        there.
 
     Attributes
     ----------
     account
         What clients did and heard.
+    admitted, refused
+        How many subscriptions were; without admission control all are admitted.
     """
 
     def __init__(
@@ -75,8 +84,13 @@ class Players:
         silent: Callable[[], Collection[BrokerId]],
         durable: Collection[str] = (),
         deaths: Mapping[str, int] = MappingProxyType({}),
+        adverts: Mapping[str, Advertisement] = MappingProxyType({}),
+        priorities: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.account = Account()
+        self.admitted = self.refused = 0
+        self._adverts = adverts
+        self._priorities = priorities
         self._net = net
         self._clock = clock
         self._zero = zero
@@ -125,13 +139,43 @@ class Players:
 
     def _attach(self, action: Action) -> Client:
         name, publishes = action.client, action.do == "publish"
+        broker = self._still_there(action.broker)
         if name in self._mortal:
-            mortal = Mortal(name, action.broker, publishes, self._spares)
+            mortal = Mortal(name, broker, publishes, self._spares)
             mortal.start()
+            self._advertise(name, mortal)
             return mortal
         if publishes:
-            return self._net.publisher(name, broker=action.broker)
-        return self._net.subscriber(name, broker=action.broker, durable=name in self._durable)
+            publisher = self._net.publisher(name, broker=broker)
+            self._advertise(name, publisher)
+            return publisher
+        return self._net.subscriber(name, broker=broker, durable=name in self._durable)
+
+    def _advertise(self, name: str, client: Client) -> None:
+        advert = self._adverts.get(name)
+        if advert is not None:
+            _call(client, "advertise", advert.selector, max_rate=advert.rate)
+
+    def go_to(self, brokers: Sequence[BrokerId]) -> None:
+        """Let one client of this process in four go to brokers that have come."""
+        for place, (name, client) in enumerate(sorted(self._clients.items())):
+            if place % 4 == 0 and not isinstance(client, Mortal):
+                try:
+                    client.move_to(brokers[place // 4 % len(brokers)])
+                except RayvousError as error:
+                    self._failed(name, "go to a new broker", error)
+
+    def books(self) -> Clients:
+        """Return what the clients say that are there, for whoever judges the books of all brokers."""
+        clients = Clients(refused=self.refused)
+        for name, client in self._clients.items():
+            home, wanted, lacking = client.standing() if isinstance(client, Mortal) else standing(client)
+            clients.homes[name] = home
+            if name in self._adverts:
+                clients.adverts[name] = to_filter(self._adverts[name].selector)
+            else:
+                clients.wanted[name], clients.lacking[name] = wanted, lacking
+        return clients
 
     def await_end(self, threads: Iterable[threading.Thread], seconds: float) -> None:
         """Wait until all is done; what is not by then is a finding."""
@@ -178,7 +222,7 @@ class Players:
     def _do(self, action: Action, client: Client) -> None:
         name, now = action.client, self._clock
         if action.do == "move":
-            _call(client, "move_to", action.broker)
+            self._move(client, action.broker)
         elif action.do == "publish":
             assert not isinstance(client, Subscriber)
             with self._turn:
@@ -187,14 +231,36 @@ class Players:
         elif action.do == "subscribe":
             with self._turn:
                 self.account.subscribed(now(), name, action.number, action.selector)
-            self._numbers[name, action.number] = _call(client, "subscribe", action.selector)
+            try:
+                priority = self._priorities.get(name, 0)
+                given = _call(client, "subscribe", action.selector, priority=priority)
+            except SubscriptionRejected:
+                with self._turn:
+                    self.refused += 1
+                    self.account.cancelled(now(), name, action.number)
+                return
+            self._numbers[name, action.number] = given
             with self._turn:
+                self.admitted += 1
                 self.account.confirmed(now(), name, action.number)
         elif (number := self._numbers.get((name, action.number))) is not None:
             with self._turn:
                 self.account.cancelled(now(), name, action.number)
             self._cancelled.setdefault(name, set()).add(number)
             _call(client, "unsubscribe", number)
+
+    def _move(self, client: Client, broker: BrokerId) -> None:
+        """Let a client go to a broker; it stays where it is when that one has left the network."""
+        try:
+            _call(client, "move_to", broker)
+        except InputError:
+            if broker in self._net.brokers():
+                raise
+
+    def _still_there(self, broker: BrokerId) -> BrokerId:
+        """Return a broker, or one that has not left when that one has."""
+        there = self._net.brokers()
+        return broker if broker in there else there[0]
 
     def flush(self, seconds: float) -> list[str]:
         """Let every publisher ask whether all is delivered; return, as sentences, who was not told in time."""
@@ -246,6 +312,7 @@ class Players:
             found = client.start()
             with self._turn:
                 self._came_back(client, used, found)
+        self._advertise(client.name, client)
         self._say(f"client {client.name} is back")
         for number in self._cancelled.get(client.name, set()) & set(client.numbers()):
             client.call("unsubscribe", number)  # it died of it before that was written down

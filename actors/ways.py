@@ -93,6 +93,11 @@ class Ways:
             peer = self._peers[broker] = Peer(broker, receive, local)
         return peer
 
+    def meet(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> None:
+        """Know another broker from the start; one that has left a network that heals meanwhile is met nowhere."""
+        if broker in hosts or broker in self._seated or self._recovery is None:
+            self.peer(broker, hosts)
+
     async def actor_of(self, broker: BrokerId) -> Any:
         """Ask the rendezvous point for the actor of a broker, as it is now."""
         host = await self.rendezvous.host_of.remote(broker)
@@ -135,7 +140,7 @@ class Ways:
         source = position.broker
         others = [other for other in position.members if other != source]
         for other in others:
-            self.peer(other, hosts)
+            self.meet(other, hosts)
         return self.regroup(source, others, None)
 
     def regroup(self, source: BrokerId, members: Sequence[BrokerId], known: Outbox | None) -> Outbox | None:

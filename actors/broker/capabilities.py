@@ -82,18 +82,6 @@ MISSING: Final = (
         "has no chaos with admission control",
         "the books are judged from outside along a tree, and its brokers stand in none",
     ),
-    Missing(
-        frozenset({"chaos", "operations", "ray"}),
-        lambda claims: True,
-        "has no chaos with operations on Ray",
-        "only the simulator carries out drawn operations",
-    ),
-    Missing(
-        frozenset({"chaos", "admission", "ray"}),
-        lambda claims: True,
-        "has no chaos with admission control on Ray",
-        "only the simulator sees the books of all brokers at one moment",
-    ),
 )
 
 
