@@ -2,7 +2,8 @@
 
 Rules
 -----
-* A subscription goes to every neighbour from which an advertisement came that it meets, and so along the tree to the
+* A subscription goes to every neighbour from which an advertisement came that it meets, and from there on only over
+  links whose events may come this way (`Books.passes`): so along the tree, or the ways of the scheme, to the
   publishers. Each broker on the way judges it and reserves; the verdicts come back on the reverse path, and the
   subscriber's broker decides: of those asked, at most a share may refuse (4.3). Else all is released again.
 * Under the full guarantee a broker that refuses reserves nothing and asks nobody further (figure 7).
@@ -27,6 +28,7 @@ from ..protocol.admission import (
     Verdict,
     WouldAdmit,
 )
+from ..protocol.configs import Onward
 from ..protocol.effects import Inform, Received, Send
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.layers import Inward
@@ -39,8 +41,14 @@ from .spreading import Asked, Out, Request, Spreading
 class Asking(Spreading):
     """Subscriptions of clients and neighbours; parameters as of :class:`~.controller.Admission`."""
 
-    def __init__(self, broker: BrokerId, config: AdmissionConfig, neighbours: Iterable[BrokerId]) -> None:
-        super().__init__(broker, config, neighbours)
+    def __init__(
+        self,
+        broker: BrokerId,
+        config: AdmissionConfig,
+        neighbours: Iterable[BrokerId],
+        onward: Onward | None = None,
+    ) -> None:
+        super().__init__(broker, config, neighbours, onward)
         self._mine: dict[ClientId, dict[int, Filter]] = {}
         self._wanting: dict[Filter, dict[tuple[ClientId, int], int]] = {}  # with the priority
         self._requests: dict[tuple[ClientId, int], Request] = {}
@@ -125,7 +133,9 @@ class Asking(Spreading):
         return [
             self._demand(other, item)
             for other in self._asked
-            if other != link and self._stale(other, item) and self.books.comes_from(other, item)
+            if self.books.passes(other, link)
+            and self._stale(other, item)
+            and self.books.comes_from(other, item)
         ]
 
     def _stale(self, link: BrokerId, item: Filter) -> bool:
@@ -144,7 +154,7 @@ class Asking(Spreading):
             elif not request.dry:
                 self.books.hold(item, link, priority)
             for other in self._asked:
-                if other != link and self.books.comes_from(other, item):
+                if self.books.passes(other, link) and self.books.comes_from(other, item):
                     out += self._put(request, other, priority)
         return out + self._finish(request)
 
@@ -235,7 +245,7 @@ class Asking(Spreading):
         if isinstance(link, int) and link in self._asked:
             out += [Send(link, Degraded(item, broker, ())) for broker in told]
         for other in self._asked:
-            if other != link and item in self._asked[other]:
+            if self.books.passes(other, link) and item in self._asked[other]:
                 if not self.books.wanted_beside(item, other):
                     out.append(Send(other, Release(item)))
                     out += self._unask(other, item)

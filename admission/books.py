@@ -20,8 +20,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..protocol.admission import MICRO, Capacity, Estimator, Refusal, Resource
+from ..protocol.configs import Onward
 from ..protocol.effects import Plain
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..routing.filters import Filter
@@ -66,9 +68,17 @@ class Books:
         What it can carry.
     estimator
         How demand is estimated.
+    onward
+        Over which links events may go that come over another; None for all others, as in a tree.
     """
 
-    def __init__(self, broker: BrokerId, capacity: Capacity, estimator: Estimator = "paper") -> None:
+    def __init__(
+        self,
+        broker: BrokerId,
+        capacity: Capacity,
+        estimator: Estimator = "paper",
+        onward: Onward | None = None,
+    ) -> None:
         self.broker = broker
         self.capacity = capacity
         self.estimator = estimator
@@ -82,9 +92,32 @@ class Books:
             self.dag.own_rate.shape, np.int64
         )  # [link, slot]: filters held that meet the node
         self._next_order = 0
+        self.onward: Onward | None = None
+        self._onward: dict[Link, frozenset[Link]] | None = None
         self._reserved: dict[tuple[Resource, BrokerId | None], int] | None = (
             None  # None: something has changed
         )
+
+        self.lead(onward)
+
+    # The ways of events.
+
+    def lead(self, onward: Onward | None) -> None:
+        """Take other ways for the present ones."""
+        self._reserved = None
+        self.onward, self._onward = onward, None
+        if onward is not None:
+            self._onward = {LOCAL if link is None else link: frozenset(to) for link, to in onward}
+
+    def passes(self, source: Link, to: Link) -> bool:
+        """Return whether events that come over one link, or from publishers here, may go to another, or clients here.
+
+        So they do only along the ways of the scheme, which form one tree for each broker that has publishers. What is
+        asked for goes the same ways backwards, and comes to an end: nothing is asked for around a ring.
+        """
+        if source == to or to == LOCAL or self._onward is None:
+            return source != to
+        return to in self._onward.get(source, ())
 
     def join(self, link: BrokerId) -> None:
         """Keep books for the link to a neighbour from now on."""
@@ -160,7 +193,9 @@ class Books:
         return True
 
     def wanted_beside(self, item: Filter, link: Link) -> bool:
-        """Return whether a filter is wanted over any other link than this one."""
+        """Return whether a filter is wanted over any link to which events may go that come over this one."""
+        if self._onward is not None:
+            return any(self.passes(link, other) for other in self.holders(item))
         return self._held_by.get(item, 0) > (item in self.held.get(link, ()))
 
     def holders(self, item: Filter) -> list[Link]:
@@ -196,16 +231,30 @@ class Books:
     def _loads(self, met: Micros) -> dict[tuple[Resource, BrokerId | None], int]:
         own, rows = self.dag.own_rate, self.dag.rows
         wanted = met > 0
-        elsewhere = (wanted.sum(axis=0) - wanted) > 0
+        leads = self._leads()  # [from, to]: whether events may
+        elsewhere = leads @ wanted
         elsewhere[rows[LOCAL]] = True
         out: dict[tuple[Resource, BrokerId | None], int] = {("cpu", None): int(own[elsewhere].sum())}
         total = own.sum(axis=0)
         for link, row in rows.items():
             if link != LOCAL:
                 assert isinstance(link, int)
-                mask = wanted[row]
-                out["bandwidth", link] = int(total[mask].sum() - own[row][mask].sum())
+                mask, beside = wanted[row], np.flatnonzero(~leads[:, row])
+                out["bandwidth", link] = int(total[mask].sum() - own[np.ix_(beside, mask)].sum())
         return out
+
+    def _leads(self) -> npt.NDArray[np.bool_]:
+        """Return from which row of links to which events may go."""
+        leads = ~np.eye(len(self.dag.own_rate), dtype=np.bool_)
+        if self._onward is not None:
+            rows = self.dag.rows
+            leads[:] = False
+            leads[:, rows[LOCAL]] = True
+            leads[rows[LOCAL], rows[LOCAL]] = False
+            for source, to in self._onward.items():
+                if source in rows:
+                    leads[rows[source], [rows[link] for link in to if link in rows]] = True
+        return leads
 
     def limit(self, resource: Resource, link: BrokerId | None) -> float:
         """Return what there is of a resource, in the units of `reserved`."""
@@ -243,11 +292,11 @@ class Books:
             for key, amount in self._loads(met).items():
                 out[key] = amount - reserved[key]
         elif not self._covered(item, link):
-            into = (link, LOCAL) if link != LOCAL else (LOCAL,)
-            out["cpu", None] = demand(self.dag, item, "paper", without=into).rate_max
+            beside = [source for source in self.dag.rows if not self.passes(source, link)]
+            out["cpu", None] = demand(self.dag, item, "paper", without=(*beside, LOCAL)).rate_max
             if link != LOCAL:
                 assert isinstance(link, int)
-                out["bandwidth", link] = demand(self.dag, item, "paper", without=(link,)).rate_max
+                out["bandwidth", link] = demand(self.dag, item, "paper", without=beside).rate_max
         return out
 
     def _covered(self, item: Filter, link: Link) -> bool:
@@ -348,7 +397,7 @@ class Books:
 
     def check(self) -> None:
         """Assert that what is reserved equals a recount from scratch, and is not negative; for tests."""
-        fresh = Books(self.broker, self.capacity, self.estimator)
+        fresh = Books(self.broker, self.capacity, self.estimator, self.onward)
         for link, items in self.held.items():
             if isinstance(link, int) and link != LOCAL:
                 fresh.join(link)

@@ -4,8 +4,8 @@ Rules
 -----
 * `spreading` has advertisements, `asking` subscriptions; both change the same books.
 * A filter that no longer fits is reported towards its owners, and reported again when it does.
-* Over a link that is new both ends begin anew; what came over one that is gone is forgotten, and so is what was
-  reserved for it.
+* Over a link that is new, or leads elsewhere, both ends begin anew; what came over one that is gone is forgotten, and
+  so is what was reserved for it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ..protocol.admission import (
     Verdict,
     WouldAdmit,
 )
+from ..protocol.configs import Onward
 from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Cancel, Detach, Register
@@ -50,11 +51,19 @@ class Admission(Asking):
     config
         The criterion, the estimator, the capacities.
     neighbours
-        The brokers that it is joined to in the tree.
+        The brokers that it is joined to.
+    onward
+        Over which of these links events may go that come over another; None for all others, as in a tree.
     """
 
-    def __init__(self, broker: BrokerId, config: AdmissionConfig, neighbours: Iterable[BrokerId]) -> None:
-        super().__init__(broker, config, neighbours)
+    def __init__(
+        self,
+        broker: BrokerId,
+        config: AdmissionConfig,
+        neighbours: Iterable[BrokerId],
+        onward: Onward | None = None,
+    ) -> None:
+        super().__init__(broker, config, neighbours, onward)
         self.strays = 0
         self._handlers: dict[type, Callable[[Any, Any], Out]] = {
             Advertise: self._on_advertise,
@@ -95,17 +104,33 @@ class Admission(Asking):
 
     # Links that come and go.
 
-    def relink(self, neighbours: Iterable[BrokerId]) -> Out:
-        """Stand elsewhere in the tree: forget what came over links that are gone, and greet whoever is new."""
+    def relink(self, neighbours: Iterable[BrokerId], onward: Onward | None = None) -> Out:
+        """Stand elsewhere: forget what came over links that are gone, or lead elsewhere, and greet whoever is new.
+
+        When events may go other ways than before among the links that stay, all of them begin anew.
+        """
         wanted = list(dict.fromkeys(neighbours))
+        stay = [link for link in self._asked if link in wanted]
+        before = self._ways_among(stay)
+        old = self.books.onward
+        self.books.lead(onward)
+        moved = self._ways_among(stay) != before
+        self.books.lead(old)
         out: Out = []
-        for link in [link for link in self._asked if link not in wanted]:
+        gone = [link for link in self._asked if moved or link not in wanted]
+        for link in gone:
             out += self._part(link)
+        out = [each for each in out if not (isinstance(each, Send) and each.to in gone)]
+        self.books.lead(onward)
         for link in wanted:
             if link not in self._asked:
                 self._join(link)
                 out += self._greet(link, answer=True)
         return out + self._restand()
+
+    def _ways_among(self, links: list[BrokerId]) -> list[bool]:
+        passes = self.books.passes
+        return [passes(source, to) for source in (LOCAL, *links) for to in links]
 
     def _part(self, link: BrokerId) -> Out:
         out = self._clear(link)
@@ -138,7 +163,7 @@ class Admission(Asking):
         self._waves[link] = {}
         adverts = []
         for key, (source, offer) in self._chosen.items():
-            if source != link:
+            if self.books.passes(source, link):
                 waiting = before.pop(key, [Wave(key, LOCAL, 0, None)])
                 adverts.append(self._passed_on(key, offer, self._await(link, waiting)))
         gone = [wave for waves in before.values() for wave in waves]

@@ -2,7 +2,8 @@
 
 Rules
 -----
-* An advertisement goes to every broker over the tree, as from its publisher's broker. Whoever hears of one tells the
+* An advertisement goes to every broker the ways that events go from its publisher's broker: over the tree, or where
+  there is none, those of the scheme (`Books.passes`). Whoever hears of one tells the
   neighbour that it came from which of the filters wanted elsewhere it meets, before the answer: so when the answers
   are in, the publisher's broker knows what is wanted, and its events go nowhere else.
 * So it is over a link that is new: what is told over it is answered when what is wanted of it is known.
@@ -30,6 +31,7 @@ from ..protocol.admission import (
     Unadvertise,
     Unadvertised,
 )
+from ..protocol.configs import Onward
 from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages import Register
@@ -95,10 +97,16 @@ class Wave:
 class Spreading:
     """Advertisements, and what the neighbours were asked for; parameters as of :class:`~.controller.Admission`."""
 
-    def __init__(self, broker: BrokerId, config: AdmissionConfig, neighbours: Iterable[BrokerId]) -> None:
+    def __init__(
+        self,
+        broker: BrokerId,
+        config: AdmissionConfig,
+        neighbours: Iterable[BrokerId],
+        onward: Onward | None = None,
+    ) -> None:
         self.broker = broker
         self.config = config
-        self.books = Books(broker, config.of(broker), config.estimator)
+        self.books = Books(broker, config.of(broker), config.estimator, onward)
         self.standings = Standings()
         self._asked: dict[BrokerId, dict[Filter, Asked]] = {}
         self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
@@ -162,12 +170,14 @@ class Spreading:
         out: Out = []
         if before is not None and before[0] in self._asked:
             out += self._let_go_of(before[0], before[1].filter)
+        passes = self.books.passes
+        if before is not None:  # whom it does not come to from here any more
+            left = (other for other in self._asked if passes(before[0], other) and not passes(link, other))
+            out += [Send(other, Unadvertised(*key)) for other in left]
         if link in self._asked:
-            if before is not None and before[0] != link:
-                out.append(Send(link, Unadvertised(*key)))
             out += self._tell_wants(link, offer.filter)
         for other in self._asked:
-            if other != link:
+            if passes(link, other):
                 out.append(Send(other, self._passed_on(key, offer, self._await(other, [wave]))))
         return out
 
@@ -185,7 +195,8 @@ class Spreading:
     def _strike_out(self, key: Key) -> Out:
         link, offer = self._chosen.pop(key)
         self.books.unadvertise(key)
-        out: Out = [Send(other, Unadvertised(*key)) for other in self._asked if other != link]
+        told = (other for other in self._asked if self.books.passes(link, other))
+        out: Out = [Send(other, Unadvertised(*key)) for other in told]
         return out + (self._let_go_of(link, offer.filter) if link in self._asked else [])
 
     def _answer(self, wave: Wave) -> Out:
@@ -226,9 +237,9 @@ class Spreading:
         return Send(link, Ask(item, priority, 0))
 
     def _priority(self, item: Filter, but: Link) -> int:
-        """Return the highest priority with which a filter is wanted over any other link than one."""
-        held = self.books.held
-        return max(held[link][item].priority for link in self.books.holders(item) if link != but)
+        """Return the highest priority with which a filter is wanted where events may go that come over a link."""
+        held, passes = self.books.held, self.books.passes
+        return max(held[link][item].priority for link in self.books.holders(item) if passes(but, link))
 
     def _on_unadvertise(self, source: ClientId, message: Unadvertise) -> Out:
         return self._withdraw((source, message.number), LOCAL)

@@ -69,7 +69,7 @@ class Standings:
         for item, link in keys:
             now: ByBroker = {}
             for source, said in self._heard.get(item, {}).items():
-                if source != link:
+                if books.passes(source, link):
                     now |= said
             own = degraded.get((item, link))
             if own:

@@ -2,29 +2,37 @@
 
 Rules (promise 8)
 -----------------
-* Each broker has books for the links of the tree as it stands, and no others; they equal a recount from scratch, and
-  nothing in them is negative.
-* It knows every advertisement of a publisher, and over which of its links that is; it holds for a link just the filters
-  wanted behind it that an advertisement on this side meets, and for its own clients all that these want.
-* What an owner was told of a subscription is what the books of the brokers on its way say.
+* Each broker has books for its links as it stands, and no others; they equal a recount from scratch, and nothing in
+  them is negative.
+* It knows every advertisement of a publisher, and over which of its links its events would come; it holds for a link
+  just the filters wanted by those to whom events come over it that an advertisement meets whose events go this way,
+  and for its own clients all that these want.
+* What an owner was told of a subscription is what the books of the brokers on its ways say.
 
-None of it is taken from a broker's word: the tree is that of a survey, the rest are the clients' own lists. Brokers
-that stand in no tree are only asked whether their books balance. The books are those of one moment at which nothing is
-under way, on either host.
+The ways are those of events from each broker with a publisher to each with a subscriber: in a tree the only ones, else
+those of the scheme, drawn anew from its geometry. Nothing is taken from a broker's word: the tree, or the view, is that
+of a survey, the rest are the clients' own lists. The books are those of one moment at which nothing is under way, on
+either host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ..protocol.admission import Refusal
+from ..protocol.cube import CubeView
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..routing.covering import intersects
+from ..routing.cube import Cube
 from ..routing.filters import Filter
 
-Tree: TypeAlias = dict[BrokerId, set[BrokerId]]
+Links: TypeAlias = dict[BrokerId, set[BrokerId]]
+"""Who is joined to whom."""
+Way: TypeAlias = Callable[[BrokerId, BrokerId], Sequence[BrokerId]]
+"""Returns the brokers on the way of events from one to another, both included."""
 Holding: TypeAlias = Mapping[Link | None, frozenset[Filter]]
 
 
@@ -86,9 +94,9 @@ class Clients:
         return {number: lack for number, lack in known.items() if lack and number in there}
 
 
-def joined(above: Mapping[BrokerId, BrokerId | None]) -> Tree:
+def joined(above: Mapping[BrokerId, BrokerId | None]) -> Links:
     """Return who is joined to whom, given the broker through which each reaches the root; None for the root."""
-    tree: Tree = {broker: set() for broker in above}
+    tree: Links = {broker: set() for broker in above}
     for broker, other in above.items():
         if other in tree:
             tree[broker].add(other)
@@ -96,99 +104,126 @@ def joined(above: Mapping[BrokerId, BrokerId | None]) -> Tree:
     return tree
 
 
-def books_problems(books: Mapping[BrokerId, Books], tree: Tree | None, clients: Clients) -> list[str]:
+def way_in(tree: Links) -> Way:
+    """Return the ways in a tree."""
+
+    def way(source: BrokerId, to: BrokerId) -> list[BrokerId]:
+        before = {source: source}
+        todo = [source]
+        while to not in before:
+            here = todo.pop()
+            new = [other for other in tree[here] if other not in before]
+            before |= dict.fromkeys(new, here)
+            todo += new
+        path = [to]
+        while path[-1] != source:
+            path.append(before[path[-1]])
+        return path[::-1]
+
+    return way
+
+
+def in_view(view: CubeView, scheme: str) -> tuple[Links, Way]:
+    """Return who is joined to whom in a view, and the ways of events there.
+
+    On a mesh the way is straight: how LBDD shares out the copies of an event is not in the books.
+    """
+    brokers = list(view.born)
+    if scheme != "hypercube":
+        return {here: set(brokers) - {here} for here in brokers}, lambda source, to: (source, to)[
+            : 1 + (source != to)
+        ]
+    cube = Cube(view.dimensions, view.labels)
+    links: Links = {here: set() for here in brokers}
+    for here in brokers:
+        for _, other in cube.neighbours(here):
+            links[here].add(other)
+            links[other].add(here)
+    return links, lambda source, to: cube.path(to, source)[::-1]
+
+
+def books_problems(
+    books: Mapping[BrokerId, Books], links: Links, clients: Clients, way: Way | None = None
+) -> list[str]:
     """Return what is wrong with the books, given that the network is sound and nothing is under way.
 
     Parameters
     ----------
     books
         Of every living broker.
-    tree
-        How these stand; None where they stand in no tree.
+    links
+        How these stand.
     clients
         What the clients say.
+    way
+        How events go; None in a tree.
     """
     problems = [
         f"the books of broker {broker} do not balance: {each.unbalanced}"
         for broker, each in books.items()
         if each.unbalanced
     ]
-    if problems or tree is None:
-        return problems
-    for broker, links in tree.items():
-        if books[broker].neighbours != links:
+    for broker, others in links.items():
+        if books[broker].neighbours != others:
             known = sorted(books[broker].neighbours)
-            problems.append(f"broker {broker} has books for {known}, its links are {sorted(links)}")
-    return problems or [*_Recount(books, tree, clients).problems()]
+            problems.append(f"broker {broker} has books for {known}, its links are {sorted(others)}")
+    return problems or [*_Recount(books, links, clients, way or way_in(links)).problems()]
 
 
 class _Recount:
-    """What the books should say, from who is there and how the tree stands."""
+    """What the books should say, from who is there and how events go."""
 
-    def __init__(self, books: Mapping[BrokerId, Books], tree: Tree, clients: Clients) -> None:
+    def __init__(self, books: Mapping[BrokerId, Books], links: Links, clients: Clients, way: Way) -> None:
         self.books = books
-        self.tree = tree
+        self.links = links
         self.clients = clients
-        self.homes = clients.homes
-        self.adverts = {name: (clients.homes[name], item) for name, item in clients.adverts.items()}
-        self.wanted = clients.wanted
+        self.adverts: dict[BrokerId, dict[Link | None, set[ClientId]]] = {here: {} for here in links}
+        self.held: dict[BrokerId, dict[Link | None, set[Filter]]] = {here: {} for here in links}
+        self.ways: dict[BrokerId, set[tuple[BrokerId, Filter, Link | None]]] = {here: set() for here in links}
+        self._draw(way)
+
+    def _draw(self, way: Way) -> None:
+        """Follow each advertisement to every broker, and each filter from whom it meets to its home."""
+        homes, wanted = self.clients.homes, self.clients.wanted
+        at: dict[BrokerId, set[Filter]] = {here: set() for here in self.links}
+        for name, items in wanted.items():
+            at[homes[name]].update(items.values())
+        for here, mine in at.items():
+            self.held[here][None] = mine
+            self.ways[here].update((here, item, None) for item in mine)
+        for publisher, advert in self.clients.adverts.items():
+            origin = homes[publisher]
+            for here in self.links:
+                path = way(origin, here)
+                link = path[-2] if len(path) > 1 else None
+                self.adverts[here].setdefault(link, set()).add(publisher)
+                met = {item for item in at[here] if intersects(item, advert)}
+                for broker, onwards in pairwise(path):
+                    self.held[broker].setdefault(onwards, set()).update(met)
+                    self.ways[broker].update((here, item, onwards) for item in met)
 
     def problems(self) -> Iterator[str]:
-        for broker in self.tree:
+        for broker, others in self.links.items():
             books = self.books[broker]
-            yield from self._of_links(broker, books)
-            mine = {
-                item
-                for name, items in self.wanted.items()
-                if self.homes[name] == broker
-                for item in items.values()
-            }
-            yield from _differ(f"broker {broker} holds for its own clients", books.held[None], mine)
+            for link in (None, *others):
+                known, there = books.adverts.get(link, frozenset()), self.adverts[broker].get(link, set())
+                yield from _differ(f"broker {broker} has adverts over {link}", known, there)
+                what = "its own clients" if link is None else link
+                due = self.held[broker].get(link, set())
+                yield from _differ(f"broker {broker} holds for {what}", books.held[link], due)
         yield from self._of_owners()
 
-    def _of_links(self, broker: BrokerId, books: Books) -> Iterator[str]:
-        for link in (None, *self.tree[broker]):
-            far = {broker} if link is None else self._side(link, broker)
-            known = books.adverts.get(link, frozenset())
-            there = {name for name, (home, _) in self.adverts.items() if home in far}
-            yield from _differ(f"broker {broker} has adverts over {link}", known, there)
-            if link is not None:
-                near = [item for home, item in self.adverts.values() if home not in far]
-                wanted = {
-                    item
-                    for name, items in self.wanted.items()
-                    if self.homes[name] in far
-                    for item in items.values()
-                    if any(intersects(item, each) for each in near)
-                }
-                yield from _differ(f"broker {broker} holds for {link}", books.held[link], wanted)
-
     def _of_owners(self) -> Iterator[str]:
-        lacks = {broker: self.books[broker].degraded for broker in self.tree if self.books[broker].promises}
-        lacks = {broker: entries for broker, entries in lacks.items() if entries}
-        for name, items in self.wanted.items():
+        lacks: dict[tuple[BrokerId, Filter], set[Refusal]] = {}
+        for broker in self.links:
+            degraded = self.books[broker].degraded if self.books[broker].promises else {}
+            for home, item, link in self.ways[broker] if degraded else ():
+                lacks.setdefault((home, item), set()).update(degraded.get((item, link), ()))
+        for name, items in self.clients.wanted.items():
             told = self.clients.told(name)
             for number, item in items.items():
-                due: set[Refusal] = set()
-                for broker, entries in lacks.items():
-                    due |= set(entries.get((item, self._towards(broker, self.homes[name])), ()))
+                due = lacks.get((self.clients.homes[name], item), set())
                 yield from _differ(f"{name} #{number} was told that it lacks", set(told.get(number, ())), due)
-
-    def _towards(self, broker: BrokerId, home: BrokerId) -> Link | None:
-        """Return the link of a broker behind which another one is."""
-        if broker == home:
-            return None
-        return next(link for link in self.tree[broker] if home in self._side(link, broker))
-
-    def _side(self, broker: BrokerId, without: BrokerId | str) -> set[BrokerId]:
-        """Return the brokers that one reaches without going over another."""
-        seen, todo = {broker}, [broker]
-        while todo:
-            for other in self.tree[todo.pop()] - seen:
-                if other != without:
-                    seen.add(other)
-                    todo.append(other)
-        return seen
 
 
 def _differ(what: str, found: Set[Any], due: Set[Any]) -> Iterator[str]:

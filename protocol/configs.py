@@ -15,6 +15,9 @@ from .ids import BrokerId, ClusterId
 Role: TypeAlias = Literal["REB", "DEB", "NEB"]
 """Root, designated or normal event broker (paper 1, section 2). A root is a designated broker too."""
 
+Onward: TypeAlias = tuple[tuple[BrokerId | None, tuple[BrokerId, ...]], ...]
+"""For each link that events come over, None for a broker's own publishers, the links that they may go on to."""
+
 
 class Placed(NamedTuple):
     """Where a broker stands now: what the side that knows who is in the network says to the others.
@@ -27,11 +30,14 @@ class Placed(NamedTuple):
         The one of them towards the root; None at the root, and where there is no root.
     over_group
         Whether what goes to the root is multicast.
+    onward
+        Where events may go that come over a link; None where over every other one, as in a tree.
     """
 
     neighbours: tuple[BrokerId, ...]
     way_up: BrokerId | None = None
     over_group: bool = False
+    onward: Onward | None = None
 
 
 @dataclass(frozen=True, slots=True)

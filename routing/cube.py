@@ -151,6 +151,20 @@ class Cube:
             before, at = at, self.step(at, entry)
         return before
 
+    def onward(self, here: BrokerId, source: BrokerId | None) -> tuple[BrokerId, ...]:
+        """Return to whom events may go on that come from a neighbour, or are published here if there is none.
+
+        They go on over dimensions less than that of their arrival, to those whose own way leads over this broker.
+        """
+        if source is not None and self.step(here, source) != source:
+            return ()  # it is a neighbour one-sidedly: no event comes from there
+        before = LABEL_BITS if source is None else self.dimension(here, source)
+        return tuple(
+            other
+            for other in self.beside(here)
+            if self.dimension(here, other) < before and self.step(other, here) == here
+        )
+
 
 def mean_hops(dimensions: int, base: int = 2) -> float:
     """Return the mean number of hops between two brokers of a complete cube with `base` brokers on each line.

@@ -97,8 +97,12 @@ class Hypercube(ViewedRouter):
         return [way for way in ways if way is not None]
 
     def placed(self) -> Placed:
-        """Return those to whom it sends and those who send to it."""
-        return Placed(() if self.cube is None else self.cube.beside(self.me))
+        """Return those to whom it sends and those who send to it, and where their events go on from here."""
+        if self.cube is None:
+            return Placed(())
+        beside = self.cube.beside(self.me)
+        onward = ((source, self.cube.onward(self.me, source)) for source in (None, *beside))
+        return Placed(beside, onward=tuple(onward))
 
     # Events.
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..protocol.batch import EventBatch
-from ..protocol.configs import Position
+from ..protocol.configs import Placed, Position
 from ..protocol.cube import CubeSeat, CubeView
 from ..protocol.effects import Deliver, Effect, Send
 from ..protocol.ids import BrokerId, Link
@@ -69,6 +69,11 @@ class MeshRouter(PeerRouter):
     def outlet_of(self, source: Link) -> Link:
         """Return the one outlet."""
         return EVERYBODY
+
+    def placed(self) -> Placed:
+        """Return where it stands: what comes from a broker goes no further, as far as books are concerned."""
+        others = self.position.children
+        return Placed(others, onward=((None, others),))
 
     # Payloads that travel beside the events (see `actors.bulk`).
 

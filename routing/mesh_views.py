@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..protocol.batch import EventBatch
-from ..protocol.configs import Position
+from ..protocol.configs import Placed, Position
 from ..protocol.cube import CubeView
 from ..protocol.effects import Deliver, Effect
 from ..protocol.ids import BrokerId
@@ -60,6 +60,10 @@ class MeshInViews(ViewedRouter):
         """Return the effect that notifies this broker's own clients."""
         routes = self.table.route(batch)
         return [Deliver(batch, routes.clients, routes.starts, routes.rows)] if routes.clients else []
+
+    def placed(self) -> Placed:
+        """Return where it stands: what comes from a broker goes no further, as far as books are concerned."""
+        return Placed(tuple(self._others), onward=((None, tuple(self._others)),))
 
     # Payloads that travel beside the events (see `actors.bulk`).
 

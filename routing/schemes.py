@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from ..protocol.checks import instance
-from ..protocol.configs import Position
+from ..protocol.configs import Placed, Position
 from ..protocol.effects import Effect, Plain, Received
 from ..protocol.errors import InputError
 from .flooding import Flooding
@@ -45,6 +45,10 @@ class Router(Protocol):
     @property
     def takes(self) -> frozenset[type]:
         """The types of the messages that it takes in."""
+        ...
+
+    def placed(self) -> Placed:
+        """Return where it stands: who its neighbours are, and how events go between them."""
         ...
 
     def handle(self, event: Received) -> list[Effect]:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..protocol.configs import Position
+from ..protocol.configs import Placed, Position
 from ..protocol.effects import Confirm, Deliver, Effect, Multicast, Plain, Received, Send
 from ..protocol.ids import GROUP, ClientId, Link
 from ..protocol.messages import (
@@ -72,6 +72,10 @@ class TreeRouter:
     def handle(self, event: Received) -> list[Effect]:
         """Take in one message and return what is to be done about it."""
         return self._handlers[type(event.message)](event.source, event.message)
+
+    def placed(self) -> Placed:
+        """Return where it stands."""
+        return self.position.placed(self.position.members)
 
     # The three points in which the schemes on a tree differ.
 

@@ -38,7 +38,7 @@ from ..protocol.messages import ClientMessage, Detach, Events, Register
 from ..routing.language import to_filter
 from .clients import FromClient, HostileSimulation, Session
 from .hosts import Host, make_broker
-from .survey import books_seen, tree_of
+from .survey import books_seen, ways_of
 
 
 class AdmittingSimulation(HostileSimulation):
@@ -198,7 +198,8 @@ class AdmittingSimulation(HostileSimulation):
             wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
             lacking={name: self.lacking(name) for name in subscribers},
         )
-        return books_problems(books_seen(self), tree_of(self), clients)
+        links, way = ways_of(self)
+        return books_problems(books_seen(self), links, clients, way)
 
     def degraded(self) -> int:
         """Return how many subscriptions do not stand as they were promised, as far as their owners were told."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..actors.broker import books_of
-from ..chaos.books import Books, Tree, joined
+from ..chaos.books import Books, Links, Way, in_view, joined, way_in
 from ..faults.clients import SubscriberMachine
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.messages import Filter
@@ -247,17 +247,21 @@ def books_seen(network: HostileNetwork) -> dict[BrokerId, Books]:
     return {broker: books_of(network.broker(broker)) for broker in network.living()}
 
 
-def tree_of(network: HostileNetwork) -> Tree | None:
-    """Return who is joined to whom, a cluster being a star around its designated broker; None where that is no tree."""
-    claims = claims_of(network.scheme)
-    if claims.views or claims.survives_deaths:
-        return None
+def ways_of(network: HostileNetwork) -> tuple[Links, Way]:
+    """Return who is joined to whom, and how events go: by a view, or over a tree, a cluster being a star in it."""
+    living = network.living()
+    position = network.broker(living[0]).position
+    healing = network.broker(living[0]).healing
+    view = position.cube if healing is None else getattr(healing.router, "view", None)
+    if view is not None:
+        return in_view(view, network.scheme)
     above: dict[BrokerId, BrokerId | None] = {}
-    for broker in network.living():
+    for broker in living:
         report = survey(network, broker)
         parent = None if report.parent is None else report.parent.designated
         above[broker] = parent if report.designated else report.view.designated
-    return joined(above)
+    links = joined(above)
+    return links, way_in(links)
 
 
 def durable_problems(network: HostileSimulation) -> list[str]:

@@ -69,7 +69,7 @@ class Admitting:
         self._grace_seconds = grace_seconds
         self._now = 0.0
         self._grace_until = -math.inf
-        self.admission = Admission(broker, config, () if anew else placed.neighbours)
+        self.admission = Admission(broker, config, () if anew else placed.neighbours, placed.onward)
         self.unadvertised = 0
         self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: something has changed
         self._above = RoutingTable()  # what the way to the parent is for
@@ -179,8 +179,9 @@ class Admitting:
         """Stand elsewhere from now on."""
         self._stands = placed
         out: list[Out] = []
-        if placed.neighbours != self.admission.neighbours:
-            out = self.admission.relink(placed.neighbours)
+        now = self.admission.neighbours, self.admission.books.onward
+        if (placed.neighbours, placed.onward) != now:
+            out = self.admission.relink(placed.neighbours, placed.onward)
         self._turn()
         return out
 

@@ -191,7 +191,7 @@ class Broker:
     ) -> None:
         if admission is None:
             return
-        here = self.position.placed(self.position.members) if self.healing is None else self.healing.placed
+        here = self._router.placed() if self.healing is None else self.healing.placed
         grace = 0.0 if recovery is None else GRACE_HEARTBEATS * recovery.heartbeat_seconds
         self.admitting = Admitting(self.position.broker, here, admission, anew=anew, grace_seconds=grace)
 

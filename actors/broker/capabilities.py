@@ -76,12 +76,6 @@ MISSING: Final = (
         "has no clusters to operate",
         "each of its brokers is a node of the tree by itself, and operations are for clusters",
     ),
-    Missing(
-        frozenset({"chaos", "admission"}),
-        lambda claims: claims.views,
-        "has no chaos with admission control",
-        "the books are judged from outside along a tree, and its brokers stand in none",
-    ),
 )
 
 

@@ -17,7 +17,7 @@ from rayvous.routing.schemes import OPTIONS, SCHEMES
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.network import Step
 from rayvous.simulator.stable import Datagrams, StableSimulation
-from rayvous.simulator.survey import books_seen, tree_of
+from rayvous.simulator.survey import books_seen, ways_of
 
 TREE = ClusterTree(3, 2, degree=2).positions()
 SCHEMES_AND_OPTIONS = (
@@ -80,7 +80,8 @@ def play(net: Scripted) -> None:
 
 
 def wrong_with(net: StableSimulation) -> list[str]:
-    return books_problems(books_seen(net), tree_of(net), net.books)
+    links, way = ways_of(net)
+    return books_problems(books_seen(net), links, net.books, way)
 
 
 def mended(net: StableSimulation) -> None:
