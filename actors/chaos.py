@@ -44,7 +44,7 @@ from ..protocol.stability import Stable
 from ..routing.claims import claims_of
 from ..routing.topologies import topology_of
 from .breaking import Breaker
-from .convergence import tree_of
+from .convergence import ways_of
 from .network import Network, ensure_ray
 from .operating import Operator
 from .players import Players
@@ -310,7 +310,8 @@ class _Run:
         if self.case.admission is None:
             return []
         self.clients = self.players.books()
-        return books_problems(self.net.books(), tree_of(self.net.survey()), self.clients)
+        links, way = ways_of(self.net.survey(), self.case.scheme)
+        return books_problems(self.net.books(), links, self.clients, way)
 
     def _judge(self) -> None:
         report, account = self.report, self.players.account

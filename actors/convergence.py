@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..chaos.books import Tree, joined
+from ..chaos.books import Links, Way, in_view, joined, way_in
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId, ClusterId
 
@@ -102,13 +102,17 @@ def _of_neighbours(one: Mapping[str, Any], speakers: Mapping[ClusterId, Mapping[
     return found
 
 
-def tree_of(survey: Survey) -> Tree:
-    """Return who is joined to whom, a cluster being a star around its designated broker."""
+def ways_of(survey: Survey, scheme: str) -> tuple[Links, Way]:
+    """Return who is joined to whom, and how events go: by a view, or over a tree, a cluster being a star in it."""
+    seen = next((one["cube"] for one in survey.values() if "cube" in one), None)
+    if seen is not None:
+        return in_view(seen, scheme)
     above: dict[BrokerId, BrokerId | None] = {}
     for broker, one in survey.items():
         parent = None if one["parent"] is None else one["parent"].designated
         above[broker] = parent if one["designated"] else one["view"].designated
-    return joined(above)
+    links = joined(above)
+    return links, way_in(links)
 
 
 def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:

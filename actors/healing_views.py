@@ -374,6 +374,7 @@ class HealingViews(Generic[R]):
             "neighbours": tuple(sorted(self.router.neighbours())),
             "version": self.version,
             "seats": () if view is None else view.seats,
+            "cube": view,
             "settled": self.router.settled() and self.takes_part,
             "closed": self.rounds.closed_links(),
             "left": self.left,

@@ -113,7 +113,7 @@ def test_a_beat_with_an_old_view_is_answered_with_the_present_one():
     point.beat(1, wants_round=True)
     point.pass_time(1)
     (answer,) = point.beat(3, version=1)
-    assert answer.to == 3 and answer.message is point.machine.view
+    assert answer.to == 3 and answer.message == point.machine.view
 
 
 def test_who_leaves_is_out_at_once_and_stays_out_until_it_is_started_anew():

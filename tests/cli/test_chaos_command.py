@@ -117,13 +117,6 @@ def test_deaths_of_clients_are_drawn_in_thirty_seeds_on_ray():
     assert all(case.durable for case in cases)
 
 
-@pytest.mark.parametrize("options", [{"stable": True}, {"operations": True}])
-@pytest.mark.parametrize("scheme", ["lbdd", "hypercube"])
-def test_stores_and_operations_are_for_schemes_that_mend_a_tree(scheme, options):
-    with pytest.raises(InputError, match=rf"scheme '{scheme}' .*: .*; hybrid, .*hybrid\+quench\+merge.* can"):
-        run_chaos_seeds(0, 1, "sim", None, None, scheme=scheme, **options, as_json=True)
-
-
 def test_stores_admission_and_operations_go_together(capsys):
     result = run_chaos_seeds(
         3, 1, "sim", None, 8, stable=True, operations=True, admission=True, as_json=False
@@ -134,11 +127,10 @@ def test_stores_admission_and_operations_go_together(capsys):
     assert "operation: " in out and "'stop'" in out
 
 
-@pytest.mark.parametrize("options", [{"operations": True}, {"admission": True}])
-def test_what_only_the_simulator_can_is_refused_on_ray_with_the_reason(monkeypatch, options):
+def test_what_a_scheme_cannot_is_refused_with_the_reason(monkeypatch):
     asked = pretend(monkeypatch)
-    with pytest.raises(InputError, match="on Ray: only the simulator"):
-        run_chaos_seeds(0, 1, "ray", None, None, **options, as_json=True)
+    with pytest.raises(InputError, match="scheme 'flooding' has no clusters to operate: .*; hybrid, .* can"):
+        run_chaos_seeds(0, 1, "ray", None, None, scheme="flooding", operations=True, as_json=True)
     assert not asked
 
 

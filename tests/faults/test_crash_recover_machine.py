@@ -9,10 +9,9 @@ from rayvous.actors.broker import Broker
 from rayvous.faults.stores import MemoryStore
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Acknowledge, Confirm, Deliver, Effect, Persist, Received, Send, Ticked
-from rayvous.protocol.errors import InputError, StorageFailed
+from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.ids import Link
 from rayvous.protocol.messages import Ack, Adv, Announce, Back, Events, Installed, Message, Register
-from rayvous.protocol.recovery import Recovery
 from rayvous.protocol.stability import Stability
 from rayvous.routing.filters import to_filter
 from rayvous.routing.topologies import ClusterTree
@@ -208,8 +207,6 @@ def test_a_store_of_another_place_is_refused() -> None:
     rig = Rig()
     with pytest.raises(StorageFailed, match="written by broker 1"):
         Broker(ROW[LEAF], store=rig.store)
-    with pytest.raises(InputError, match="cannot recover"):
-        Broker(ROW[MIDDLE], "hypercube", recovery=Recovery(), store=MemoryStore())
 
 
 def test_what_makes_no_sense_is_counted_and_changes_nothing() -> None:

@@ -49,11 +49,9 @@ def test_schemes_that_heal_are_those_that_no_row_refuses() -> None:
 
 
 def test_a_refusal_says_what_why_and_who_can() -> None:
-    with pytest.raises(
-        InputError, match=r"scheme 'lbdd' has no clusters to operate: brokers .*; hybrid, .* can"
-    ):
-        check("lbdd", recovery=True, operations=True)
-    check("lbdd", recovery=True, store=True, admission=True, operations=False)
+    with pytest.raises(InputError, match=r"scheme 'flooding' has no clusters to operate: .*; hybrid, .* can"):
+        check("flooding", recovery=True, operations=True)
+    check("flooding", recovery=True, store=True, admission=True, operations=False)
 
 
 def test_the_page_has_the_rows_of_the_table() -> None:
