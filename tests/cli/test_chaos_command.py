@@ -129,7 +129,7 @@ def test_stores_admission_and_operations_go_together(capsys):
 
 def test_what_a_scheme_cannot_is_refused_with_the_reason(monkeypatch):
     asked = pretend(monkeypatch)
-    with pytest.raises(InputError, match="scheme 'flooding' has no clusters to operate: .*; hybrid, .* can"):
+    with pytest.raises(InputError, match=r"scheme 'flooding' has no clusters to operate: .*; hybrid, .* can"):
         run_chaos_seeds(0, 1, "ray", None, None, scheme="flooding", operations=True, as_json=True)
     assert not asked
 
