@@ -41,8 +41,9 @@ from ..protocol.ids import BrokerId
 from ..routing.filters import Filter
 from ..routing.language import to_filter
 from ..routing.topologies import ClusterTree, Topology, fixed
-from ..simulator.overload import LoadedSimulation
+from ..simulator.overload import Queues
 from ..simulator.processes import end_with_parent
+from ..simulator.simulation import Simulation
 from .admission_statements import compare
 
 CRITERIA: Final[dict[str, float | None]] = {"none": None, "full": 0.0, "20 %": 0.2, "40 %": 0.4}
@@ -172,13 +173,9 @@ class _Run:
         }
         self.capacities = capacities
         config = AdmissionConfig(CRITERIA[criterion], plan.estimator, capacities=capacities)  # type: ignore[arg-type]
-        self.net = LoadedSimulation(
-            positions,
-            plan.scheme,
-            admission=config.validate(),
-            capacity_of=capacities.__getitem__,
-            deadline_seconds=plan.deadline_seconds,
-            keep_notifications=False,
+        self.queues = Queues(capacities.__getitem__, plan.deadline_seconds)
+        self.net = Simulation(
+            positions, plan.scheme, admission=config.validate(), queues=self.queues, keep_notifications=False
         )
         self.events = [{"x": dice.random(), "y": dice.random()} for _ in range(plan.event_count)]
         self.publishers = [self._client(f"p{i}", dice, 2.0) for i in range(plan.publishers)]
@@ -276,18 +273,18 @@ def run_one(plan: AdmissionPlan, criterion: str, subscribers: int, draw: int = 0
     """
     run = _Run(plan, criterion, subscribers, plan.seed + draw)
     run.until(plan.warm_seconds)
-    net = run.net
-    dropped, taken, sent = net.dropped_events(), dict(net.taken_in), dict(net.sent)
+    net, queues = run.net, run.queues
+    dropped, taken, sent = queues.dropped_events(), queues.taken_in.copy(), queues.sent.copy()
     notified, run.counts = net.notified, _Counts()
     run.until(plan.warm_seconds + plan.measured_seconds)
     seconds = plan.measured_seconds
-    lost = {name: (count - dropped[name]) / seconds for name, count in net.dropped_events().items()}
+    lost = {name: (count - dropped[name]) / seconds for name, count in queues.dropped_events().items()}
     cpu = [
-        (net.taken_in[broker] - taken[broker]) / seconds / capacity.events_per_second
+        (queues.taken_in[broker] - taken[broker]) / seconds / capacity.events_per_second
         for broker, capacity in run.capacities.items()
     ]
     links = [
-        (net.sent.get((broker, to), 0) - sent.get((broker, to), 0)) / seconds / capacity.link(to)
+        (queues.sent[broker, to] - sent[broker, to]) / seconds / capacity.link(to)
         for broker, capacity in run.capacities.items()
         for to in capacity.links
     ]

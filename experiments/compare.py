@@ -34,6 +34,7 @@ from ..routing.schemes import scheme as scheme_of
 from ..routing.topologies import topology_of
 from ..simulator.network import Step
 from ..simulator.run import prepare, run_prepared
+from ..simulator.telemetry import Telemetry
 from .bounds import Bounds
 from .recovery import recovery_seconds
 
@@ -232,7 +233,7 @@ def _identities(batch: EventBatch) -> list[EventId]:
 def _on_simulator(scenario: Scenario) -> _Seen:
     chunks: list[Tables] = []
     hops = _Hops()
-    simulation, explicit = prepare(scenario, telemetry=chunks.append, record=hops)
+    simulation, explicit = prepare(scenario, telemetry=Telemetry(chunks.append), record=hops)
     outcome = run_prepared(simulation, explicit)
     filters = [_entries(broker.describe()) for broker in simulation.brokers()]
     return _Seen(outcome.trace, _joined(chunks), filters, hops.hops)

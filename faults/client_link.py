@@ -12,7 +12,7 @@ Paper 4, section 3: publishers and subscribers as the ends of the chain of inter
 from __future__ import annotations
 
 from ..protocol.admission import Advertise, Unadvertise
-from ..protocol.messages import Ack, Adv, Back, ClientMessage
+from ..protocol.messages import Ack, Adv, Back, ClientMessage, Events
 
 
 class ClientLink:
@@ -67,3 +67,38 @@ class ClientLink:
     def back(self) -> list[Back | Adv]:
         """Return what to say over a new connection."""
         return [Back(self.had), *self._kept.values()]
+
+
+class ClientLinks:
+    """Both interfaces of one client: what it publishes has numbers of its own beside what it wants, and is told."""
+
+    __slots__ = ("_events", "_wishes")
+
+    def __init__(self) -> None:
+        self._wishes, self._events = ClientLink(), ClientLink()
+
+    def __len__(self) -> int:
+        """Return how many messages are not acknowledged."""
+        return len(self._wishes) + len(self._events)
+
+    def send(self, message: ClientMessage | Advertise | Unadvertise) -> Adv:
+        """Give a message its number."""
+        if isinstance(message, Events):
+            return self._events.send(message, len(message.batch))
+        return self._wishes.send(message)
+
+    def acknowledged(self, about: str, number: int) -> None:
+        """Take in that the broker has made all up to a number stable, of "events" or "wishes"."""
+        (self._events if about == "events" else self._wishes).acknowledged(number)
+
+    def take(self, number: int) -> tuple[bool, Ack]:
+        """Take in what the broker sends; return whether it is new, and the answer."""
+        return self._wishes.take(number)
+
+    def kept(self) -> list[Adv]:
+        """Return what is not acknowledged, in order."""
+        return [*self._wishes.kept(), *self._events.kept()]
+
+    def back(self) -> list[Back | Adv]:
+        """Return what to say over a new connection."""
+        return [*self._wishes.back(), *self._events.kept()]

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..protocol.batch import EventBatch, Rows, batch_of
+from ..protocol.admission import AdmissionRequest, Advertise, Judgement, Refusal, Standing, Unadvertise
+from ..protocol.batch import EventBatch, Rows
 from ..protocol.ids import ClientId
 from ..protocol.messages import (
     Acknowledge,
@@ -32,10 +34,14 @@ from ..protocol.messages import (
     ClientMessage,
     Events,
     Filter,
+    Flush,
     Lost,
     Register,
     Resume,
 )
+
+Said: TypeAlias = ClientMessage | AdmissionRequest
+"""What a publisher says to its broker."""
 
 
 class SubscriberMachine:
@@ -58,12 +64,35 @@ class SubscriberMachine:
         What it was told that it may have lost.
     unconfirmed
         The subscriptions that its present broker has not confirmed.
+    last_number
+        The highest number that it has used for a subscription.
+    admitted
+        The subscriptions that are known to have been admitted; they are not judged again.
+    lacking
+        What each subscription lacks at its present broker, as far as it was told.
     """
 
-    __slots__ = ("_since", "_subscriptions", "durable", "life", "losses", "marks", "position", "unconfirmed")
+    __slots__ = (
+        "_priorities",
+        "_since",
+        "_subscriptions",
+        "admitted",
+        "durable",
+        "lacking",
+        "last_number",
+        "life",
+        "losses",
+        "marks",
+        "position",
+        "unconfirmed",
+    )
 
     def __init__(self, *, durable: bool = False) -> None:
         self.durable = durable
+        self.last_number = 0
+        self.admitted: set[int] = set()
+        self.lacking: dict[int, tuple[Refusal, ...]] = {}
+        self._priorities: dict[int, int] = {}
         self.life = 0
         self.marks: dict[ClientId, int] = {}
         self.position: dict[ClientId, int] = {}
@@ -74,12 +103,15 @@ class SubscriberMachine:
 
     # Subscriptions.
 
-    def subscribe(self, number: int, wanted: Filter, now: float) -> list[ClientMessage]:
+    def subscribe(self, number: int, wanted: Filter, now: float, priority: int = 0) -> list[ClientMessage]:
         """Return what to tell the broker about a new subscription."""
         self.wants(now)
         self._subscriptions[number] = wanted
+        self.last_number = max(self.last_number, number)
         self.unconfirmed.add(number)
-        return [Register(number, wanted)]
+        if priority:
+            self._priorities[number] = priority
+        return [self._register(number, wanted)]
 
     def wants(self, now: float) -> None:
         """Note that it subscribes; the first time counts."""
@@ -89,7 +121,10 @@ class SubscriberMachine:
         """Return what to tell the broker about a subscription that is to go."""
         if self._subscriptions.pop(number, None) is None:
             return []
-        self.unconfirmed.discard(number)
+        for known in (self.unconfirmed, self.admitted):
+            known.discard(number)
+        for told in (self._priorities, self.lacking):
+            told.pop(number, None)
         return [Cancel(number)]
 
     def set_subscriptions(self, subscriptions: Mapping[int, Filter]) -> None:
@@ -103,6 +138,25 @@ class SubscriberMachine:
     def subscriptions(self) -> dict[int, Filter]:
         """Return what it wants, by number."""
         return dict(self._subscriptions)
+
+    # Admission control.
+
+    def judged(self, news: Judgement) -> bool:
+        """Take in whether a subscription may enter; return whether one is gone by that."""
+        if news.number not in self._subscriptions:
+            return False
+        if news.admitted:
+            self.admitted.add(news.number)
+        else:
+            self.cancel(news.number)
+        return not news.admitted
+
+    def stands(self, news: Standing) -> None:
+        """Take in what a subscription lacks; nothing when all is well again."""
+        if news.refusals and news.number in self._subscriptions:
+            self.lacking[news.number] = news.refusals
+        else:
+            self.lacking.pop(news.number, None)
 
     # Notifications.
 
@@ -153,6 +207,7 @@ class SubscriberMachine:
             How long ago it last heard of its broker, at most.
         """
         self.unconfirmed = set(self._subscriptions)
+        self.lacking.clear()
         self.life += self.durable
         return [self.resume(now, away_seconds), *self._registers()]
 
@@ -164,7 +219,10 @@ class SubscriberMachine:
         return Resume(dict(self.position), since, away_seconds, self.life, tuple(self._subscriptions))
 
     def _registers(self) -> list[ClientMessage]:
-        return [Register(number, wanted) for number, wanted in self._subscriptions.items()]
+        return [self._register(number, wanted) for number, wanted in self._subscriptions.items()]
+
+    def _register(self, number: int, wanted: Filter) -> Register:
+        return Register(number, wanted, self._priorities.get(number, 0), admitted=number in self.admitted)
 
     def died(self) -> None:
         """Forget what only the process knew: all but the record of a durable subscriber."""
@@ -203,17 +261,25 @@ class PublisherMachine:
         The last sequence that it has used.
     accepted
         The last one that a broker is known to have accepted.
+    adverts
+        What it advertises, by number: a filter, and at most how many micro-events a second.
+    version
+        How often it has come to another broker.
     """
 
     __slots__ = (
         "_events_max",
         "_forgot_at",
+        "_held",
         "_kept",
         "_kept_events",
         "_name",
         "_seconds",
+        "_unknown",
         "accepted",
+        "adverts",
         "published",
+        "version",
     )
 
     def __init__(self, name: ClientId, retention_events_max: int, retention_seconds: float) -> None:
@@ -223,28 +289,77 @@ class PublisherMachine:
         self._kept: deque[tuple[float, EventBatch]] = deque()
         self._kept_events = 0
         self._forgot_at = float("-inf")  # when what it does not keep any more was published, at the latest
-        self.published = self.accepted = 0
+        self.published = self.accepted = self.version = 0
+        self.adverts: dict[int, tuple[Filter, int]] = {}
+        self._unknown: set[int] = set()
+        self._held: list[tuple[float, Said]] = []
+
+    # Admission control.
+
+    def advertise(self, number: int, item: Filter, micro_rate: int) -> list[Said]:
+        """Return what to tell the broker about an advertisement; what is said from now on is held until it is known."""
+        self.adverts[number] = item, micro_rate
+        self._unknown.add(number)
+        return [Advertise(number, item, micro_rate, self.version)]
+
+    def unadvertise(self, number: int, now: float) -> list[Said]:
+        """Return what to tell the broker when an advertisement is taken back."""
+        self.adverts.pop(number, None)
+        return [Unadvertise(number), *self.everywhere(number, now)]
+
+    def everywhere(self, number: int, now: float) -> list[Said]:
+        """Take in that an advertisement is known everywhere; return what was held for it."""
+        self._unknown.discard(number)
+        if self._unknown:
+            return []
+        held, self._held = self._held, []
+        return [_aged(message, now - since) for since, message in held]
+
+    def _say(self, messages: list[Said], now: float) -> list[Said]:
+        """Return what may be said now."""
+        if not self._unknown:
+            return messages
+        self._held += [(now, message) for message in messages]
+        return []
+
+    # Publications.
+
+    def flush(self, number: int, now: float) -> list[Said]:
+        """Return what asks whether all that was published is delivered."""
+        return self._say([Flush(number)], now)
 
     def publish(
-        self, events: Iterable[Mapping[str, Any]], now: float, published_at: float | None = None
-    ) -> list[ClientMessage]:
-        """Take in the events of one publication, number and keep them; return what to tell the broker.
+        self, batch: EventBatch, now: float, published_at: float | None = None
+    ) -> tuple[EventBatch, list[Said]]:
+        """Take in what is published at once, number and keep it.
 
-        Raises
-        ------
-        EventError
-            If an event has a bad name or value.
+        Parameters
+        ----------
+        batch
+            The events; whose they are, and their numbers, are not looked at.
+        now
+            The time, on the clock of the one who keeps them.
+        published_at
+            The time that the events bear; `now` when None.
+
+        Returns
+        -------
+        EventBatch, list
+            The events under their numbers, and what to tell the broker.
         """
-        batch = batch_of(
-            events,
-            publisher=self._name,
-            first_sequence=self.published + 1,
-            published_at=now if published_at is None else published_at,
+        size = len(batch)
+        if not size:
+            return batch, []
+        numbered = replace(
+            batch,
+            publishers=(self._name,),
+            publisher=np.zeros(size, np.int32),
+            sequence=np.arange(self.published + 1, self.published + size + 1, dtype=np.int64),
+            published_at=np.full(size, now if published_at is None else published_at),
+            _events=[],
         )
-        if not len(batch):
-            return []
-        self.keep(now, batch)
-        return [Events(batch)]
+        self.keep(now, numbered)
+        return numbered, self._say([Events(numbered)], now)
 
     def keep(self, now: float, batch: EventBatch) -> None:
         """Keep a batch that is published now, under the next numbers."""
@@ -269,8 +384,16 @@ class PublisherMachine:
     def _is_accepted(self, batch: EventBatch) -> bool:
         return int(batch.sequence[-1]) <= self.accepted
 
+    def arrive(self, now: float) -> list[Said]:
+        """Return what to tell a new broker: what it advertises, and, once that is known, all that is kept."""
+        self.version += 1
+        self._held.clear()  # it is among what is kept
+        adverts = self.adverts.items()
+        said = [message for number, (item, rate) in adverts for message in self.advertise(number, item, rate)]
+        return [*said, *self._say([*self.moved(now)], now)]
+
     def moved(self, now: float) -> list[Events]:
-        """Return what to tell a new broker: all that is kept, again; it is the first to accept what none has yet."""
+        """Return all that is kept, again, for a new broker; it is the first to accept what none has yet."""
         again: list[Events] = []
         forgot_at = self._forgot_at
         for at, batch in self._kept:
@@ -304,3 +427,10 @@ class PublisherMachine:
         for age, batch in kept:
             self.keep(now - age, batch)
         self.published = accepted
+
+
+def _aged(message: Any, seconds: float) -> Any:
+    """Return a message that was held for so long; events that are said again say how old they are."""
+    if isinstance(message, Events) and message.again:
+        return replace(message, age_seconds=message.age_seconds + seconds)
+    return message

@@ -32,10 +32,10 @@ from ..faults.trace import EventId
 from ..protocol.errors import ClientError
 from ..protocol.recovery import Recovery
 from ..routing.topologies import topology_of
-from .admitting import AdmittingSimulation
-from .clients import HostileSimulation
+from .hosts import in_memory
 from .operations import Operations
 from .processes import end_with_parent
+from .simulation import Simulation
 from .survey import durable_problems, root_of, structure_problems, subscription_problems
 from .timeline import Timeline
 
@@ -91,7 +91,7 @@ def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosRe
     keep_trace
         Whether the report has the trace of the run.
     options
-        Passed on to :class:`HostileSimulation`: `record`, `broker`, `rendezvous`.
+        Passed on to :class:`Simulation`: `record`, `broker`, `rendezvous`.
     """
     return _Run(case, options, keep_trace).run()
 
@@ -101,17 +101,14 @@ class _Run:
         self.case = case
         self.keep_trace = keep_trace
         topology = topology_of(case.topology)
-        kind: type[HostileSimulation] = HostileSimulation
-        if case.admission is not None:
-            kind = AdmittingSimulation
-            options |= {"admission": case.admission, "adverts": case.adverts, "priorities": case.priorities}
-        self.network = kind(
+        self.network = Simulation(
             topology.positions(),
             case.scheme,
             recovery=case.recovery,
+            store=in_memory if case.stable else None,
+            admission=case.admission,
             links=case.links,
             seed=case.seed,
-            stable=case.stable,
             **options,
         )
         self.timeline = Timeline(self.network)
@@ -139,14 +136,14 @@ class _Run:
         network = self.network
         self._do_all(self.case.opening, BUILD_SECONDS)
         network.advance_to(BUILD_SECONDS)
-        while (network.unconfirmed() or self._books()) and network.now < BUILD_SECONDS_MAX:
+        while (network.unconfirmed() or self.network.books_problems()) and network.now < BUILD_SECONDS_MAX:
             network.advance(self.heartbeat)  # a long chain of slow links takes a while
         for client, number in network.unconfirmed():
             self._problem(f"before the first fault: {client} #{number} is not confirmed")
         for problem in structure_problems(network, self.degree):
             self._problem(f"before the first fault: {problem}")
         if not self.report.problems:
-            for problem in self._books():
+            for problem in self.network.books_problems():
                 self._problem(f"before the first fault: {problem}")
 
     def _faults(self) -> None:
@@ -196,7 +193,7 @@ class _Run:
         if self.case.stable:
             self._end_of_stable()
         problems = structure_problems(network, self.degree) or subscription_problems(network)
-        for problem in problems or self._books():
+        for problem in problems or self.network.books_problems():
             self._problem(f"at the end: {problem}")
         if self.case.recovery is None:
             network.run()
@@ -229,16 +226,19 @@ class _Run:
     def _judge(self) -> None:
         network, report = self.network, self.report
         trace = network.account
-        if isinstance(network, AdmittingSimulation):
+        if network.admission is not None:
+            books = network.books()
             report.admission = {
-                "admitted": len(network.admitted), "refused": network.refused, "degraded": network.degraded()
-            }  # fmt: skip
+                "admitted": len(network.clients.admitted),
+                "refused": network.clients.refused,
+                "degraded": sum(len(books.told(name)) for name in books.wanted),
+            }
         gone = self._gone_for_good() if self.case.stable else self._beyond_retention()
         for publisher, sequence in sorted(gone):
             trace.lost(network.now, publisher, sequence)
         trace.settled(network.now)  # it had all the time that it is given
         report.judge(trace, keep_trace=self.keep_trace)
-        report.moves = network.moves
+        report.moves = network.clients.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
         self.timeline.tell(report, trace, self.heartbeat / 2, network.now)
@@ -291,11 +291,16 @@ class _Run:
             broker = staying[0]
         if action.do == "subscribe":
             durable = action.client in self.case.durable
-            network.subscribe(action.client, broker, action.selector, action.number, durable=durable)
+            priority = self.case.priorities.get(action.client, 0)
+            network.subscribe(
+                action.client, broker, action.selector, action.number, priority, durable=durable
+            )
         elif action.do == "publish":
+            if session is None and (advert := self.case.adverts.get(action.client)) is not None:
+                network.advertise(action.client, broker, advert.selector, advert.rate)
             network.publish(action.client, broker, action.events)
         elif action.do == "cancel":
-            if session is None or action.number not in session.machine.subscriptions():  # type: ignore[union-attr]
+            if session is None or action.number not in session.machine.subscriptions():
                 return  # it was dead when it would have subscribed
             network.unsubscribe(action.client, action.number)
         elif action.do == "move":
@@ -314,10 +319,7 @@ class _Run:
     def _problems(self) -> list[str]:
         left = [] if self.operations is None else self.operations.leaving()
         problems = [f"broker {broker} has not left" for broker in left]
-        return problems or subscription_problems(self.network) or self._books()
-
-    def _books(self) -> list[str]:
-        return self.network.books_problems() if isinstance(self.network, AdmittingSimulation) else []
+        return problems or subscription_problems(self.network) or self.network.books_problems()
 
     def _tell(self, what: str) -> None:
         self.timeline.say(self.network.now, f"operation: {what}")

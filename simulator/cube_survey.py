@@ -18,11 +18,11 @@ from ..protocol.ids import BrokerId
 from ..routing.language import covers
 
 if TYPE_CHECKING:
-    from .clients import HostileSimulation
-    from .hostile import HostileNetwork
+    from .network import Network
+    from .simulation import Simulation
 
 
-def structure_problems(network: HostileNetwork) -> list[str]:
+def structure_problems(network: Network) -> list[str]:
     """Return what is wrong with the cube, as sentences; none when all that live have one view of it."""
     reports = _reports(network)
     problems: list[str] = []
@@ -37,7 +37,7 @@ def structure_problems(network: HostileNetwork) -> list[str]:
     return problems
 
 
-def _reports(network: HostileNetwork) -> dict[BrokerId, dict[str, Any]]:
+def _reports(network: Network) -> dict[BrokerId, dict[str, Any]]:
     awake = [broker for broker in network.living() if not network.hosts[broker].paused]
     reports = {}
     for broker in awake:
@@ -49,7 +49,7 @@ def _reports(network: HostileNetwork) -> dict[BrokerId, dict[str, Any]]:
     return reports
 
 
-def subscription_problems(network: HostileSimulation) -> list[str]:
+def subscription_problems(network: Simulation) -> list[str]:
     """Return what is wrong with the subscriptions, given that the structure is sound."""
     problems = [
         f"{client} #{number} is not confirmed at broker {network.sessions[client].home.id}"

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from ..actors.broker import Broker
 from ..faults.stores import MemoryStore, Store
-from ..protocol.admission import AdmissionConfig
-from ..protocol.configs import Position
 from ..protocol.effects import Drained, Effect, Missed, Received, Ticked
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.recovery import Recovery
+
+if TYPE_CHECKING:
+    from .links import Connection
 
 
-class Machine(Protocol):
-    """What runs in a process."""
+def in_memory(broker: BrokerId) -> Store:
+    """Return the store of a broker that lasts as long as the simulation."""
+    return MemoryStore()
 
-    @property
-    def handle(self) -> Callable[[Any], list[Any]]:
-        """Take one event in and return what is to be done."""
-        ...
+
+@dataclass(frozen=True, slots=True)
+class FromClient(Received):
+    """A message from a client, and over which of its connections it came."""
+
+    connection: int
 
 
 class Host:
@@ -46,8 +49,14 @@ class Host:
         Its state; a factor above 1 is slow.
     retiring, gone
         Whether it is to leave the network, and whether it has left for good.
+    parent
+        The broker above it at the start.
     attached
         The number of the connection of each client that it has heard.
+    links
+        The links whose messages are lost when it dies.
+    free_at
+        When it has put on its links what it was busy with.
     fuse
         How many effects it carries out until it dies in the middle of a step; None for no such end.
     told_at
@@ -62,12 +71,15 @@ class Host:
         "boot",
         "cluster",
         "factor",
+        "free_at",
         "fuse",
         "gone",
         "handle",
         "id",
         "life",
+        "links",
         "machine",
+        "parent",
         "paused",
         "retiring",
         "serving",
@@ -77,20 +89,27 @@ class Host:
     )
 
     def __init__(
-        self, id: BrokerId, cluster: int, boot: Callable[[int], Machine], store: Store | None = None
+        self,
+        id: BrokerId,
+        cluster: int,
+        boot: Callable[[int], Any],
+        store: Store | None = None,
+        parent: BrokerId | None = None,
     ) -> None:
         self.id = id
         self.cluster = cluster
+        self.parent = parent
         self.boot = boot
         self.life = -1
         self.alive = self.paused = self.serving = self.retiring = self.gone = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
+        self.links: list[Connection] = []
         self.fuse: int | None = None
-        self.told_at = 0.0
+        self.told_at = self.free_at = 0.0
         self.waiting: deque[Received | Drained | Missed | None] = deque()
         self.machine: Any = None
-        self.store = store or MemoryStore()
+        self.store = MemoryStore() if store is None else store
         self.handle: Callable[[Received | Ticked | Drained | Missed], list[Effect]]
         self.start()
 
@@ -108,20 +127,6 @@ class Host:
         self.fuse = None
         self.waiting.clear()
         self.attached.clear()
+        for link in self.links:
+            link.lose()
         self.gone = self.retiring  # whoever was to leave anyway is not started again
-
-
-def make_broker(
-    position: Position,
-    scheme: str,
-    recovery: Recovery | None,
-    incarnation: int,
-    seed: int,
-    joins: bool = False,
-    store: Store | None = None,
-    admission: AdmissionConfig | None = None,
-) -> Broker:
-    """Return a broker; one that does not heal has no store."""
-    if recovery is None:
-        return Broker(position, scheme, admission=admission)
-    return Broker(position, scheme, recovery, incarnation, seed, joins, store=store, admission=admission)

@@ -1,58 +1,66 @@
-"""A network of brokers in virtual time, in one process.
+"""Brokers, the rendezvous point and the links between them in virtual time, with all that may be asked of them at once.
 
 Rules
 -----
-* One heap of messages under way, ordered by arrival and then by when they were sent. Time jumps from one to
-  the next.
-* The broker is the same object as in the Ray host: it takes a message and returns effects, which are carried
-  out here in their order.
-* A multicast is one message and one copy for each other member, each over a link of its own.
-* Nothing depends on hash order, wall time or global chance: the same calls with the same seed give the same
-  run.
+* One heap of what is to happen, by time and then by when it was put there; time jumps from one to the next. All chance
+  comes from the seed, nothing from hash order or wall time: the same calls give the same run.
+* The broker is the same object as in the Ray host: it takes an event and returns effects, which are carried out here
+  in their order. A store outlives its broker, which finds it again when it is started again.
+* A broker that heals, or has a store, is told the time now and then, each with an offset of its own, and first of all
+  when it starts. Without such brokers there are no ticks, and the network comes to rest.
+* What is under way to or from a process dies with it. Who is paused keeps its state, and all that comes waits; when it
+  goes on it may learn the time before or after what has waited. A slow one takes its input one by one, each after a
+  while.
 
-The whole driver is :meth:`VirtualNetwork._drive`; the rest is what the effects do.
+What the parts do is theirs: :mod:`transport`, :mod:`faults`, :mod:`overload`, :mod:`telemetry`. Clients are added by
+:class:`rayvous.simulator.Simulation`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
-from ..actors.broker import Broker
-from ..faults.stores import MemoryStore, Store
+from ..actors.broker import Broker, rendezvous_of, start_of
+from ..chaos.harm import clusters_of
+from ..chaos.weather import Cuts, Weather
+from ..faults.stores import Store
 from ..protocol import checks
-from ..protocol.admission import AdmissionConfig, HeldBack, LetIn, News
-from ..protocol.configs import Limits, Position
+from ..protocol.admission import AdmissionConfig
+from ..protocol.configs import Position
 from ..protocol.effects import (
-    Confirm,
-    Deliver,
+    Drain,
     Drained,
     Effect,
-    Inform,
     Missed,
-    Multicast,
     Persist,
     Received,
-    Send,
     Ticked,
 )
-from ..protocol.errors import ClientError, SimulationStepLimit
-from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Directed, Events
-from ..protocol.recorder import TelemetryBuffer, merge_tables
+from ..protocol.errors import ClientError, InputError, SimulationStepLimit, StorageFailed
+from ..protocol.ids import BrokerId
+from ..protocol.messages import Events
+from ..protocol.recovery import RENDEZVOUS, Recovery
 from ..protocol.scenario import LinkModel
-from ..protocol.telemetry import LINK_KINDS, Table
+from ..protocol.stability import Stability
 from ..routing.schemes import scheme as scheme_of
-from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
-from .links import Arrival, make_link
+from .faults import Faults
+from .hosts import FromClient, Host
+from .links import Datagrams
+from .overload import Queues
+from .telemetry import Telemetry
+from .transport import Traffic, Transport, Watcher
+
+TICKS_PER_HEARTBEAT: Final = 4
+SERVICE_SECONDS: Final = 0.001
+"""What a slow broker takes for one message, times its factor."""
 
 STEPS_MAX: Final = 100_000_000
-CARRIERS: Final = (Events, Directed)
-FLUSH_STEPS: Final = 200_000
-"""Telemetry goes out at least after so many steps, long before a buffer is full."""
 
 
 class Step(NamedTuple):
@@ -64,83 +72,66 @@ class Step(NamedTuple):
     effects: list[Effect]
 
 
-class Traffic(NamedTuple):
-    """Messages over the links of one kind: those that carry events, and those about subscriptions."""
-
-    events: int
-    control: int
-
-
-class Node:
-    """A broker and its outgoing links, which are made when they are first used."""
-
-    __slots__ = (
-        "broker",
-        "buffer",
-        "free_at",
-        "group",
-        "handle",
-        "id",
-        "parent",
-        "position",
-        "store",
-        "unicast",
-    )
-
-    def __init__(self, position: Position, scheme: str, admission: AdmissionConfig | None = None) -> None:
-        self.position = position
-        self.id = position.broker
-        self.parent = position.parent
-        self.broker = Broker(position, scheme, admission=admission)
-        self.handle = self.broker.handle
-        self.unicast: dict[BrokerId, tuple[Arrival, Node]] = {}
-        self.group: list[tuple[Arrival, Node]] | None = None
-        self.buffer: TelemetryBuffer | None = None
-        self.free_at = 0.0
-        self.store: Store = MemoryStore()
-
-
-_Underway: TypeAlias = tuple[float, int, Node, Received | Ticked]
-
-
-class VirtualNetwork:
-    """Brokers and the links between them; :class:`rayvous.simulator.Simulation` adds the clients.
+class Network:
+    """Brokers in virtual time, and the links between them.
 
     Parameters
     ----------
     positions
-        The brokers, as a topology gives them.
+        Where the brokers stand at the start, as a topology gives them.
     scheme
         The routing scheme of all of them.
+    recovery
+        How they heal; None for brokers that do not.
+    store
+        Makes the store of a broker, which outlives it; None for brokers without.
+    stability
+        Times and limits of brokers with stores that do not heal.
+    admission
+        What brokers admit, and what they can carry; None for everything.
+    queues
+        What brokers and links can do in a second, beyond which events wait; None for no limit.
     links
-        Delay, jitter and loss.
+        Delay, spread, jitter and loss.
+    datagrams
+        How bad links are that are no connections; None for connections.
+    last_words
+        Whether what a broker had sent before it died still arrives, as it does where messages wait in the receiver's
+        queue.
     seed
-        The seed of all chance on the links.
+        The seed of all chance.
     delay_of
         Delay between two brokers in seconds, where `links` leaves it to the topology.
-    telemetry
-        Called with chunks of the tables of `protocol.telemetry`, the same as on Ray.
-    trace_events
-        Whether the tables with one row an event are kept too.
     record
         Called with every step of every broker, before its effects are carried out.
-    keep_notifications
-        Whether to keep what each subscriber got; off, only the count is kept.
-    admission
-        What brokers admit; None for a network without admission control.
+    telemetry
+        Takes what brokers' hosts write down; None for nothing.
+    broker
+        Makes a broker of (position, scheme, recovery, incarnation, seed), and of what else there is by name: `joins`,
+        `store`, `stability`, `admission`; for tests with machines of their own.
+    rendezvous
+        Makes the rendezvous point of (recovery, root view, or view of a hypercube); None for none.
 
     Attributes
     ----------
-    links
-        The model that it was given.
     now
         Virtual time in seconds.
+    numbered
+        Whether what is said has numbers, and is said again until it is acknowledged: with stores, where nothing heals.
     steps
-        Messages that brokers have taken in.
-    notified
-        Notifications handed to subscribers.
+        Events that machines have taken in.
     lost
-        Copies of messages that were lost on links.
+        Messages that were lost on links, or died with one of their ends.
+    failures
+        The last error of each broker whose store failed; it died of it.
+    hosts, rendezvous
+        The processes.
+    positions, members
+        Where each broker stands, and the brokers of each cluster, dead or alive.
+    watchers
+        Who is called when a message of a type is sent.
+    faults, weather, cuts
+        What goes wrong. The methods of `faults` are the network's, too: `crash`, `restart`, `cut` and so on.
     """
 
     def __init__(
@@ -148,231 +139,304 @@ class VirtualNetwork:
         positions: Sequence[Position],
         scheme: str = "hybrid",
         *,
+        recovery: Recovery | None = None,
+        store: Callable[[BrokerId], Store] | None = None,
+        stability: Stability | None = None,
+        admission: AdmissionConfig | None = None,
+        queues: Queues | None = None,
         links: LinkModel | None = None,
+        datagrams: Datagrams | None = None,
+        last_words: bool = False,
         seed: int = 0,
         delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
-        telemetry: Callable[[dict[str, Table]], None] | None = None,
-        trace_events: bool = False,
         record: Callable[[Step], None] | None = None,
-        keep_notifications: bool = True,
-        limits: Limits | None = None,
-        admission: AdmissionConfig | None = None,
+        telemetry: Telemetry | None = None,
+        broker: Callable[..., Any] = Broker,
+        rendezvous: Callable[..., Any] | None = rendezvous_of,
     ) -> None:
         for position in checks.instance(
             "positions", positions, Sequence, "what a topology's positions() returns"
         ):
             checks.instance("a position", position, Position, "one of what a topology's positions() returns")
-        self.now = 0.0
-        self.steps = self.notified = self.lost = 0
-        self.links = checks.optional("links", links, LinkModel, "a LinkModel()") or LinkModel()
-        for name, given in (("delay_of", delay_of), ("telemetry", telemetry), ("record", record)):
+        for name, given in (("delay_of", delay_of), ("record", record), ("store", store)):
             checks.callback(name, given)
-        checks.whole_number("seed", seed)
-        checks.flag("trace_events", trace_events)
-        checks.flag("keep_notifications", keep_notifications)
-        limits = (checks.optional("limits", limits, Limits, "a Limits()") or Limits()).validate()
-        checks.optional("admission", admission, AdmissionConfig, "an AdmissionConfig()")
-        if admission is not None:
-            admission.validate()
-        self._seed = seed
-        self._delay_of = delay_of
-        self._record = record
-        self._telemetry = telemetry
-        self._unflushed = 0
-        self._keep = keep_notifications
-        self._nodes = {
-            place.broker: Node(place, scheme, admission) for place in scheme_of(scheme).positions(positions)
-        }
-        if admission is not None:
-            for node in self._nodes.values():
-                node.handle = self._in_time(node.handle)
-        if telemetry is not None:
-            for node in self._nodes.values():
-                node.buffer = TelemetryBuffer(node.position, limits, trace_events=trace_events)
-        self._heap: list[_Underway] = []
-        self._order = itertools.count()
-        self._quiet_at = 0.0  # when the last of what clients were sent has arrived
-        self._halt_on: tuple[ClientId, int] | None = None
-        self._event_messages = dict.fromkeys(LINK_KINDS, 0)
-        self._control_messages = dict.fromkeys(LINK_KINDS, 0)
-        self._installed: dict[tuple[ClientId, int], float] = {}
-        self._delivered: list[tuple[float, Deliver]] = []
-        self._news: dict[ClientId, list[tuple[float, News]]] = {}
-        self._carry_out: dict[type, Callable[[Node, Any], None]] = {
-            Send: self._send,
-            Multicast: self._multicast,
-            Deliver: self._deliver,
-            Confirm: self._confirm,
+        checks.optional("recovery", recovery, Recovery, "a Recovery()")
+        if checks.optional("admission", admission, AdmissionConfig, "an AdmissionConfig()") is not None:
+            admission.validate()  # type: ignore[union-attr]
+        self.now = 0.0
+        self.steps = self.lost = 0
+        self.scheme, self.recovery, self.admission = scheme, recovery, admission
+        self.links = checks.optional("links", links, LinkModel, "a LinkModel()") or LinkModel()
+        self.stability = stability or Stability()
+        self._quotas = admission is not None and recovery is None and store is None
+        self.failures: dict[BrokerId, StorageFailed] = {}
+        self.watchers: dict[type, Watcher] = {}
+        self.weather, self.cuts, self.faults = Weather(), Cuts(), Faults(self)
+        faults = self.faults
+        self.crash, self.crash_after, self.restart = faults.crash, faults.crash_after, faults.restart
+        self.pause, self.resume, self.slow, self.leave = (
+            faults.pause,
+            faults.resume,
+            faults.slow,
+            faults.leave,
+        )
+        self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
+        self.queues, self.telemetry = queues, telemetry
+        self.take_in = self.serve if queues is None else self._queue
+        self.seed = checks.whole_number("seed", seed)
+        self.numbered = store is not None and recovery is None
+        self.dice = random.Random(f"hostile/{seed}")
+        self._record, self._make, self._make_store = record, broker, store
+        self.heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
+        self.order = itertools.count()
+        self._until = 0.0
+        self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}
+        self.members = clusters_of(positions)
+        self.transport = Transport(self, datagrams, last_words, delay_of)
+        self._carry_out: dict[type, Callable[[Host, Any], None]] = {
+            **self.transport.effects,
+            **self._client_effects(),
+            Drain: self._drain,
             Persist: self._persist,
-            Inform: self._inform,
         }
+        if queues is not None:
+            queues.join(self)
+        self.hosts = {place.broker: self._host(place) for place in self.positions.values()}
+        self.rendezvous: Host | None = None
+        if recovery is not None and rendezvous is not None:
+            self.rendezvous = Host(RENDEZVOUS, -1, self._rendezvous_boot(rendezvous))
+        for host in [*self.hosts.values(), *([self.rendezvous] if self.rendezvous else [])]:
+            self.start_ticking(host)
+
+    def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
+        """Make the process of a broker; `before` is how many lives it counts from before this network's time."""
+        store = None if self._make_store is None else self._make_store(place.broker)
+        how: dict[str, Any] = {} if self.admission is None else {"admission": self.admission}
+        if store is not None:
+            how |= {"store": store, "stability": self.stability}
+
+        def boot(life: int) -> Any:
+            first = {"joins": True} if founds and not life else {}
+            there = self.positions[place.broker]
+            return self._make(there, self.scheme, self.recovery, life + before, self.seed, **first, **how)
+
+        if self.telemetry is not None:
+            self.telemetry.join(place)
+        return Host(place.broker, place.cluster, boot, store, place.parent)
+
+    def add_host(self, place: Position, *, founds: bool) -> Host:
+        """Make the process of a broker that joins a cluster of the running network, or `founds` a new one."""
+        self.positions[place.broker] = place
+        # Who joins a cluster starts as one that was started again.
+        host = self.hosts[place.broker] = self._host(place, founds=founds, before=0 if founds else 1)
+        return host
+
+    def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Any]:
+        start = start_of(list(self.positions.values()), self.scheme)
+
+        def boot(life: int) -> Any:
+            machine = make(self.recovery, start)
+            if life:
+                assert self.rendezvous is not None
+                machine.restore(self.rendezvous.machine.state())
+            return machine
+
+        return boot
 
     # The driver.
+
+    def advance(self, seconds: float) -> int:
+        """Let that much time pass; return how many steps were made."""
+        return self.advance_to(self.now + checks.seconds("seconds", seconds))
+
+    def advance_to(self, until: float) -> int:
+        """Let time pass until then; return how many steps were made."""
+        steps = self._drive(until)
+        self.now = max(self.now, until)
+        return steps
 
     def run(self, steps_max: int = STEPS_MAX) -> int:
         """Let time pass until nothing moves any more; return how many steps that took.
 
         Raises
         ------
+        InputError
+            If the network heals, or has stores: there are always ticks.
         SimulationStepLimit
             If it takes more than `steps_max` steps.
         """
+        if self._tick_seconds is not None:
+            raise InputError(
+                "a network that heals, or has stores, never comes to rest: let some time pass instead"
+            )
         steps = self._drive(math.inf, checks.whole_number("steps_max", steps_max, 0))
-        self.now = max(self.now, self._quiet_at)
-        self.flush()
+        if self.telemetry is not None:
+            self.telemetry.flush()
         return steps
 
-    def advance(self, seconds: float) -> int:
-        """Let that much time pass; return how many steps were made."""
-        return self._advance_to(self.now + checks.seconds("seconds", seconds))
+    def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
+        """Do something at a time to come."""
+        heappush(self.heap, (max(when, self.now), next(self.order), _do, (action, values)))
 
-    def _advance_to(self, until: float) -> int:
-        steps = self._drive(until, STEPS_MAX)
-        self.now = until
-        return steps
-
-    def run_until_installed(self, client: ClientId, number: int) -> bool:
-        """Let time pass until the subscription is installed up to the root; False if that never happens."""
-        key = checks.text("client", client), checks.whole_number("number", number)
-        if key not in self._installed:
-            self._halt_on = key
-            self._drive(math.inf, STEPS_MAX)
-            self._halt_on = None
-        confirmed = self._installed.get(key)
-        if confirmed is None:
-            return False
-        self._advance_to(max(self.now, confirmed))
-        return True
-
-    def _drive(self, until: float, steps_max: int) -> int:
-        heap, record, carry_out, buffered = self._heap, self._record, self._carry_out, self._telemetry
-        awaited = self._halt_on
-        steps = 0
-        while heap and heap[0][0] <= until:
-            if steps == steps_max:
-                self.steps += steps
+    def _drive(self, until: float, steps_max: int = STEPS_MAX) -> int:
+        heap, before = self.heap, self.steps
+        last = before + steps_max
+        self._until = until  # or what is so urgent that it ends earlier
+        while heap and heap[0][0] <= self._until:
+            if self.steps >= last:
                 raise SimulationStepLimit(
                     f"{steps_max} steps, and {len(heap)} messages are still under way at "
                     f"{self.now:.6f} virtual seconds; give a higher steps_max if that is not a loop"
                 )
-            self.now, _, node, received = heappop(heap)
-            effects = node.handle(received)
-            if record is not None:
-                record(Step(self.now, node.broker, received, effects))
-            if buffered is not None:
-                self._note_publication(node, received)
-            for effect in effects:
-                carry_out[type(effect)](node, effect)
-            steps += 1
-            if awaited is not None and awaited in self._installed:
-                break
-        self.steps += steps
-        return steps
+            self.now, _, action, value = heappop(heap)
+            action(value)
+        return self.steps - before
 
-    def _in_time(self, handle: Callable[[Any], list[Effect]]) -> Callable[[Any], list[Effect]]:
-        """Return a broker's `handle` that is told the time before a publisher's events: it has so many a second."""
+    def halt(self) -> None:
+        """Let no more time pass in this call than has."""
+        self._until = self.now
 
-        def handle_in_time(event: Received | Ticked) -> list[Effect]:
-            if (
-                isinstance(event, Received)
-                and isinstance(event.source, str)
-                and type(event.message) is Events
-            ):
-                return [*handle(Ticked(self.now)), *handle(event)]
-            return handle(event)
+    def _step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
+        if type(event) is FromClient:
+            host.attached[event.source] = event.connection  # type: ignore[index]
+            if self._quotas and type(event.message) is Events:
+                self._step(host, Ticked(self.now))  # a publisher has so many a second
+        if type(event) is Ticked:
+            host.told_at = self.now
+        elif self.recovery is not None and self.now - host.told_at > self.recovery.heartbeat_seconds:
+            life = host.life
+            self._step(host, Ticked(self.now))
+            if not host.alive or host.life != life:
+                return
+        self.steps += 1
+        effects = host.handle(event)
+        if self._record is not None and host.id != RENDEZVOUS:
+            self._record(Step(self.now, host.machine, event, effects))
+        if self.telemetry is not None:
+            self.telemetry.stepped(self.now, host, event)
+        carry_out = self._carry_out
+        for effect in effects:
+            if host.fuse is not None:
+                if not host.fuse and self.faults.crash(host.id):
+                    return
+                host.fuse = host.fuse - 1 if host.fuse else None
+            carry_out[type(effect)](host, effect)
+            if not host.alive:
+                return
+        if type(event) is FromClient:
+            self._taken_in(host, event)
 
-        return handle_in_time
+    # What whoever adds clients fills in.
 
-    # The effects.
+    def _client_effects(self) -> Mapping[type, Callable[[Host, Any], None]]:
+        """Return how the effects of brokers are carried out that are for clients."""
+        return {}
 
-    def _send(self, node: Node, effect: Send) -> None:
-        to, message = effect.to, effect.message
-        counts = self._event_messages if type(message) in CARRIERS else self._control_messages
-        counts["up" if to == node.parent else "down"] += 1
-        leaves = self._leave(node, effect, 1)
-        link = node.unicast.get(to)
-        if link is None:
-            link = node.unicast[to] = self._link(node, to, "unicast")
-        arrival, target = link
-        arrives = arrival(leaves)
-        if arrives is None:
-            self.lost += 1
+    def _taken_in(self, host: Host, event: FromClient) -> None:
+        """Note that a broker has taken in what a client has sent."""
+
+    # Time at the brokers.
+
+    @property
+    def _tick_seconds(self) -> float | None:
+        """How often brokers are told the time; None for never."""
+        if self.recovery is not None:
+            return self.recovery.heartbeat_seconds / TICKS_PER_HEARTBEAT
+        return None if self._make_store is None else self.stability.retransmit_seconds / 2
+
+    def tell_time(self, host: Host, after: float) -> None:
+        """Tell a process the time once, some seconds from now, where nobody does so now and then."""
+        if self._quotas:
+            self.at(self.now + after, self._tell_time, host, host.life)
+
+    def _tell_time(self, host: Host, life: int) -> None:
+        if host.alive and host.life == life:
+            self.take_in(host, None)
+
+    def start_ticking(self, host: Host) -> None:
+        """Tell a process the time, now and from now on, where somebody has to."""
+        period = self._tick_seconds
+        if period is not None:
+            self._step(host, Ticked(self.now))
+            self.at(self.now + period * (1.0 - self.dice.random()), self._tick, host, host.life, period)
+
+    def _tick(self, host: Host, life: int, period: float) -> None:
+        if not host.alive or host.life != life:
+            return
+        self.at(self.now + period, self._tick, host, life, period)
+        if not host.paused:
+            self.take_in(host, None)
+
+    def _queue(self, host: Host, given: Received | Drained | Missed | None) -> None:
+        """Hand a message to a process when it is its turn; the time is not made to wait."""
+        assert self.queues is not None
+        if given is None or self.queues.pass_on(host, given):
+            self.serve(host, given)
+
+    def serve(self, host: Host, given: Received | Drained | Missed | None) -> None:
+        """Hand a message, or the time when it is None, to a process as soon as it is ready for it."""
+        if host.paused or host.serving or host.factor > 1.0:
+            if given is None and host.waiting and host.waiting[-1] is None:
+                return  # one tick that waits tells as much as two
+            host.waiting.append(given)
+            if not host.paused and not host.serving:
+                self._serve_later(host)
         else:
-            heappush(self._heap, (arrives, next(self._order), target, Received(node.id, message)))
+            self._step(host, Ticked(self.now) if given is None else given)
 
-    def _multicast(self, node: Node, effect: Multicast) -> None:
-        message = effect.message
-        counts = self._event_messages if type(message) in CARRIERS else self._control_messages
-        counts["multicast"] += 1
-        leaves = self._leave(node, effect, 1)
-        if node.group is None:
-            members = node.position.members
-            node.group = [self._link(node, other, "group") for other in members if other != node.id]
-        heap, order = self._heap, self._order
-        received = Received(node.id, message)
-        for arrival, target in node.group:
-            arrives = arrival(leaves)
-            if arrives is None:
-                self.lost += 1
-            else:
-                heappush(heap, (arrives, next(order), target, received))
+    def _serve_later(self, host: Host) -> None:
+        host.serving = True
+        self.at(self.now + SERVICE_SECONDS * host.factor, self._serve, host, host.life)
 
-    def _deliver(self, node: Node, effect: Deliver) -> None:
-        self._event_messages["deliver"] += len(effect.clients)
-        self.notified += len(effect.rows)
-        arrives = self._leave(node, effect, len(effect.clients)) + self.links.client_seconds
-        if arrives > self._quiet_at:
-            self._quiet_at = arrives
-        if self._keep:
-            self._delivered.append((arrives, effect))
+    def _serve(self, host: Host, life: int) -> None:
+        if not host.serving or host.life != life:
+            return
+        host.serving = False
+        if host.waiting:
+            given = host.waiting.popleft()
+            self._step(host, Ticked(self.now) if given is None else given)
+        if host.waiting and not host.serving:
+            self._serve_later(host)
 
-    def _confirm(self, node: Node, effect: Confirm) -> None:
-        self._control_messages["deliver"] += 1
-        arrives = self._leave(node, effect, 1) + self.links.client_seconds
-        self._quiet_at = max(self._quiet_at, arrives)
-        self._installed[effect.client, effect.subscription] = arrives
+    def _persist(self, host: Host, effect: Persist) -> None:
+        try:
+            host.store.commit(effect.writes)
+        except StorageFailed as error:  # it stands still until it is started again
+            self.failures[host.id] = error
+            if not self.faults.crash(host.id):
+                host.die()
 
-    def _persist(self, node: Node, effect: Persist) -> None:
-        node.store.commit(effect.writes)
+    def _drain(self, host: Host, effect: Drain) -> None:
+        # A client that is there has a message after so long; whoever was delivered something before has it by then.
+        self.at(self.now + self.links.client_seconds, self._drained, host, host.life, Drained(effect.number))
 
-    def _inform(self, node: Node, effect: Inform) -> None:
-        self._control_messages["deliver"] += 1
-        arrives = self._leave(node, effect, 1) + self.links.client_seconds
-        self._quiet_at = max(self._quiet_at, arrives)
-        self._news.setdefault(effect.client, []).append((arrives, effect.news))
-        if isinstance(effect.news, HeldBack | LetIn) and effect.news.seconds:
-            when = self.now + effect.news.seconds
-            heappush(self._heap, (when, next(self._order), node, Ticked(when)))
+    def _drained(self, host: Host, life: int, event: Drained) -> None:
+        if host.alive and host.life == life:
+            self.take_in(host, event)
 
-    def _leave(self, node: Node, effect: Effect, copies: int) -> float:
-        """Return when the effect's messages leave; of several, when the middle one does."""
-        leaves = self.now
-        busy = self.links.send_seconds
-        if busy:
-            start = max(leaves, node.free_at)
-            node.free_at = start + busy * copies
-            leaves = start + busy * (copies + 1) / 2
-        if node.buffer is not None:
-            node.buffer.effect(leaves, effect)
-        return leaves
+    # What it is like.
 
-    def _link(self, node: Node, to: BrokerId, kind: str) -> tuple[Arrival, Node]:
-        target = self._nodes[to]
-        near = node.position.cluster == target.position.cluster
-        delay = self.links.group_seconds if near else self.links.delay_seconds
-        if delay is None and self._delay_of is not None:
-            delay = self._delay_of(node.id, to)
-        elif delay is None:
-            delay = GROUP_SECONDS if near else LINK_SECONDS
-        return make_link(f"{kind}/{node.id}/{to}", delay, self.links, self._seed), target
-
-    # What it was like.
+    @property
+    def sent(self) -> Counter[type]:
+        """How many messages brokers have sent each other, by type; a multicast is one."""
+        sent = self.transport.sent
+        return sent["up"] + sent["down"] + sent["multicast"]
 
     def traffic(self) -> dict[str, Traffic]:
         """Return the messages over the links of each kind; their sum is TCT (paper 1, section 5.1)."""
-        return {
-            kind: Traffic(self._event_messages[kind], self._control_messages[kind]) for kind in LINK_KINDS
-        }
+        return self.transport.traffic()
+
+    def living(self) -> list[BrokerId]:
+        """Return the brokers whose process runs, in rising order."""
+        return [broker for broker, host in self.hosts.items() if host.alive]
+
+    def staying(self) -> list[BrokerId]:
+        """Return the living brokers that are not about to leave, in rising order: clients may go there."""
+        return [broker for broker, host in self.hosts.items() if host.alive and not host.retiring]
+
+    def dead(self) -> list[BrokerId]:
+        """Return the brokers whose process does not run, in rising order, without those that have left for good."""
+        return [broker for broker, host in self.hosts.items() if not host.alive and not host.gone]
 
     def broker(self, broker: BrokerId) -> Broker:
         """Return one broker, to look at.
@@ -382,34 +446,31 @@ class VirtualNetwork:
         ClientError
             If there is no such broker.
         """
-        return self._node(broker).broker
+        machine: Broker = self.host(broker).machine
+        return machine
 
-    def _node(self, broker: BrokerId) -> Node:
+    def host(self, broker: BrokerId) -> Host:
+        """Return the process of a broker, or of the rendezvous point.
+
+        Raises
+        ------
+        ClientError, InputError
+            If it is not there.
+        """
+        if broker == RENDEZVOUS:
+            if self.rendezvous is None:
+                raise InputError("there is no rendezvous point: the network does not heal")
+            return self.rendezvous
         checks.whole_number("broker", broker)
-        if broker not in self._nodes:
-            raise ClientError(f"no broker {broker!r}: there are {len(self._nodes)}, numbered from 0")
-        return self._nodes[broker]
+        if broker not in self.hosts:
+            raise ClientError(f"no broker {broker!r}: there are {len(self.hosts)}, numbered from 0")
+        return self.hosts[broker]
 
     def brokers(self) -> list[Broker]:
         """Return all brokers, to look at."""
-        return [node.broker for node in self._nodes.values()]
+        return [host.machine for host in self.hosts.values()]
 
-    def flush(self) -> None:
-        """Hand the telemetry so far to whoever asked for it; :meth:`run` does so at its end."""
-        if self._telemetry is not None:
-            chunk = merge_tables(node.buffer.flush() for node in self._nodes.values() if node.buffer)
-            self._unflushed = 0
-            if chunk:
-                self._telemetry(chunk)
 
-    def _note_publication(self, node: Node, received: Received | Ticked) -> None:
-        if (
-            isinstance(received, Received)
-            and isinstance(received.source, str)
-            and isinstance(received.message, Events)
-        ):
-            assert node.buffer is not None
-            node.buffer.published(self.now, received.message.batch)
-        self._unflushed += 1
-        if self._unflushed >= FLUSH_STEPS:
-            self.flush()
+def _do(what: tuple[Callable[..., None], tuple[Any, ...]]) -> None:
+    action, values = what
+    action(*values)

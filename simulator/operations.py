@@ -24,7 +24,7 @@ from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.recovery import RENDEZVOUS, Leave, Reconsider
 from ..routing.claims import claims_of
-from .clients import HostileSimulation
+from .simulation import Simulation
 
 LOOK_SECONDS = 0.25
 NO_TREE = "scheme {scheme!r} has no tree to make better: no broker hangs below another"
@@ -43,7 +43,7 @@ class Operations:
         Called with what has happened, as a sentence.
     """
 
-    def __init__(self, network: HostileSimulation, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, network: Simulation, say: Callable[[str], None] | None = None) -> None:
         if network.recovery is None:
             raise InputError("a network that does not heal cannot be operated: give it recovery")
         self._network = network
@@ -69,7 +69,7 @@ class Operations:
         speaks = broker if self._views else next((m for m in members if self._speaks(m)), members[-2])
         place = Position(broker, cluster, f"N{broker}", members, speaks, None, ())
         self._regroup(cluster, members)
-        network._start_ticking(network.add_host(place, founds=False))
+        network.start_ticking(network.add_host(place, founds=False))
         return broker
 
     def add_cluster(self, size: int) -> tuple[ClusterId, list[BrokerId]]:
@@ -87,7 +87,7 @@ class Operations:
             place = Position(broker, cluster, label, members, members[-1], None, ())
             hosts.append(network.add_host(place, founds=True))
         for host in hosts:
-            network._start_ticking(host)
+            network.start_ticking(host)
         return cluster, list(members)
 
     def _regroup(self, cluster: ClusterId, members: tuple[BrokerId, ...]) -> None:
@@ -130,7 +130,7 @@ class Operations:
     def _order(self, broker: BrokerId) -> None:
         host = self._network.hosts[broker]
         if host.alive:
-            self._network._take_in(host, Received(RENDEZVOUS, Leave()))
+            self._network.take_in(host, Received(RENDEZVOUS, Leave()))
         self._watch(broker)
 
     def _watch(self, broker: BrokerId) -> None:
@@ -144,8 +144,8 @@ class Operations:
             host.die()
             for session in network.sessions.values():  # whoever had nowhere else to go
                 if session.home is host:
-                    when = network.now + network.client_detect_seconds
-                    network.at(when, network._learn, session, session.connection)
+                    when = network.now + network.clients.detect_seconds
+                    network.at(when, network.clients.learn, session, session.connection)
         self._regroup(host.cluster, tuple(m for m in network.members[host.cluster] if m != broker))
 
     def leaving(self) -> list[BrokerId]:
@@ -181,8 +181,8 @@ class Operations:
             host = network.hosts[speakers[0]]
             if host.alive and not host.paused and self._speaks(host.id):
                 before = host.machine.healing.parent
-                network._take_in(host, None)  # the order is one of those before which the time is told
-                network._take_in(host, Received(RENDEZVOUS, Reconsider()))
+                network.take_in(host, None)  # the order is one of those before which the time is told
+                network.take_in(host, Received(RENDEZVOUS, Reconsider()))
                 after = partial(self._searched, speakers, before and before.cluster, network.now)
                 network.at(network.now + LOOK_SECONDS, after)
                 return

@@ -3,7 +3,8 @@
 Rules
 -----
 * A broker takes in one event after the other, at its rate; a link sends one after the other, at its own. What comes
-  meanwhile waits, first in first out. Announcements and answers cost nothing.
+  meanwhile waits, first in first out. Announcements and answers cost nothing; where brokers heal they wait behind the
+  events that came before them, since there links are first in, first out.
 * An event that would wait longer than the deadline at one place is dropped there and counted: "cpu" at a broker,
   "bandwidth" at a link.
 
@@ -12,24 +13,23 @@ Source: paper 3, section 5.1 (the processing and link rates, and the 5 s after w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from heapq import heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.admission import Capacity
-from ..protocol.effects import Drained, Effect, Multicast, Received, Send, Ticked
+from ..protocol.batch import EventBatch
+from ..protocol.effects import Drained, Effect, Missed, Multicast, Received, Send
 from ..protocol.ids import GROUP, BrokerId
-from ..protocol.messages import Events
-from .network import Node
-from .simulation import Simulation
+from ..protocol.messages import Adv, Events
+from .hosts import Host
+
+if TYPE_CHECKING:
+    from .network import Network
 
 
-class _Served(Received):
-    """Events whose turn has come: they have waited, and been worked on."""
-
-
-class LoadedSimulation(Simulation):
-    """A network whose brokers and links have limits; further parameters as of :class:`Simulation`.
+class Queues:
+    """The queues in front of the brokers of one network, and of their links.
 
     Parameters
     ----------
@@ -42,80 +42,78 @@ class LoadedSimulation(Simulation):
     ----------
     dropped
         Events dropped so far, by resource and broker.
+    mourn
+        Called with events that are dropped.
     taken_in, sent
         Events that each broker has worked on, and that each directed link has carried.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        capacity_of: Callable[[BrokerId], Capacity],
-        deadline_seconds: float = 5.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, capacity_of: Callable[[BrokerId], Capacity], deadline_seconds: float = 5.0) -> None:
         self._capacity_of = capacity_of
         self._deadline = deadline_seconds
-        self._cpu_free_at = dict.fromkeys(self._nodes, 0.0)
+        self._network: Network
+        self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # of one life of a broker
         self._link_free_at: dict[tuple[BrokerId, BrokerId], float] = {}
-        self.dropped = {"cpu": dict.fromkeys(self._nodes, 0), "bandwidth": dict.fromkeys(self._nodes, 0)}
-        self.taken_in = dict.fromkeys(self._nodes, 0)
-        self.sent: dict[tuple[BrokerId, BrokerId], int] = {}
-        for node in self._nodes.values():
-            node.handle = self._in_turn(node, node.handle)
+        self.dropped: dict[str, Counter[BrokerId]] = {"cpu": Counter(), "bandwidth": Counter()}
+        self.mourn: Callable[[EventBatch], None] | None = None
+        self.taken_in: Counter[BrokerId] = Counter()
+        self.sent: Counter[tuple[BrokerId, BrokerId]] = Counter()
 
-    def _in_turn(
-        self, node: Node, handle: Callable[[Received | Ticked | Drained], list[Effect]]
-    ) -> Callable[[Received | Ticked | Drained], list[Effect]]:
-        """Return a broker's `handle` behind a queue."""
-        seconds = 1.0 / self._capacity_of(node.id).events_per_second
+    def join(self, network: Network) -> None:
+        """Stand in front of the brokers and links of this network."""
+        self._network = network
 
-        def handle_in_turn(event: Received | Ticked | Drained) -> list[Effect]:
-            if isinstance(event, Ticked | Drained) or not isinstance(event.message, Events):
-                return handle(event)
-            if isinstance(event, _Served):
-                self.taken_in[node.id] += len(event.message.batch)
-                return handle(event)
-            events = len(event.message.batch)
-            start = max(self.now, self._cpu_free_at[node.id])
-            if start - self.now > self._deadline:
-                self.dropped["cpu"][node.id] += events
-                return []
-            done = self._cpu_free_at[node.id] = start + events * seconds
-            heappush(self._heap, (done, next(self._order), node, _Served(event.source, event.message)))
-            return []
-
-        return handle_in_turn
-
-    def _send(self, node: Node, effect: Send) -> None:
-        if isinstance(effect.message, Events):
-            self._transmit(
-                node, effect.to, effect.message, lambda: super(LoadedSimulation, self)._send(node, effect)
-            )
+    def pass_on(self, host: Host, given: Received | Drained | Missed) -> bool:
+        """Return whether a broker may take something in at once; else it waits for its turn, or is dropped."""
+        network, now = self._network, self._network.now
+        start = max(now, self._cpu_free_at.get((host.id, host.life), 0.0))
+        batch = _events(given.message) if isinstance(given, Received) else None
+        if batch is None:
+            if start == now or network.recovery is None:
+                return True
+            network.at(start, self._served, host, host.life, given, 0)
+        elif start - now > self._deadline:
+            self._drop("cpu", host, batch)
         else:
-            super()._send(node, effect)
+            done = start + len(batch) / self._capacity_of(host.id).events_per_second
+            self._cpu_free_at[host.id, host.life] = done
+            network.at(done, self._served, host, host.life, given, len(batch))
+        return False
 
-    def _multicast(self, node: Node, effect: Multicast) -> None:
-        if isinstance(effect.message, Events):
-            self._transmit(
-                node, GROUP, effect.message, lambda: super(LoadedSimulation, self)._multicast(node, effect)
-            )
-        else:
-            super()._multicast(node, effect)
+    def _served(self, host: Host, life: int, given: Received | Drained | Missed, events: int) -> None:
+        if host.alive and host.life == life:
+            self.taken_in[host.id] += events
+            self._network.serve(host, given)
 
-    def _transmit(self, node: Node, to: BrokerId, message: Events, go: Callable[[], None]) -> None:
-        """Let events leave when it is their turn on the link, unless that takes too long."""
-        link, events = (node.id, to), len(message.batch)
-        start = max(self.now, self._link_free_at.get(link, 0.0))
-        if start - self.now > self._deadline:
-            self.dropped["bandwidth"][node.id] += events
-            return
-        done = self._link_free_at[link] = start + events / self._capacity_of(node.id).link(to)
-        self.sent[link] = self.sent.get(link, 0) + events
-        now, self.now = self.now, done
-        go()
-        self.now = now
+    def leave(self, host: Host, effect: Effect) -> float | None:
+        """Return when an effect's message leaves; None when it would wait for too long, and is dropped."""
+        now = self._network.now
+        batch = _events(effect.message) if isinstance(effect, Send | Multicast) else None
+        if batch is None and self._network.recovery is None:
+            return now
+        to = effect.to if isinstance(effect, Send) else GROUP
+        link = host.id, to
+        start = max(now, self._link_free_at.get(link, 0.0))
+        if batch is None:
+            return start
+        if start - now > self._deadline:
+            self._drop("bandwidth", host, batch)
+            return None
+        done = self._link_free_at[link] = start + len(batch) / self._capacity_of(host.id).link(to)
+        self.sent[link] += len(batch)
+        return done
+
+    def _drop(self, resource: str, host: Host, batch: EventBatch) -> None:
+        self.dropped[resource][host.id] += len(batch)
+        if self.mourn is not None:
+            self.mourn(batch)
 
     def dropped_events(self) -> dict[str, int]:
         """Return how many events were dropped so far, by the resource that they waited for."""
-        return {resource: sum(counts.values()) for resource, counts in self.dropped.items()}
+        return {resource: counts.total() for resource, counts in self.dropped.items()}
+
+
+def _events(message: Any) -> EventBatch | None:
+    """Return the events that a message brings, also a numbered one; None when it brings none."""
+    inner = message.message if isinstance(message, Adv) else message
+    return inner.batch if isinstance(inner, Events) else None

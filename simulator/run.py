@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..faults.recording import Recording
 from ..faults.trace import Trace
 from ..protocol.errors import InputError, ScenarioError
 from ..protocol.ids import ClientId
 from ..protocol.scenario import Publish, Scenario, Settle, Subscribe, Unsubscribe
 from ..protocol.scenario import Step as ScenarioStep
 from ..routing.topologies import topology_of
-from .network import Traffic
 from .simulation import Simulation
+from .transport import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +67,21 @@ def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
 
 def run_prepared(simulation: Simulation, explicit: Scenario) -> Outcome:
     """Run a scenario as `prepare` returns it to its end; its network can be looked at afterwards."""
-    deliveries: dict[ClientId, list[tuple[ClientId, int]]] = {}
     unconfirmed = []
-    recording = Recording()
     for place, step in enumerate(explicit.steps):
-        recording.begin(simulation.now, step)
         try:
             confirmed = do_step(simulation, step, explicit.publish_interval_seconds)
         except InputError as error:
             raise ScenarioError(f"steps[{place}]: {error}") from error
-        if isinstance(step, Subscribe):
-            deliveries.setdefault(step.client, [])
-            if confirmed:
-                recording.confirm(simulation.now, step)
-            else:
-                unconfirmed.append((step.client, step.number))
-        elif isinstance(step, Settle):
-            _drain(simulation, deliveries, recording.trace)
-            recording.trace.settled(simulation.now)
+        if isinstance(step, Subscribe) and not confirmed:
+            unconfirmed.append((step.client, step.number))
     simulation.run()
-    _drain(simulation, deliveries, recording.trace)
+    simulation.account.settled(simulation.now)
+    deliveries: dict[ClientId, list[tuple[ClientId, int]]] = {
+        step.client: [] for step in explicit.steps if isinstance(step, Subscribe)
+    }
+    for note in simulation.account.notifications():
+        deliveries[note.client].append((note.publisher, note.sequence))
     return Outcome(
         scenario=explicit,
         deliveries=deliveries,
@@ -96,18 +90,8 @@ def run_prepared(simulation: Simulation, explicit: Scenario) -> Outcome:
         steps=simulation.steps,
         lost=simulation.lost,
         virtual_seconds=simulation.now,
-        trace=recording.finish(simulation.now),
+        trace=simulation.account,
     )
-
-
-def _drain(
-    simulation: Simulation, deliveries: dict[ClientId, list[tuple[ClientId, int]]], trace: Trace
-) -> None:
-    """Take in what clients were notified of since this was last called."""
-    for client, had in deliveries.items():
-        for note in simulation.timed_notifications(client)[len(had) :]:
-            had.append((note.publisher, note.sequence))
-            trace.notified(note.time_seconds, client, note.publisher, note.sequence)
 
 
 def prepare(scenario: Scenario, **options: Any) -> tuple[Simulation, Scenario]:
@@ -140,4 +124,5 @@ def do_step(simulation: Simulation, step: ScenarioStep, publish_interval_seconds
         simulation.advance(publish_interval_seconds)
     elif isinstance(step, Settle):
         simulation.run()
+        simulation.account.settled(simulation.now)
     return True

@@ -2,26 +2,43 @@
 
 Rules
 -----
-* A client is attached to one broker, the one where it first does something.
-* A publisher's events are numbered from 1 without gaps.
+* A client attaches to the broker where it first does something. Where brokers heal it may be at another one later;
+  elsewhere it stays there until it detaches.
+* A publisher's events are numbered from 1 without gaps. One that advertises publishes what it is given once that is
+  known everywhere. A subscription that is refused counts as cancelled.
 * What a client asks for reaches its broker `client_seconds` later, and so do notifications on their way back.
+* A publisher, or a durable subscriber, may die too. What it was given and has not acknowledged it has not had. A
+  subscriber comes back to its broker if that is alive, else where one goes whose broker died. A publisher waits for a
+  broker that has accepted its last events, and goes on behind what that knows; when none of them ever comes back it
+  goes elsewhere, under numbers that it cannot have used.
+* Everything that clients do and hear is written down with its time, for the judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from heapq import heappush
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from ..chaos.account import Account
+from ..chaos.books import Clients, books_problems
+from ..faults.clients import PublisherMachine, SubscriberMachine
 from ..protocol import checks
-from ..protocol.admission import MICRO, AdmissionRequest, Advertise, News, Unadvertise, WouldAdmit
-from ..protocol.batch import batch_of
-from ..protocol.effects import Received
+from ..protocol.admission import MICRO, News, WouldAdmit
+from ..protocol.batch import EventBatch, batch_of
+from ..protocol.configs import Position
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Cancel, ClientMessage, Detach, Events, Register
+from ..protocol.messages import Cancel, Detach
+from ..protocol.recovery import Recovery
 from ..routing.language import FilterLike, to_filter
-from .network import Node, VirtualNetwork
+from .hosts import FromClient, Host
+from .network import Network
+from .sessions import Session, Sessions, publisher, subscriber
+from .survey import books_seen, ways_of
+
+INSTALL_SECONDS_MAX: Final = 600.0
+"""How long to wait for a subscription in a network that never comes to rest."""
 
 
 class Notification(NamedTuple):
@@ -32,8 +49,20 @@ class Notification(NamedTuple):
     sequence: int
 
 
-class Simulation(VirtualNetwork):
-    """A deterministic network of brokers with its clients; for the parameters see :class:`VirtualNetwork`.
+class Simulation(Network):
+    """A deterministic network of brokers with its clients; further parameters as of :class:`~.network.Network`.
+
+    Parameters
+    ----------
+    client_detect_seconds
+        How long a client takes to notice that its broker is dead.
+    keep_notifications
+        Whether to keep what clients published and were notified of; off, only the count is kept.
+
+    Attributes
+    ----------
+    clients
+        Where the clients are, and what they hear.
 
     Examples
     --------
@@ -49,57 +78,97 @@ class Simulation(VirtualNetwork):
     [('bob', 1)]
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._homes: dict[ClientId, Node] = {}
-        self._numbers: dict[ClientId, int] = {}
-        self._sequences: dict[ClientId, int] = {}
-        self._inboxes: dict[ClientId, list[Notification]] = {}
+    def __init__(
+        self,
+        positions: Sequence[Position],
+        scheme: str = "hybrid",
+        *,
+        client_detect_seconds: float = 1.0,
+        keep_notifications: bool = True,
+        **options: Any,
+    ) -> None:
+        self._detect_seconds = client_detect_seconds
+        self._keep = checks.flag("keep_notifications", keep_notifications)
+        super().__init__(positions, scheme, **options)
+
+    def _client_effects(self) -> Mapping[type, Callable[[Host, Any], None]]:
+        self.clients = Sessions(self, self._detect_seconds, keep=self._keep)
+        if self.queues is not None:
+            self.queues.mourn = self._dropped
+        return self.clients.effects
+
+    def _taken_in(self, host: Host, event: FromClient) -> None:
+        self.clients.taken_in(host, event)
+
+    def _dropped(self, batch: EventBatch) -> None:
+        for row in range(len(batch)) if self.clients.keep else ():
+            self.account.lost(self.now, *batch.identity(row))
+
+    # What clients do.
 
     def subscribe(
-        self, client: ClientId, broker: BrokerId, given: FilterLike, number: int = 0, priority: int = 0
+        self,
+        client: ClientId,
+        broker: BrokerId,
+        given: FilterLike,
+        number: int = 0,
+        priority: int = 0,
+        *,
+        durable: bool = False,
     ) -> int:
-        """Subscribe a client at a broker; return the number of the subscription.
+        """Subscribe a client, which attaches to `broker` when it is new; return the number of the subscription.
 
         Parameters
         ----------
         client, broker
-            Who, and where it is attached.
+            Who, and where it attaches.
         given
             A filter, or whatever describes one.
         number
             The client's own number for it; 0 takes the next one.
         priority
             With admission control: the lowest degrades first.
+        durable
+            Of a client that is new, in a network that heals: whether its broker keeps what it has not acknowledged.
 
         Raises
         ------
         SelectorError, FilterTooComplex
             If the filter cannot be read, or is too large.
         ClientError
-            If there is no such broker, or the client is attached to another one.
+            If there is no such broker, it is dead, or the client is attached to another one.
         """
         wanted = to_filter(given)
         checks.whole_number("number", number, 0)
         checks.whole_number("priority", priority)
-        node = self._attach(client, broker)
-        last = self._numbers.get(client, 0)
-        number = number or last + 1
-        self._numbers[client] = max(number, last)
-        self._installed.pop((client, number), None)
-        self._enter(node, client, Register(number, wanted, priority))
+        session = self.clients.attach(checks.text("client", client), broker)
+        if session.subscriber is None:
+            if session.publisher is not None and self.recovery is not None:
+                raise ClientError(f"{client!r} is a publisher")
+            session.subscriber = SubscriberMachine(durable=durable)
+            if durable:
+                self.clients.tell(session, session.subscriber.arrive(self.now))
+        machine = session.subscriber
+        number = number or machine.last_number + 1
+        self.account.subscribed(self.now, client, number, given if isinstance(given, str) else str(wanted))
+        self.clients.tell(session, machine.subscribe(number, wanted, self.now, priority))
         return number
 
     def unsubscribe(self, client: ClientId, number: int) -> None:
-        """Cancel a subscription.
+        """Cancel a subscription; nothing happens when it is gone already, because it was refused.
 
         Raises
         ------
         ClientError
             If the client is not attached.
         """
-        self._enter(self._home(client), client, Cancel(checks.whole_number("number", number)))
-        self._installed.pop((client, number), None)
+        session = self._attached(client)
+        machine = subscriber(session)
+        if checks.whole_number("number", number) > machine.last_number:
+            self.clients.tell(session, [Cancel(number)])  # for its broker to say that there is none
+        elif messages := machine.cancel(number):
+            self.account.cancelled(self.now, client, number)
+            self.clients.tell(session, messages)
 
     def detach(self, client: ClientId) -> None:
         """Cancel all subscriptions of a client; it may attach to another broker afterwards.
@@ -109,29 +178,60 @@ class Simulation(VirtualNetwork):
         ClientError
             If the client is not attached.
         """
-        self._enter(self._home(client), client, Detach())
-        del self._homes[client]
-        for key in [key for key in self._installed if key[0] == client]:
-            del self._installed[key]
+        session = self._attached(client)
+        if session.subscriber is not None:
+            for number in session.subscriber.subscriptions():
+                session.subscriber.cancel(number)
+                self.account.cancelled(self.now, client, number)
+        self.clients.tell(session, [Detach()])
+        session.left = True
 
     def publish(self, client: ClientId, broker: BrokerId, events: Iterable[Mapping[str, Any]]) -> range:
-        """Publish events as one batch; return their sequence numbers.
+        """Publish events as one batch; return their sequence numbers. A client that is new attaches to `broker`.
 
         Raises
         ------
         EventError
             If an event has a bad name or value.
         ClientError
-            If there is no such broker, or the client is attached to another one.
+            If there is no such broker, it is dead, or the client is attached to another one.
         """
-        first = self._sequences.get(checks.text("client", client), 0) + 1
-        batch = batch_of(events, publisher=client, first_sequence=first, published_at=self.now)
-        node = self._attach(client, broker)
-        if len(batch):
-            self._sequences[client] = first + len(batch) - 1
-            self._event_messages["publish"] += 1
-            self._enter(node, client, Events(batch))
-        return range(first, first + len(batch))
+        given = list(events)
+        batch = batch_of(given)
+        session = self._publisher(client, broker)
+        machine = publisher(session)
+        first = machine.published + 1
+        _, messages = machine.publish(batch, self.now)
+        if self.clients.keep:
+            self.account.published(self.now, client, first, given)
+        self.clients.tell(session, messages)
+        return range(first, first + len(given))
+
+    def _publisher(self, client: ClientId, broker: BrokerId) -> Session:
+        session = self.clients.attach(checks.text("client", client), broker)
+        if session.publisher is None:
+            if session.subscriber is not None and self.recovery is not None:
+                raise ClientError(f"{client!r} is a subscriber")
+            keep = self.recovery or Recovery()
+            session.publisher = PublisherMachine(client, keep.retention_events_max, keep.retention_seconds)
+        return session
+
+    def flush(self, client: ClientId, number: int) -> None:
+        """Let a publisher ask for all that it has published to be delivered; see `flushed`."""
+        session = self._attached(client)
+        self.clients.tell(session, publisher(session).flush(number, self.now))
+
+    def acknowledge(self, client: ClientId) -> None:
+        """Let a durable subscriber acknowledge all that it was given."""
+        self.clients.acknowledge(self._attached(client))
+
+    def move(self, client: ClientId, broker: BrokerId) -> bool:
+        """Let a client leave its broker and go on at another.
+
+        Returns False when that one is dead, or the same, or the client has never come to a broker.
+        """
+        session = self.sessions.get(client)
+        return session is not None and self.clients.move(session, self.host(broker))
 
     # Admission control.
 
@@ -140,28 +240,160 @@ class Simulation(VirtualNetwork):
     ) -> None:
         """Advertise what a publisher will publish, at most `max_rate` events per second, under a number of its own."""
         rate = checks.number("max_rate", max_rate, above=True)
-        message = Advertise(checks.whole_number("number", number, 1), to_filter(given), round(rate * MICRO))
-        self._enter(self._attach(client, broker), client, message)
+        item = to_filter(given)
+        session = self._publisher(client, broker)
+        messages = publisher(session).advertise(
+            checks.whole_number("number", number, 1), item, round(rate * MICRO)
+        )
+        self.clients.tell(session, messages)
 
     def unadvertise(self, client: ClientId, number: int = 1) -> None:
         """Withdraw an advertisement."""
-        self._enter(self._home(client), client, Unadvertise(checks.whole_number("number", number)))
+        session = self._attached(client)
+        checks.whole_number("number", number)
+        self.clients.tell(session, publisher(session).unadvertise(number, self.now))
 
     def would_admit(self, client: ClientId, broker: BrokerId, given: FilterLike, number: int = 0) -> None:
         """Ask whether a subscription would be admitted; the judgement comes with the news."""
         message = WouldAdmit(checks.whole_number("number", number), to_filter(given))
-        self._enter(self._attach(client, broker), client, message)
+        self.clients.tell(self.clients.attach(checks.text("client", client), broker), [message])
 
     def news(self, client: ClientId) -> list[News]:
         """Return what the client has been told so far about its subscriptions and advertisements, in order."""
+        session = self.sessions.get(checks.text("client", client))
+        return [] if session is None else list(session.news)
+
+    def books(self) -> Clients:
+        """Return what clients want, advertise and were told, for whoever looks at the books from outside."""
+        machines = {name: session.subscriber for name, session in self.sessions.items()}
+        subscribers = {name: machine for name, machine in machines.items() if machine is not None}
+        return Clients(
+            homes={name: session.home.id for name, session in self.sessions.items()},
+            adverts={
+                name: item  # type: ignore[misc]  # a Filter of messages is one of routing
+                for name, session in self.sessions.items()
+                if session.publisher is not None and session.alive
+                for item, _ in session.publisher.adverts.values()
+            },
+            wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
+            lacking={name: machine.lacking for name, machine in subscribers.items()},
+        )
+
+    def books_problems(self) -> list[str]:
+        """Return what is wrong with the books of all brokers, given that the network is sound; none without books."""
+        if self.admission is None:
+            return []
+        links, way = ways_of(self)
+        return books_problems(books_seen(self), links, self.books(), way)
+
+    # Clients that die.
+
+    def stop(self, client: ClientId) -> bool:
+        """Kill the process of a publisher or a durable subscriber; return False when it is dead, or of no such kind."""
+        session = self.sessions[client]
+        machine = session.subscriber
+        if not session.alive or (machine is not None and not machine.durable):
+            return False
+        session.alive = False
+        session.connection += 1
+        if machine is not None:
+            machine.died()
+            self.account.rolled_back(client, machine.position)
+        else:
+            self.account.died(client)
+        return True
+
+    def start(self, client: ClientId) -> bool:
+        """Start a client's process again; return False when it runs, or a publisher has to wait for its broker."""
+        session = self.sessions[client]
+        if session.alive:
+            return False
+        if session.publisher is not None:
+            return self._start_publisher(session, session.publisher)
+        session.alive = True
+        if session.home.alive:
+            self.clients.settle_at(session, session.home)
+        else:
+            self.clients.learn(session, session.connection)
+        return True
+
+    def _start_publisher(self, session: Session, machine: PublisherMachine) -> bool:
+        """Start a publisher where most is known of it, when all brokers that may know of it answer."""
+        if any(not host.alive or host.paused or host.waiting for host in session.homes):
+            return False
+        known = {host.id: host.machine.accepted(session.name) for host in session.homes}
+        best = max(known, key=lambda broker: known[broker])
+        session.alive = True
+        machine.come_back(self.now, known[best], self.hosts[best].machine.kept_of(session.name))
+        session.homes = [self.hosts[best]]
+        self.clients.settle_at(session, self.hosts[best])
+        return True
+
+    def start_elsewhere(self, client: ClientId) -> None:
+        """Start a publisher, a broker of which is dead for good, under numbers that it has not used."""
+        session = self.sessions[client]
+        machine = publisher(session)
+        session.alive = True
+        alive = [host for host in session.homes if host.alive]
+        session.homes = []
+        kept = alive[0].machine.kept_of(client) if alive else []
+        machine.come_back(self.now, machine.published, kept)
+        self.clients.settle_at(session, alive[0] if alive else self.hosts[self.living()[0]])
+
+    # How clients are.
+
+    @property
+    def sessions(self) -> dict[ClientId, Session]:
+        """The clients by name."""
+        return self.clients.by_name
+
+    @property
+    def account(self) -> Account:
+        """What clients did and heard."""
+        return self.clients.account
+
+    @property
+    def notified(self) -> int:
+        """Notifications handed to subscribers."""
+        return self.clients.notified
+
+    @property
+    def flushed(self) -> list[tuple[float, ClientId, int]]:
+        """(time, publisher, number) of each question of a publisher that was answered."""
+        return self.clients.flushed
+
+    def stopped(self) -> list[ClientId]:
+        """Return the clients whose process is dead."""
+        return [name for name, session in self.sessions.items() if not session.alive]
+
+    def homeless(self, client: ClientId) -> bool:
+        """Return whether a broker is dead that may have accepted a publisher's last events."""
+        return any(not host.alive for host in self.sessions[client].homes)
+
+    def unconfirmed(self) -> list[tuple[ClientId, int]]:
+        """Return the subscriptions that their present broker has not confirmed."""
         return [
-            news for arrives, news in self._news.get(checks.text("client", client), ()) if arrives <= self.now
+            (name, number)
+            for name, session in self.sessions.items()
+            if session.subscriber is not None and session.alive
+            for number in sorted(session.subscriber.unconfirmed)
         ]
 
     def installed(self, client: ClientId, number: int) -> bool:
         """Return whether the client has heard that its subscription is installed up to the root."""
-        key = checks.text("client", client), checks.whole_number("number", number)
-        return self._installed.get(key, float("inf")) <= self.now
+        session = self.sessions.get(checks.text("client", client))
+        machine = None if session is None else session.subscriber
+        checks.whole_number("number", number)
+        return machine is not None and number in machine.subscriptions().keys() - machine.unconfirmed
+
+    def run_until_installed(self, client: ClientId, number: int) -> bool:
+        """Let time pass until the subscription is installed up to the root; False if that never happens."""
+        if not self.installed(client, number):
+            self.clients.awaited = client, number
+            ticks = self._tick_seconds is not None
+            self._drive(self.now + INSTALL_SECONDS_MAX if ticks else math.inf)
+            self.clients.awaited = None
+        return self.installed(client, number)
 
     def notifications(self, client: ClientId) -> list[tuple[ClientId, int]]:
         """Return (publisher, sequence) of what the client was notified of, in order of arrival."""
@@ -169,36 +401,38 @@ class Simulation(VirtualNetwork):
 
     def timed_notifications(self, client: ClientId) -> list[Notification]:
         """Return what the client was notified of, in order of arrival, with the virtual times."""
-        self._sort_out()
-        return list(self._inboxes.get(checks.text("client", client), ()))
+        checks.text("client", client)
+        return [
+            Notification(note.at_seconds, note.publisher, note.sequence)
+            for note in self.account.notifications()
+            if note.client == client
+        ]
 
     def subscribers(self) -> list[ClientId]:
         """Return the clients that were notified of anything, in order of their names."""
-        self._sort_out()
-        return sorted(self._inboxes)
+        return sorted({note.client for note in self.account.notifications()})
 
-    def _sort_out(self) -> None:
-        """Hand out to the clients what was delivered since this was last called."""
-        for arrives, effect in self._delivered:
-            batch, starts, rows = effect.batch, effect.starts.tolist(), effect.rows.tolist()
-            for place, client in enumerate(effect.clients):
-                inbox = self._inboxes.setdefault(client, [])
-                for row in rows[starts[place] : starts[place + 1]]:
-                    inbox.append(Notification(arrives, *batch.identity(row)))
-        self._delivered.clear()
+    def _attached(self, client: ClientId) -> Session:
+        session = self.sessions.get(checks.text("client", client))
+        if session is None or session.left:
+            raise ClientError(f"client {client!r} is not attached to a broker")
+        return session
 
-    def _attach(self, client: ClientId, broker: BrokerId) -> Node:
-        node = self._homes.setdefault(checks.text("client", client), self._node(broker))
-        if node.id != broker:
-            raise ClientError(f"client {client!r} is attached to broker {node.id}, not {broker}")
-        return node
+    # Rest.
 
-    def _home(self, client: ClientId) -> Node:
-        try:
-            return self._homes[checks.text("client", client)]
-        except KeyError:
-            raise ClientError(f"client {client!r} is not attached to a broker") from None
+    def settle(self, seconds_max: float = 120.0) -> bool:
+        """Let time pass until all that is numbered is acknowledged; return False when that takes too long."""
+        until, calm = self.now + seconds_max, 0
+        while calm < 2:
+            if self.now > until:
+                return False
+            self.advance(self.stability.retransmit_seconds)
+            calm = calm + 1 if self._calm() else 0
+        self.account.settled(self.now)
+        return True
 
-    def _enter(self, node: Node, client: ClientId, message: ClientMessage | AdmissionRequest) -> None:
-        arrives = self.now + self.links.client_seconds
-        heappush(self._heap, (arrives, next(self._order), node, Received(client, message)))
+    def _calm(self) -> bool:
+        if any(session.link or not session.connected for session in self.sessions.values()):
+            return False
+        stable = [host.machine.stable if host.alive else None for host in self.hosts.values()]
+        return not any(each is None or each.unacknowledged or each.describe()["unheard"] for each in stable)

@@ -29,8 +29,8 @@ from ..routing.language import covers
 from . import cube_survey
 
 if TYPE_CHECKING:
-    from .clients import HostileSimulation
-    from .hostile import HostileNetwork
+    from .network import Network
+    from .simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Report:
     closed: tuple[Link, ...]
 
 
-def survey(network: HostileNetwork, broker: BrokerId) -> Report:
+def survey(network: Network, broker: BrokerId) -> Report:
     """Ask one broker; one that does not heal stands where it was put."""
     healing = getattr(network.broker(broker), "healing", None)
     if healing is None:
@@ -71,7 +71,7 @@ def survey(network: HostileNetwork, broker: BrokerId) -> Report:
     )
 
 
-def _standing(network: HostileNetwork, broker: BrokerId) -> Report:
+def _standing(network: Network, broker: BrokerId) -> Report:
     positions = network.positions
     place = positions[broker]
 
@@ -100,7 +100,7 @@ def _standing(network: HostileNetwork, broker: BrokerId) -> Report:
     )
 
 
-def root_of(network: HostileNetwork) -> BrokerId | None:
+def root_of(network: Network) -> BrokerId | None:
     """Return the living broker that says it is the root, the one of the latest term when several do."""
     if claims_of(network.scheme).views:
         return None
@@ -109,7 +109,7 @@ def root_of(network: HostileNetwork) -> BrokerId | None:
     return max(roots, key=lambda report: report.term).broker if roots else None
 
 
-def structure_problems(network: HostileNetwork, degree: int | None = None) -> list[str]:
+def structure_problems(network: Network, degree: int | None = None) -> list[str]:
     """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree, or has one view."""
     if claims_of(network.scheme).views:
         return cube_survey.structure_problems(network)
@@ -183,7 +183,7 @@ def _path(heads: dict[ClusterId, Report], cluster: ClusterId) -> tuple[ClusterId
     return tuple(path)
 
 
-def subscription_problems(network: HostileSimulation) -> list[str]:
+def subscription_problems(network: Simulation) -> list[str]:
     """Return what is wrong with the subscriptions, given that the structure is sound."""
     if claims_of(network.scheme).views:
         return cube_survey.subscription_problems(network)
@@ -242,12 +242,12 @@ def _covered(broker: Any, wanted: Filter, link: Link, holder: BrokerId | None) -
     return False
 
 
-def books_seen(network: HostileNetwork) -> dict[BrokerId, Books]:
+def books_seen(network: Network) -> dict[BrokerId, Books]:
     """Return what the books of the living brokers say."""
     return {broker: books_of(network.broker(broker)) for broker in network.living()}
 
 
-def ways_of(network: HostileNetwork) -> tuple[Links, Way]:
+def ways_of(network: Network) -> tuple[Links, Way]:
     """Return who is joined to whom, and how events go: by a view, or over a tree, a cluster being a star in it."""
     living = network.living()
     position = network.broker(living[0]).position
@@ -264,7 +264,7 @@ def ways_of(network: HostileNetwork) -> tuple[Links, Way]:
     return links, way_in(links)
 
 
-def durable_problems(network: HostileSimulation) -> list[str]:
+def durable_problems(network: Simulation) -> list[str]:
     """Return what brokers hold for durable subscribers that they should not, at the end of all."""
     problems = []
     for broker in network.living():

@@ -11,7 +11,7 @@ from ..protocol.cube import CubeView
 from ..protocol.ids import BrokerId, ClusterId, RoundNumber
 from ..protocol.recovery import RENDEZVOUS, BecomeRoot, ClusterBeat, JoinAnswer, Probe
 from ..protocol.rounds import Round
-from .hostile import HostileNetwork
+from .network import Network
 
 
 class Timeline(Story):
@@ -23,7 +23,7 @@ class Timeline(Story):
         Its messages are watched.
     """
 
-    def __init__(self, network: HostileNetwork) -> None:
+    def __init__(self, network: Network) -> None:
         super().__init__()
         self._speakers: set[tuple[ClusterId, int, BrokerId]] = set()
         self._probed: dict[tuple[BrokerId, ClusterId], float] = {}

@@ -111,7 +111,7 @@ def test_what_no_broker_has_accepted_is_kept_and_is_as_new_wherever_it_comes():
 
 def test_what_is_published_again_says_how_old_it_is():
     machine = PublisherMachine("p", 100, 60.0)
-    machine.publish([{"x": 1}], 10.0)
+    machine.publish(batch_of([{"x": 1}]), 10.0)
     machine.accept(1, 10.1)
     (again,) = machine.moved(25.0)
     assert again.again and again.age_seconds == 15.0
@@ -119,9 +119,9 @@ def test_what_is_published_again_says_how_old_it_is():
 
 def test_a_publisher_that_comes_back_goes_on_from_what_its_broker_knows():
     machine = PublisherMachine("p", 100, 60.0)
-    machine.publish([{"x": 1}, {"x": 2}], 10.0)
+    machine.publish(batch_of([{"x": 1}, {"x": 2}]), 10.0)
     machine.come_back(30.0, 7, [(12.0, batch("p", 6, 2))])
     (again,) = machine.moved(30.0)
     assert again.age_seconds == 12.0 and again.batch.identity(0) == ("p", 6)
-    (events,) = machine.publish([{"x": 3}], 31.0)
+    _, (events,) = machine.publish(batch_of([{"x": 3}]), 31.0)
     assert events.batch.identity(0) == ("p", 8)

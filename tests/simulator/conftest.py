@@ -9,9 +9,12 @@ from collections import defaultdict
 import pytest
 from rayvous.faults.reliability import judge
 from rayvous.protocol.scenario import Publish, Settle, Subscribe, Unsubscribe
+from rayvous.protocol.stability import Stability
 from rayvous.protocol.workload import random_event, random_selector
 from rayvous.routing.language import to_predicate
 from rayvous.routing.predicates import evaluate
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems
 
 
@@ -116,3 +119,32 @@ def _restless_steps(seed, brokers, length):
         else:
             steps.append(Settle())
     return (*steps, Settle(), *(Unsubscribe(*each) for each in active))
+
+
+class Scripted(Simulation):
+    """Brokers with stores and little room, that count their effects."""
+
+    def __init__(self, positions, scheme, **options):
+        self.effects = {place.broker: 0 for place in positions}
+        small = Stability(retransmit_seconds=0.1, inputs_max=3, window_messages=3)
+        options = {"store": in_memory, "stability": small, "record": self.count, **options}
+        super().__init__(positions, scheme, **options)
+        self.effects = dict.fromkeys(self.effects, 0)  # without the first tick of each
+
+    def count(self, step):
+        self.effects[step.broker.position.broker] += len(step.effects)
+
+    def rest(self):
+        """Come to rest; who has died meanwhile is started again."""
+        for _ in range(20):
+            if self.settle(1.0):
+                return
+            for broker in self.dead():
+                self.restart(broker)
+        raise AssertionError("not at rest")
+
+
+@pytest.fixture
+def scripted():
+    """Return the class of networks that die between any two effects of a script."""
+    return Scripted

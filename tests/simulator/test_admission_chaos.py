@@ -5,12 +5,13 @@ from rayvous.actors.broker import HEALING
 from rayvous.actors.broker.admission import Admitting
 from rayvous.admission.advertisements import LOCAL
 from rayvous.chaos.admission_cases import with_admission
-from rayvous.chaos.cases import Advertisement, draw_case
+from rayvous.chaos.cases import draw_case
 from rayvous.protocol.admission import AdmissionConfig, Capacity, Refusal
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.admitting import AdmittingSimulation
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.simulation import Simulation
 
 
 @pytest.mark.parametrize("seed", [7, 28])
@@ -44,17 +45,17 @@ def test_a_case_with_admission_is_the_same_case_but_for_what_is_not_advertised()
 
 
 def settled_network():
-    net = AdmittingSimulation(
+    net = Simulation(
         ClusterTree(3, 2).positions(),
         recovery=Recovery.for_simulator(degree=4),
         admission=AdmissionConfig(0.0, capacity=Capacity(100, 60)),
-        adverts={"p1": Advertisement("x > 0", 50.0), "p2": Advertisement("x < 0", 40.0)},
-        priorities={"s1": 1},
     )
+    net.advertise("p1", 0, "x > 0", 50.0)
+    net.advertise("p2", 0, "x < 0", 40.0)
     net.publish("p1", 0, [{"x": 1}])
     net.publish("p2", 0, [{"x": -1}])
     net.advance(5.0)
-    net.subscribe("s1", 5, "x > 1", 1)
+    net.subscribe("s1", 5, "x > 1", 1, priority=1)
     net.advance(5.0)
     net.subscribe("s2", 5, "x < -1", 1)
     net.advance(5.0)
@@ -63,7 +64,7 @@ def settled_network():
 
 def test_who_is_refused_is_told_and_counts_as_cancelled():
     net = settled_network()
-    assert net.admitted == {("s1", 1)} and net.refused == 1
+    assert net.clients.admitted == {("s1", 1)} and net.clients.refused == 1
     assert not net.unconfirmed() and net.sessions["s2"].machine.subscriptions() == {}
     assert net.books_problems() == []
 
@@ -80,21 +81,20 @@ def test_books_that_are_wrong_are_found(fault):
         admission.books.unadvertise(("p1", 1))
         words = "has adverts over"
     else:
-        net.standing["s1"] = {1: (Refusal(0, "cpu", 1.0, 0.0),)}
+        net.sessions["s1"].subscriber.lacking[1] = (Refusal(0, "cpu", 1.0, 0.0),)
         words = "s1 #1 was told that it lacks"
     assert any(words in problem for problem in net.books_problems()), net.books_problems()
 
 
 def network_that_lost_a_broker(scheme, dead):
     """A network that heals and admits; one broker dies when its advertisements are known and a filter is admitted."""
-    net = AdmittingSimulation(
+    net = Simulation(
         ClusterTree(4, 2, degree=2).positions(),
         scheme,
         recovery=Recovery.for_simulator(degree=4),
         admission=AdmissionConfig(0.0, capacity=Capacity(1000, 1000)),
-        adverts={name: Advertisement("x > 0", 10.0) for name in ("before", "after")},
-        priorities={},
     )
+    net.advertise("before", 6, "x > 0", 10.0)
     net.publish("before", 6, [{"x": 1}])
     net.subscribe("s", 1, "x > 0", 1)
     net.advance(10.0)
@@ -107,6 +107,7 @@ def network_that_lost_a_broker(scheme, dead):
 @pytest.mark.parametrize("scheme", HEALING)
 def test_who_advertises_after_a_death_is_heard_of_by_all_that_live(scheme, dead):
     net = network_that_lost_a_broker(scheme, dead)
+    net.advertise("after", 7, "x > 0", 10.0)
     net.publish("after", 7, [{"x": 2}])
     net.advance(10.0)
     net.publish("before", 6, [{"x": 3}])
@@ -127,17 +128,16 @@ def test_who_advertises_after_a_death_is_heard_of_by_all_that_live(scheme, dead)
 
 
 def network_with_a_durable_subscriber():
-    net = AdmittingSimulation(
+    net = Simulation(
         ClusterTree(3, 2).positions(),
         recovery=Recovery.for_simulator(degree=4),
         admission=AdmissionConfig(0.0, capacity=Capacity(100, 60)),
-        adverts={"p": Advertisement("x > 0", 50.0)},
-        priorities={"s": 2},
-        stable=True,
+        store=in_memory,
     )
+    net.advertise("p", 0, "x > 0", 50.0)
     net.publish("p", 0, [{"x": 1}])
     net.advance(5.0)
-    net.subscribe("s", 5, "x > 1", 1, durable=True)
+    net.subscribe("s", 5, "x > 1", 1, priority=2, durable=True)
     net.advance(5.0)
     net.stop("s")
     net.crash(5)
@@ -156,14 +156,16 @@ def test_a_broker_that_comes_back_knows_what_its_durable_subscribers_want_before
     assert net.books_problems() == [] and held_for_clients(net, 5) == [("x > 1", 2)]
     net.start("s")
     net.advance(10.0)
-    assert net.books_problems() == [] and net.refused == 0 and held_for_clients(net, 5) == [("x > 1", 2)]
+    assert (
+        net.books_problems() == [] and net.clients.refused == 0 and held_for_clients(net, 5) == [("x > 1", 2)]
+    )
 
 
 def test_it_lets_go_of_those_that_are_elsewhere_by_now():
     net = network_with_a_durable_subscriber()
     net.start("s")
     net.advance(20.0)
-    assert net.homes()["s"] != 5
+    assert net.books().homes["s"] != 5
     net.restart(5)
     net.advance(30.0)
     assert net.books_problems() == [] and held_for_clients(net, 5) == []

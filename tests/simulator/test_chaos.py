@@ -14,7 +14,7 @@ from rayvous.protocol.messages import Announce, Cancel, Detach, Events, Installe
 from rayvous.protocol.recovery import ClusterView, Recovery
 from rayvous.routing.topologies import topology_of
 from rayvous.simulator.chaos import run_case, run_chaos, run_seeds
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems, survey
 from rayvous.simulator.timeline import Timeline
 
@@ -176,7 +176,7 @@ class Words:
 @pytest.fixture
 def puppets():
     tree = topology_of({"parents": {"A": None, "B": "A", "C": "B"}, "members": {"B": ["b"]}})
-    network = HostileSimulation(tree.positions(), recovery=Recovery(), broker=Puppet)  # A 0, b 1, B 2, C 3
+    network = Simulation(tree.positions(), recovery=Recovery(), broker=Puppet)  # A 0, b 1, B 2, C 3
     for broker in network.hosts:
         report = survey(network, broker)
         said = {name: getattr(report, name) for name in type(report).__slots__}
@@ -248,7 +248,7 @@ def test_closed_and_unsettled_brokers_are_named(puppets):
 
 def test_a_subscription_that_is_missing_on_the_way_is_named():
     tree = topology_of({"parents": {"A": None, "B": "A"}, "members": {"B": ["b"]}})
-    network = HostileSimulation(tree.positions())
+    network = Simulation(tree.positions())
     network.subscribe("s", 1, "a = 1", 1)
     assert subscription_problems(network) == ["s #1 is not confirmed at broker 1"]
     network.run()
@@ -265,7 +265,7 @@ def test_a_subscription_that_is_missing_on_the_way_is_named():
 
 
 def test_recovery_times():
-    network = HostileSimulation(topology_of({"parents": {"A": None}}).positions())
+    network = Simulation(topology_of({"parents": {"A": None}}).positions())
     timeline = Timeline(network)
     timeline.faults = [(10.0, "crash"), (20.0, "cut"), (25.0, "pause"), (30.0, "heal")]
     timeline.sound = [(9.0, True), (11.0, False), (12.0, True), (13.0, False), (14.0, True)]
@@ -311,7 +311,7 @@ def saboteur_that_heals(seed):
 
 
 def test_confirmations_are_those_of_the_present_broker():
-    network = HostileSimulation(
+    network = Simulation(
         topology_of({"parents": {"A": None, "B": "A"}}).positions(),
         record=lambda step: confirmed.extend(item for item in step.effects if isinstance(item, Confirm)),
     )

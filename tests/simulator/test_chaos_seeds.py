@@ -8,7 +8,7 @@ import pytest
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.simulation import Simulation
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -26,7 +26,7 @@ def test_networks_that_are_broken_heal_and_lose_nothing(seed):
 
 def messages_sent(recovery):
     """Return how many messages 12 brokers send each other for 1,000 events a second, over 2 seconds."""
-    network = HostileSimulation(ClusterTree(4, 3, degree=3).positions(), recovery=recovery, seed=1)
+    network = Simulation(ClusterTree(4, 3, degree=3).positions(), recovery=recovery, seed=1)
     for broker in (0, 4, 8, 10):
         network.subscribe(f"s{broker}", broker, "n >= 0", 1)
     network.advance(3.0)

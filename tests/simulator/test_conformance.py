@@ -180,8 +180,8 @@ def test_the_living_go_on_when_brokers_die(name, seed):
         simulation.advance(0.01)
         if turn in (10, 11, 20):
             dead = living.pop(dice.randrange(1, len(living)))
-            simulation._nodes[dead].handle = lambda received: []
-            finder = simulation._nodes[dice.choice(living)]
+            simulation.hosts[dead].handle = lambda received: []
+            finder = simulation.hosts[dice.choice(living)]
             for effect in finder.handle(Received(dead, Gone(dead))):
                 simulation._carry_out[type(effect)](finder, effect)
     simulation.run()

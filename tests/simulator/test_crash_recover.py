@@ -13,13 +13,15 @@ from rayvous.faults.logged_router import TABLE
 from rayvous.faults.reliability import judge
 from rayvous.faults.sqlite_store import SqliteStore
 from rayvous.faults.verdict import Verdict
+from rayvous.protocol.admission import AdmissionConfig
 from rayvous.protocol.effects import Effect, Persist
 from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes import OPTIONS, SCHEMES
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.network import Step
-from rayvous.simulator.stable import Datagrams, StableSimulation
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.links import Datagrams
+from rayvous.simulator.simulation import Simulation
 
 TREE = ClusterTree(4, 2, degree=2).positions()
 SCHEMES_AND_OPTIONS = (
@@ -32,29 +34,7 @@ SMALL = Stability(retransmit_seconds=0.1, inputs_max=3, window_messages=3)
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES_AND_OPTIONS)
 
 
-class Scripted(StableSimulation):
-    """Counts the effects of each broker."""
-
-    def __init__(self, scheme: str, **options: Any) -> None:
-        self.effects = {place.broker: 0 for place in TREE}
-        super().__init__(TREE, scheme, stability=SMALL, record=self.count, **options)
-        self.effects = dict.fromkeys(self.effects, 0)  # without the first tick of each
-
-    def count(self, step: Step) -> None:
-        self.effects[step.broker.position.broker] += len(step.effects)
-
-    def rest(self) -> None:
-        """Come to rest; who has died meanwhile is started again."""
-        for _ in range(20):
-            if self.settle(1.0):
-                return
-            for broker, host in self.hosts.items():
-                if not host.alive:
-                    self.restart(broker)
-        raise AssertionError("not at rest")
-
-
-def play(net: Scripted) -> None:
+def play(net: Any) -> None:
     """Subscribe, cover, publish, withdraw, at several brokers; every change is done before the next begins."""
     for client, broker, number, selector in (
         ("alice", 7, 1, "x > 5"),
@@ -78,7 +58,7 @@ def play(net: Scripted) -> None:
     net.rest()
 
 
-def state(net: StableSimulation) -> dict[int, Any]:
+def state(net: Simulation) -> dict[int, Any]:
     """What each broker keeps: its router, to the order of its tables, and its numbers."""
     return {
         broker: (
@@ -91,12 +71,12 @@ def state(net: StableSimulation) -> dict[int, Any]:
     }
 
 
-def heard_by(net: StableSimulation) -> list[tuple[str, str, int]]:
+def heard_by(net: Simulation) -> list[tuple[str, str, int]]:
     """What each client was notified of."""
     return sorted((note.client, note.publisher, note.sequence) for note in net.account.notifications())
 
 
-def mended(net: StableSimulation) -> Verdict:
+def mended(net: Simulation) -> Verdict:
     """Assert that nothing is lost, doubled, disordered or broken inside."""
     verdict = judge(net.account)
     assert verdict.holds and not verdict.lost, verdict.examples
@@ -105,34 +85,36 @@ def mended(net: StableSimulation) -> Verdict:
     return verdict
 
 
-def holds(net: StableSimulation) -> None:
+def holds(net: Simulation) -> None:
     """Assert also that nobody got anything that it need not have got."""
     verdict = mended(net)
     assert verdict.notifications_delivered == verdict.notifications_expected > 0
 
 
 @pytest.mark.parametrize("scheme, last_words", [("hybrid", True), ("hierarchical", False)])
-def test_a_crash_between_any_two_effects_leaves_no_trace(scheme: str, last_words: bool) -> None:
-    assert crash_everywhere(scheme, last_words) > 200
+def test_a_crash_between_any_two_effects_leaves_no_trace(
+    scheme: str, last_words: bool, scripted: type[Any]
+) -> None:
+    assert crash_everywhere(scripted, scheme, last_words) > 200
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("last_words", [True, False])
 @every_scheme
-def test_nor_does_it_under_any_scheme(scheme: str, last_words: bool) -> None:
-    assert crash_everywhere(scheme, last_words, every=7) > 10
+def test_nor_does_it_under_any_scheme(scheme: str, last_words: bool, scripted: type[Any]) -> None:
+    assert crash_everywhere(scripted, scheme, last_words, every=7) > 10
 
 
-def crash_everywhere(scheme: str, last_words: bool, every: int = 1) -> int:
+def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: int = 1) -> int:
     """Let each broker die after each of its effects, or each second one; return how often that was."""
-    never = Scripted(scheme, last_words=last_words)
+    never = scripted(TREE, scheme, last_words=last_words)
     play(never)
     holds(never)
     wanted, heard = state(never), heard_by(never)
     runs = 0
     for broker, effects in never.effects.items():
         for boundary in range(0, effects, every):
-            net = Scripted(scheme, last_words=last_words)
+            net = scripted(TREE, scheme, last_words=last_words)
             net.crash_after(broker, boundary)
             play(net)
             assert net.hosts[broker].life == 1, (broker, boundary)
@@ -145,32 +127,39 @@ def crash_everywhere(scheme: str, last_words: bool, every: int = 1) -> int:
 
 
 @every_scheme
-def test_a_record_that_was_condensed_again_and_again_is_that_of_the_same_router(scheme: str) -> None:
+@pytest.mark.parametrize("admission", [None, AdmissionConfig(0.0)], ids=["", "admission"])
+def test_a_record_that_was_condensed_again_and_again_is_that_of_the_same_layers(
+    scheme: str, admission: AdmissionConfig | None
+) -> None:
     """One client subscribes and cancels for long at a broker that dies now and then; it gets all that it is to get."""
-    net = StableSimulation(TREE, scheme, stability=Stability(retransmit_seconds=0.1, inputs_max=30))
-    condensed = []
-    for turn in range(150):
-        net.subscribe("alice", 7, f"x > {turn}", turn)
+    stability = Stability(retransmit_seconds=0.1, inputs_max=12)
+    net = Simulation(TREE, scheme, store=in_memory, stability=stability, admission=admission)
+    if admission is not None:
+        net.advertise("pub", 1, "x >= 0", 10.0)
+    assert net.settle()
+    condensed = 0
+    for turn in range(60):
+        net.subscribe("alice", 7, f"x > {turn}", turn + 1)
         if turn >= 4:
-            net.unsubscribe("alice", turn - 4)
-        if turn % 20 == 5:
+            net.unsubscribe("alice", turn - 3)
+        if turn % 10 == 5:
             assert net.settle()
             net.publish("pub", 1, [{"x": turn - 3}, {"x": turn}, {"x": turn - 9}])
             net.crash_after(7, 3)
             assert not net.settle(1.0)
             net.restart(7)
         net.advance(0.05)
-        condensed += [key for key, _ in net.stores[7].rows(TABLE) if key == ("state",)]
-    assert net.settle() and len(condensed) > 50
-    net.publish("pub", 1, [{"x": x} for x in range(155)])
+        condensed += any(key == ("state",) for key, _ in net.hosts[7].store.rows(TABLE))
+    assert net.settle() and condensed > 20
+    net.publish("pub", 1, [{"x": x} for x in range(65)])
     assert net.settle()
     verdict = mended(net)
-    assert verdict.notifications_expected >= 8
+    assert verdict.notifications_expected >= 8 and net.books_problems() == []
 
 
 @every_scheme
 def test_what_a_publisher_s_broker_has_numbered_outlives_it(scheme: str) -> None:
-    net = StableSimulation(TREE, scheme, stability=Stability(retransmit_seconds=0.1, inputs_max=5))
+    net = Simulation(TREE, scheme, store=in_memory, stability=Stability(retransmit_seconds=0.1, inputs_max=5))
     for broker in range(8):
         net.subscribe(f"s{broker}", broker, f"x > {broker // 2}", 1)
     assert net.settle()
@@ -189,12 +178,12 @@ def test_what_a_publisher_s_broker_has_numbered_outlives_it(scheme: str) -> None
     holds(net)
 
 
-def chaos(seed: int, scheme: str | None = None) -> StableSimulation:
+def chaos(seed: int, scheme: str | None = None) -> Simulation:
     """Let everything go wrong for a while: links, crashes within steps, restarts, churn; then mend, and judge."""
     dice = random.Random(f"crash/{seed}")
     positions = ClusterTree(dice.randint(1, 5), dice.randint(1, 3), degree=dice.randint(1, 3)).positions()
     brokers = [place.broker for place in positions]
-    net = StableSimulation(
+    net = Simulation(
         positions,
         scheme or dice.choice(["hybrid", "hierarchical"]),
         stability=Stability(
@@ -204,6 +193,7 @@ def chaos(seed: int, scheme: str | None = None) -> StableSimulation:
             queue_events_max=dice.choice([4, 1000]),
         ),
         datagrams=Datagrams(dice.random() * 0.3, dice.random() * 0.3, dice.random() * 0.2),
+        store=in_memory,
         seed=seed,
         last_words=dice.random() < 0.5,
     )
@@ -212,7 +202,7 @@ def chaos(seed: int, scheme: str | None = None) -> StableSimulation:
         client = dice.choice(["a", "b", "c", "d"])
         broker = brokers[ord(client) % len(brokers)]
         act = dice.random()
-        known = net.hosts[broker].alive or ("wishes", client) in net._clients
+        known = net.hosts[broker].alive or client in net.sessions
         if act < 0.2 and known:
             low = dice.randint(0, 9)
             net.subscribe(client, broker, f"x BETWEEN {low} AND {low + dice.randint(0, 5)}", turn)
@@ -223,7 +213,7 @@ def chaos(seed: int, scheme: str | None = None) -> StableSimulation:
             name, home = dice.choice(
                 [("p", brokers[-1]), ("q", brokers[0]), ("r", brokers[len(brokers) // 2])]
             )
-            if net.hosts[home].alive or ("events", name) in net._clients:
+            if net.hosts[home].alive or name in net.sessions:
                 net.publish(name, home, [{"x": dice.randint(0, 15)} for _ in range(dice.randint(1, 4))])
         elif act < 0.8:
             net.crash_after(dice.choice(brokers), dice.randint(0, 12))
@@ -237,8 +227,8 @@ def chaos(seed: int, scheme: str | None = None) -> StableSimulation:
         net.restart(broker)
     assert net.settle(400), seed
     for name in ("p", "q", "r"):  # and when all is well, every subscription is served
-        if ("events", name) in net._clients:
-            net.publish(name, 0, [{"x": x} for x in range(16)])
+        if name in net.sessions:
+            net.publish(name, net.sessions[name].home.id, [{"x": x} for x in range(16)])
     assert net.settle(400), seed
     return net
 
@@ -254,7 +244,9 @@ def test_so_it_is_under_every_scheme(seed: int, scheme: str) -> None:
     mended(chaos(seed, scheme))
 
 
-def test_a_broker_that_acknowledges_before_it_commits_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_acknowledges_before_it_commits_is_caught(
+    monkeypatch: pytest.MonkeyPatch, scripted: type[Any]
+) -> None:
     right = Pipeline._handle
 
     def wrong(pipeline: Pipeline[Any], event: Any) -> list[Effect]:
@@ -263,7 +255,7 @@ def test_a_broker_that_acknowledges_before_it_commits_is_caught(monkeypatch: pyt
     monkeypatch.setattr(Pipeline, "_handle", wrong)
     caught = 0
     for boundary in range(40):
-        net = Scripted("hybrid", last_words=True)
+        net = scripted(TREE, "hybrid", last_words=True)
         net.crash_after(3, boundary)
         try:
             play(net)
@@ -280,7 +272,7 @@ def test_a_disk_that_fills_and_is_mended_loses_nothing(tmp_path: Path) -> None:
     def store(broker: int) -> SqliteStore:
         return SqliteStore(tmp_path / f"broker-{broker}.sqlite", "off", pages_max=40 if broker == 3 else None)
 
-    net = StableSimulation(TREE, stability=SMALL, store=store)
+    net = Simulation(TREE, stability=SMALL, store=store)
     net.subscribe("alice", 7, "x >= 0", 1)
     net.subscribe("bob", 0, "x >= 5", 1)
     assert net.settle()
@@ -292,11 +284,11 @@ def test_a_disk_that_fills_and_is_mended_loses_nothing(tmp_path: Path) -> None:
     assert "full" in str(net.failures[3]) and not net.hosts[3].alive
     net.advance(1.0)
     assert not net.settle(3.0)  # nobody took what the full broker did not
-    full = net.stores[3]
+    full = net.hosts[3].store
     assert isinstance(full, SqliteStore)
     full._pragma("max_page_count = 100000")
     assert net.restart(3) and net.settle()
     verdict = judge(net.account)
     assert verdict.holds and not verdict.lost and verdict.notifications_delivered > 0, verdict.examples
-    for made in net.stores.values():
-        made.close()
+    for host in net.hosts.values():
+        host.store.close()

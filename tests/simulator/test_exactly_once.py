@@ -9,7 +9,8 @@ from rayvous.protocol.recovery import Recovery
 from rayvous.routing.language import to_filter
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.simulation import Simulation
 
 every_scheme = pytest.mark.parametrize(
     "scheme", ["hybrid", "hybrid+quench+merge", "hypercube", "lbdd", "point-to-point"]
@@ -19,12 +20,12 @@ every_scheme = pytest.mark.parametrize(
 def network(scheme="hybrid", *, stable=True, record=None, **recovery):
     """Three clusters of two in a chain: 0 1, 2 3, 4 5; the publisher is at 5, alice at 2."""
     settings = Recovery.for_simulator(**recovery)
-    net = HostileSimulation(
+    net = Simulation(
         ClusterTree(3, 2, degree=1).positions(),
         scheme,
         recovery=settings,
         seed=1,
-        stable=stable,
+        store=in_memory if stable else None,
         record=record,
     )
     net.subscribe("alice", 2, "n >= 0", 1, durable=True)
@@ -214,9 +215,7 @@ def test_who_has_had_nothing_for_long_is_told_of_no_losses_when_a_broker_dies(st
 def test_what_a_broker_takes_in_when_it_goes_on_is_as_young_as_that(seed):
     """Else what it forgets of that at once would seem older than the failure, and nobody would be told."""
     settings = Recovery.for_simulator(retention_events_max=2)
-    net = HostileSimulation(
-        ClusterTree(3, 1, degree=1).positions(), recovery=settings, seed=seed, stable=True
-    )
+    net = Simulation(ClusterTree(3, 1, degree=1).positions(), recovery=settings, seed=seed, store=in_memory)
     net.subscribe("alice", 1, "n >= 0", 1)
     net.advance(2.0)
     net.publish("p", 2, [{"n": 1}])

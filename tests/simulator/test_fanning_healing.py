@@ -15,8 +15,8 @@ from rayvous.protocol.recovery import ClusterBeat, Recovery
 from rayvous.routing.lbdd_plan import plan
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
 from rayvous.simulator.operations import Operations
+from rayvous.simulator.simulation import Simulation
 
 MEMBERS = 10
 PUBLISHER = 3
@@ -46,9 +46,7 @@ class Sent:
 
 def network(tree=None, **options):
     tree = tree or ClusterTree(1, MEMBERS)
-    net = HostileSimulation(
-        tree.positions(), "hybrid+fanout", recovery=Recovery.for_simulator(), seed=2, **options
-    )
+    net = Simulation(tree.positions(), "hybrid+fanout", recovery=Recovery.for_simulator(), seed=2, **options)
     for broker in net.positions:
         net.subscribe(f"s{broker}", broker, "n >= 0", 1)
     net.advance(3.0)
@@ -118,7 +116,7 @@ def play(way, after=0.7):
             net.publish(publisher, broker, [{"n": number}])
         net.advance(0.5)
         if number == 3:
-            net.break_link(*way, over_group=False, after=after)
+            net.transport.break_link(*way, over_group=False, after=after)
     net.advance(30.0)
     net.account.settled(net.now)
     return net
@@ -137,24 +135,24 @@ def test_what_comes_before_its_ballot_waits_and_what_cannot_wait_comes_again(mon
     for held_max in (fanout.HELD_MAX, 2):
         monkeypatch.setattr(fanout, "HELD_MAX", held_max)
         net = network()
-        late, transmit = INNER[0], net._transmit
+        late, transmit = INNER[0], net.transport.transmit
 
-        def slowly(connection, message, net=net, late=late, transmit=transmit):
-            if connection.target.id == late and isinstance(message, ClusterBeat):
-                net.at(net.now + 1.5, transmit, connection, message)
+        def slowly(connection, received, leaves, net=net, late=late, transmit=transmit):
+            if connection.target.id == late and isinstance(received.message, ClusterBeat):
+                net.at(leaves + 1.5, transmit, connection, received, leaves + 1.5)
             else:
-                transmit(connection, message)
+                transmit(connection, received, leaves)
 
         publish_for(net, 8)
         publish_for(net, 8, publisher="q", broker=MEMBERS - 1)
         net.at(net.now + 2.0, net.crash, 0)
-        net._transmit = slowly
+        net.transport.transmit = slowly
         held = 0
         for _ in range(120):
             net.advance(0.1)
             held = max(held, net.broker(late).describe()["held_for_ballot"])
         assert held == held_max if held_max == 2 else held > 2
-        net._transmit = transmit
+        net.transport.transmit = transmit
         net.advance(30.0)
         assert_healed(net)
 

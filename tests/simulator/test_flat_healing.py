@@ -11,7 +11,7 @@ from rayvous.protocol.recovery import Recovery
 from rayvous.routing.claims import claims_of
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems, survey
 
 SCHEMES = [name for name in HEALING_SCHEMES if claims_of(name).flat]
@@ -40,7 +40,7 @@ def test_larger_ones_too_also_with_stores_and_with_admission_control(scheme, see
 
 def mended(scheme):
     """A network whose root and another inner broker died while a publisher went on."""
-    net = HostileSimulation(
+    net = Simulation(
         ClusterTree(3, 3, degree=2).positions(), scheme, recovery=Recovery.for_simulator(degree=5), seed=1
     )
     for broker in (2, 5, 8):

@@ -13,8 +13,8 @@ from rayvous.protocol.messages import Cancel, Detach, Events, Register, Resume
 from rayvous.protocol.recovery import RENDEZVOUS, Recovery
 from rayvous.protocol.scenario import LinkModel
 from rayvous.routing.topologies import fixed
-from rayvous.simulator.clients import HostileSimulation
-from rayvous.simulator.hostile import SERVICE_SECONDS, TICKS_PER_HEARTBEAT, HostileNetwork
+from rayvous.simulator.network import SERVICE_SECONDS, TICKS_PER_HEARTBEAT
+from rayvous.simulator.simulation import Simulation
 
 TREE = fixed({"A": None, "B": "A"}, {"A": ["a"], "B": ["b1", "b2"]})  # a 0, A 1, b1 2, b2 3, B 4
 RECOVERY = Recovery()
@@ -66,9 +66,11 @@ class Point:
         self.heard = self.restored = state["heard"]
 
 
-def network(recovery=None, kind=HostileNetwork, **options):
+def network(recovery=None, **options):
     options.setdefault("links", LinkModel(delay_seconds=0.1, group_seconds=0.01))
-    return kind(TREE.positions(), recovery=recovery, broker=Recorder, rendezvous=Point, seed=3, **options)
+    return Simulation(
+        TREE.positions(), recovery=recovery, broker=Recorder, rendezvous=Point, seed=3, **options
+    )
 
 
 def send(net, source, to, *numbers):
@@ -328,7 +330,7 @@ def told(net, broker):
 
 
 def test_clients_move_when_their_broker_dies_and_say_everything_again():
-    net = network(RECOVERY, HostileSimulation, client_detect_seconds=1.0)
+    net = network(RECOVERY, client_detect_seconds=1.0)
     net.subscribe("s", 3, "a = 1", 1)
     net.subscribe("s", 3, "b = 1", 2)
     net.unsubscribe("s", 1)
@@ -347,14 +349,14 @@ def test_clients_move_when_their_broker_dies_and_say_everything_again():
     assert [message.subscription for message in subscriber[1:]] == [2]
     again = [message.batch for message in told(net, 4) if isinstance(message, Events)]
     assert [(batch.identity(0), len(batch)) for batch in again] == [(("p", 1), 2), (("p", 3), 1)]
-    assert net.unconfirmed() == [("s", 2)] and net.moves == 2
+    assert net.unconfirmed() == [("s", 2)] and net.clients.moves == 2
     net.crash(4)
     net.advance(1.1)
     assert net.sessions["s"].home.id in (0, 1), "the whole cluster is dead: any living broker"
 
 
 def test_a_client_that_leaves_says_goodbye():
-    net = network(RECOVERY, HostileSimulation)
+    net = network(RECOVERY)
     net.subscribe("s", 3, "a = 1", 1)
     assert not net.move("s", 3)
     assert net.move("s", 0)
@@ -369,7 +371,7 @@ def test_a_client_that_leaves_says_goodbye():
 
 
 def test_publishers_forget_what_is_too_old():
-    net = network(Recovery(retention_seconds=2.0, retention_events_max=3), HostileSimulation)
+    net = network(Recovery(retention_seconds=2.0, retention_events_max=3))
     for _ in range(5):
         net.publish("p", 3, [{}])
         net.advance(0.1)
@@ -381,7 +383,7 @@ def test_publishers_forget_what_is_too_old():
 
 
 def test_what_clients_do_wrong():
-    net = network(RECOVERY, HostileSimulation)
+    net = network(RECOVERY)
     net.subscribe("s", 3, "a = 1", 1)
     with pytest.raises(ClientError, match="'s' is a subscriber"):
         net.publish("s", 3, [{}])

@@ -14,7 +14,7 @@ from rayvous.protocol.recovery import RENDEZVOUS, Recovery
 from rayvous.routing.affinity import EVENTS_MIN, Affinity
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems
 
 SEEDS_THAT_TELL = (0, 6)
@@ -22,7 +22,7 @@ SEEDS_THAT_TELL = (0, 6)
 
 def network(brokers=8, members=1, **options):
     tree = ClusterTree(brokers, members)
-    return HostileSimulation(tree.positions(), "hypercube", recovery=Recovery(), seed=4, **options)
+    return Simulation(tree.positions(), "hypercube", recovery=Recovery(), seed=4, **options)
 
 
 def with_subscribers(net, count=6):
@@ -92,7 +92,7 @@ def test_who_leaves_asks_its_clients_to_go_and_then_is_out(assert_healed):
     assert not net.hosts[3].alive
     assert {each.client for each in proposed} == {"s3", "p"}
     assert all(session.home.id != 3 for session in net.sessions.values())
-    assert net.moves == 2
+    assert net.clients.moves == 2
     net.advance(15.0)
     assert_healed(net)
 
@@ -133,10 +133,10 @@ def test_a_subscriber_that_mostly_hears_one_broker_is_moved_there(assert_healed)
     net = with_subscribers(network(), 1)
     publish_for(net, 25, broker=6)
     net.advance(11.0)
-    assert net.sessions["s0"].home.id == 6 and net.moves == 1
+    assert net.sessions["s0"].home.id == 6 and net.clients.moves == 1
     net.advance(25.0)
     assert_healed(net)
-    assert net.moves == 1, "what it hears is local now"
+    assert net.clients.moves == 1, "what it hears is local now"
     before = net.sent[Events]
     publish_for(net, 1, broker=6)
     net.advance(2.0)

@@ -13,7 +13,7 @@ from rayvous.routing import lbdd_views
 from rayvous.routing.lbdd_plan import plan
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.simulation import Simulation
 
 BROKERS = 12
 PUBLISHER = 7
@@ -27,7 +27,7 @@ SEEDS_THAT_TELL = (0, 2, 6, 9)
 
 def network(wanted=lambda broker: f"n >= {broker % 3}", **recovery):
     tree = ClusterTree(BROKERS, 1)
-    net = HostileSimulation(tree.positions(), "lbdd", recovery=Recovery(**recovery), seed=4)
+    net = Simulation(tree.positions(), "lbdd", recovery=Recovery(**recovery), seed=4)
     for broker in range(BROKERS):
         net.subscribe(f"s{broker}", broker, wanted(broker), 1)
     net.advance(2.0)

@@ -1,5 +1,17 @@
+from rayvous.chaos.weather import Weather
 from rayvous.protocol.scenario import LinkModel
-from rayvous.simulator.links import make_link
+from rayvous.simulator.hosts import Host
+from rayvous.simulator.links import Connection
+
+
+class Silent:
+    handle = None
+
+
+def make_link(ends, delay, model, seed):
+    source, target = (Host(int(end), 0, lambda life: Silent()) for end in ends.split("/"))
+    link = Connection(source, target, delay, model, lambda *arrived: None, seed=seed)
+    return lambda leaves: link.arrival(leaves, Weather())
 
 
 def test_a_plain_link_takes_its_delay():

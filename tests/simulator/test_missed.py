@@ -12,7 +12,8 @@ from rayvous.faults.reliability import judge
 from rayvous.protocol.effects import Missed, Renew, Ticked
 from rayvous.protocol.recovery import ClusterBeat, MemberBeat, Recovery
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems
 
 CHAIN = ClusterTree(3, 3, degree=1)
@@ -31,7 +32,7 @@ every_scheme = pytest.mark.parametrize("scheme", ["hybrid", "hybrid+quench+merge
 
 
 def network(tree=CHAIN, scheme="hybrid", **options):
-    net = HostileSimulation(tree.positions(), scheme, recovery=Recovery.for_simulator(), seed=1, **options)
+    net = Simulation(tree.positions(), scheme, recovery=Recovery.for_simulator(), seed=1, **options)
     for broker in net.positions:
         net.subscribe(f"s{broker}", broker, "n >= 0", 1)
     net.advance(3.0)
@@ -49,7 +50,7 @@ def play(way, **options):
     net = network(**options)
     publish(net, 1)
     source, to, over_group = way
-    net.break_link(source, to, over_group=over_group, after=0.7)
+    net.transport.break_link(source, to, over_group=over_group, after=0.7)
     publish(net, 2)
     publish(net, 3)
     publish(net, 4)
@@ -63,7 +64,7 @@ def play(way, **options):
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_what_was_lost_on_one_way_comes_again_and_nothing_twice(way, stable, scheme):
-    net = play(way, stable=stable, scheme=scheme)
+    net = play(way, store=in_memory if stable else None, scheme=scheme)
     verdict = judge(net.account)
     assert verdict.holds, verdict.examples
     assert verdict.notifications_delivered == 5 * 2 * 9
@@ -79,8 +80,8 @@ def test_two_members_that_have_both_missed_something_find_together_again(cluster
     for publisher, broker in (("p", one), ("q", other)):
         net.publish(publisher, broker, [{"n": 1}])
     net.advance(0.5)
-    net.break_link(one, other, over_group=True, after=after)
-    net.break_link(other, one, over_group=True, after=after)
+    net.transport.break_link(one, other, over_group=True, after=after)
+    net.transport.break_link(other, one, over_group=True, after=after)
     for number in (2, 3):
         for publisher, broker in (("p", one), ("q", other)):
             net.publish(publisher, broker, [{"n": number}])
@@ -106,7 +107,7 @@ def test_a_broker_that_takes_no_note_of_it_loses_events(way, monkeypatch):
 @pytest.mark.parametrize("way", [WAYS["up the tree"], WAYS["to the designated broker"]])
 def test_a_subscription_that_was_lost_on_its_way_is_installed(way, scheme):
     net = network(scheme=scheme)
-    net.break_link(way[0], way[1], over_group=way[2], after=0.5)
+    net.transport.break_link(way[0], way[1], over_group=way[2], after=0.5)
     net.subscribe("late", 7, "n < 0", 1)
     net.advance(0.2)
     assert net.unconfirmed() == [("late", 1)]
@@ -121,7 +122,7 @@ def test_a_member_that_has_long_been_dropped_gets_nothing_before_it_is_back():
     net.pause(4)
     net.advance(10.0)
     assert 4 not in net.broker(5).healing.view.members
-    net.break_link(5, 4, over_group=True)
+    net.transport.break_link(5, 4, over_group=True)
     publish(net, 2)
     publish(net, 3)
     net.resume(4)
@@ -146,8 +147,12 @@ def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
 @pytest.mark.parametrize("seed", range(4))
 def test_ways_break_all_the_time(seed, scheme):
     tree = ClusterTree(5, 3, degree=2)
-    net = HostileSimulation(
-        tree.positions(), scheme, recovery=Recovery.for_simulator(), seed=seed, stable=seed % 2 == 0
+    net = Simulation(
+        tree.positions(),
+        scheme,
+        recovery=Recovery.for_simulator(),
+        seed=seed,
+        store=in_memory if seed % 2 == 0 else None,
     )
     dice = random.Random(f"missed/{seed}")
     brokers = list(net.positions)
@@ -161,7 +166,7 @@ def test_ways_break_all_the_time(seed, scheme):
         others = [other for other in (one.members if over_group else one.neighbours) if other != one.broker]
         if others and turn < 60:
             late = dice.choice((0.0, 0.3, 3.0))
-            net.break_link(one.broker, dice.choice(others), over_group=over_group, after=late)
+            net.transport.break_link(one.broker, dice.choice(others), over_group=over_group, after=late)
         publisher = dice.choice(list(homes))
         net.publish(publisher, homes[publisher], [{"n": turn % 10}])
         net.advance(dice.random())
@@ -176,18 +181,19 @@ def test_a_member_that_was_left_out_and_never_heard_of_it_tells_again_what_it_wa
     """It is silent for too long, is dropped and taken in again, and the heartbeat between the two is lost."""
     net = network()
     designated = net.hosts[5].machine.healing
-    transmit, dropped = net._transmit, []
+    transmit, dropped = net.transport.transmit, []
 
-    def lossy(connection, message):
+    def lossy(connection, received, leaves):
+        message = received.message
         way = connection.source.id, connection.target.id
         if way == (4, 5) and isinstance(message, MemberBeat) and not dropped:
             dropped.extend({4} - set(designated.view.members))
             return
         if way == (5, 4) and isinstance(message, ClusterBeat) and 4 not in message.view.members:
             return
-        transmit(connection, message)
+        transmit(connection, received, leaves)
 
-    net._transmit = lossy
+    net.transport.transmit = lossy
     publish(net, 1)
     net.advance(20.0)
     assert dropped and 4 in designated.view.members

@@ -18,8 +18,8 @@ from rayvous.protocol.recovery import (
 from rayvous.protocol.scenario import LinkModel
 from rayvous.routing.topologies import ClusterTree, fixed
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
 from rayvous.simulator.operations import Operations
+from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems, survey
 
 
@@ -29,7 +29,7 @@ class World:
     def __init__(self, topology, *, degree=2, **options):
         recovery = Recovery.for_simulator(degree=degree)
         self.degree = degree
-        self.net = HostileSimulation(topology.positions(), recovery=recovery, seed=5, **options)
+        self.net = Simulation(topology.positions(), recovery=recovery, seed=5, **options)
         self.said = []
         self.operations = Operations(self.net, self.said.append)
         self.brokers = list(self.net.hosts)
@@ -247,7 +247,7 @@ def test_a_tree_link_is_cut_in_the_middle_of_a_run():
 def test_who_is_overloaded_takes_no_more_children():
     """Reference: paper 1, figure 3: a request is refused by degree or by load."""
     recovery = Recovery.for_simulator(degree=8, load_max=50.0)
-    net = HostileSimulation(ClusterTree(2, 1, degree=8).positions(), recovery=recovery, seed=1)
+    net = Simulation(ClusterTree(2, 1, degree=8).positions(), recovery=recovery, seed=1)
     reasons = []
     net.watchers[JoinAnswer] = lambda now, source, to, answer: reasons.append((source, answer.reason))
     for number in range(2_000):  # 100 a second, all of them through the root
@@ -262,14 +262,14 @@ def test_who_is_overloaded_takes_no_more_children():
 
 
 def test_what_cannot_be_operated_says_why():
-    operations = Operations(HostileSimulation(ClusterTree(1, 1).positions(), recovery=Recovery()))
+    operations = Operations(Simulation(ClusterTree(1, 1).positions(), recovery=Recovery()))
     with pytest.raises(InputError, match="cluster 3 is not there"):
         operations.add_broker(3)
     with pytest.raises(InputError, match="at least one"):
         operations.add_cluster(0)
     assert not operations.remove_cluster(0) and not operations.remove_broker(0)
     with pytest.raises(InputError, match="does not heal"):
-        Operations(HostileSimulation(ClusterTree(1, 1).positions(), links=LinkModel()))
+        Operations(Simulation(ClusterTree(1, 1).positions(), links=LinkModel()))
     assert RENDEZVOUS < 0
 
 

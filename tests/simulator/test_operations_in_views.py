@@ -13,8 +13,8 @@ from rayvous.protocol.recovery import Leave, Recovery
 from rayvous.routing.cube import cube_of
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
 from rayvous.simulator.operations import Operations
+from rayvous.simulator.simulation import Simulation
 
 SCHEMES = ("hypercube", "lbdd", "point-to-point")
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES)
@@ -25,9 +25,7 @@ class World:
 
     def __init__(self, scheme, brokers=2, members=1, **changes):
         recovery = Recovery.for_simulator(**changes)
-        self.net = HostileSimulation(
-            ClusterTree(brokers, members).positions(), scheme, recovery=recovery, seed=3
-        )
+        self.net = Simulation(ClusterTree(brokers, members).positions(), scheme, recovery=recovery, seed=3)
         self.said = []
         self.operations = Operations(self.net, self.said.append)
         for number in range(6):

@@ -8,7 +8,8 @@ from rayvous.experiments.admission_statements import compare
 from rayvous.protocol.admission import AdmissionConfig, Capacity
 from rayvous.protocol.errors import InputError
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.overload import LoadedSimulation
+from rayvous.simulator.overload import Queues
+from rayvous.simulator.simulation import Simulation
 
 SMALL = AdmissionPlan(
     brokers=5, publishers=10, subscribers=(12,), cpu=(100.0, 110.0), bandwidth=(100.0, 110.0), side=(0.3, 1.0),
@@ -18,11 +19,10 @@ SMALL = AdmissionPlan(
 
 
 def loaded(capacity, share=None, deadline_seconds=5.0):
-    return LoadedSimulation(
+    return Simulation(
         ClusterTree(2, 1).positions(),
         admission=AdmissionConfig(share, capacity=capacity),
-        capacity_of=lambda broker: capacity,
-        deadline_seconds=deadline_seconds,
+        queues=Queues(lambda broker: capacity, deadline_seconds),
     )
 
 
@@ -37,7 +37,7 @@ def test_what_waits_longer_than_the_deadline_is_dropped_by_name(capacity, resour
     for _ in range(9):
         net.publish("p", 0, [{"x": 1}] * 10)  # a second's worth each, all at once
     net.run()
-    dropped = net.dropped_events()
+    dropped = net.queues.dropped_events()
     assert dropped[resource] == lost and sum(dropped.values()) == lost
     assert len(net.notifications("s")) == 90 - lost
 
@@ -50,7 +50,7 @@ def test_within_its_limits_nothing_is_dropped_and_time_passes():
     started = net.now
     net.publish("p", 0, [{"x": 1}] * 20)
     net.run()
-    assert not any(net.dropped_events().values()) and len(net.notifications("s")) == 20
+    assert not any(net.queues.dropped_events().values()) and len(net.notifications("s")) == 20
     assert net.now - started == pytest.approx(6.0, abs=0.1)  # 2 s at each broker, 2 s on the link
 
 
@@ -88,12 +88,12 @@ def test_figures_are_means_over_networks_that_differ_and_come_again():
 def test_every_subscriber_wants_the_same_under_every_criterion_and_the_refused_ask_again(monkeypatch):
     asked = {}
 
-    class Recording(LoadedSimulation):
+    class Recording(Simulation):
         def subscribe(self, client, broker, given, *args, **kwargs):
             asked.setdefault(client, []).append(given)
             return super().subscribe(client, broker, given, *args, **kwargs)
 
-    monkeypatch.setattr(admission, "LoadedSimulation", Recording)
+    monkeypatch.setattr(admission, "Simulation", Recording)
     wants = {}
     for name in ("none", "full"):
         asked.clear()

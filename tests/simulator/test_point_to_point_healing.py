@@ -11,7 +11,7 @@ from rayvous.protocol.messages import Events
 from rayvous.protocol.recovery import RENDEZVOUS, Recovery
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.simulation import Simulation
 
 BROKERS = 8
 PUBLISHER = 5
@@ -19,9 +19,7 @@ SEEDS_THAT_TELL = (0, 2, 6, 9)
 
 
 def network(wanted=lambda broker: f"n >= {broker % 3}"):
-    net = HostileSimulation(
-        ClusterTree(BROKERS, 1).positions(), "point-to-point", recovery=Recovery(), seed=4
-    )
+    net = Simulation(ClusterTree(BROKERS, 1).positions(), "point-to-point", recovery=Recovery(), seed=4)
     for broker in range(BROKERS):
         net.subscribe(f"s{broker}", broker, wanted(broker), 1)
     net.advance(2.0)

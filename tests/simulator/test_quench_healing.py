@@ -13,7 +13,7 @@ from rayvous.protocol.recovery import Recovery
 from rayvous.routing.moving_quench import MovingQuenched
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems
 
 SCHEMES = ("hybrid+quench", "hybrid+merge", "hybrid+quench+merge")
@@ -22,7 +22,7 @@ SCHEMES = ("hybrid+quench", "hybrid+merge", "hybrid+quench+merge")
 def network(scheme="hybrid+quench", clusters=7, **options):
     """A tree of depth 2: 0 above 1 and 2, these above 3 to 6."""
     positions = ClusterTree(clusters, 1, degree=2).positions()
-    net = HostileSimulation(positions, scheme, recovery=Recovery(degree=4), seed=4, **options)
+    net = Simulation(positions, scheme, recovery=Recovery(degree=4), seed=4, **options)
     net.advance(2.0)
     return net
 

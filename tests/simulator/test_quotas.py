@@ -5,7 +5,6 @@ Reference: promises 1 to 3, 8 and 9.
 
 import pytest
 from rayvous.actors.broker.shaping import Shaping
-from rayvous.chaos.cases import Advertisement
 from rayvous.faults.reliability import judge
 from rayvous.protocol.admission import AdmissionConfig, HeldBack, LetIn, OverQuota
 from rayvous.protocol.layers import Inward
@@ -13,9 +12,8 @@ from rayvous.protocol.recovery import Recovery
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes import SCHEMES
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.admitting import AdmittingSimulation
+from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.stable import StableSimulation
 
 TREE = ClusterTree(3, 2, degree=2).positions()
 RATE, SECONDS = 10.0, 30
@@ -70,15 +68,10 @@ def test_what_is_past_the_bounds_is_refused_by_name_and_what_comes_later_is_not(
     assert net.broker(5).describe()["quota_waiting"] == 0
 
 
-def hostile() -> AdmittingSimulation:
+def hostile() -> Simulation:
     """A network that heals, with a publisher that publishes four times as fast as it advertised."""
-    net = AdmittingSimulation(
-        TREE,
-        recovery=Recovery.for_simulator(degree=4),
-        admission=AdmissionConfig(),
-        adverts={"p": Advertisement("x >= 0", RATE)},
-        priorities={},
-    )
+    net = Simulation(TREE, recovery=Recovery.for_simulator(degree=4), admission=AdmissionConfig())
+    net.advertise("p", 5, "x >= 0", RATE)
     net.subscribe("s", 0, "x >= 0", 1)
     net.advance(5.0)
     for second in range(SECONDS // 3):
@@ -110,7 +103,7 @@ def test_a_broker_that_dies_takes_what_waits_along_and_its_publisher_brings_it_a
     )
     net.crash(5)
     net.advance(SECONDS + 40.0)
-    assert net.homes()["p"] != 5
+    assert net.sessions["p"].home.id != 5
     net.account.settled(net.now)
     verdict = judge(net.account)
     assert verdict.holds and not verdict.lost, verdict.examples
@@ -136,8 +129,12 @@ def test_a_publisher_that_dies_uses_no_number_again_that_waits(after: float) -> 
 def test_over_numbered_links_what_comes_too_fast_is_acknowledged_later_and_survives_crashes(
     scheme: str,
 ) -> None:
-    net = StableSimulation(
-        TREE, scheme, stability=Stability(retransmit_seconds=0.1), admission=AdmissionConfig()
+    net = Simulation(
+        TREE,
+        scheme,
+        store=in_memory,
+        stability=Stability(retransmit_seconds=0.1),
+        admission=AdmissionConfig(),
     )
     net.advertise("p", 5, "x >= 0", RATE)
     assert net.settle()

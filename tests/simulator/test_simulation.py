@@ -6,6 +6,7 @@ from rayvous.protocol.scenario import LinkModel, Publish, Scenario, Subscribe, W
 from rayvous.protocol.telemetry import SCHEMAS
 from rayvous.routing.topologies import GROUP_SECONDS, LINK_SECONDS, figure_1, fixed
 from rayvous.simulator import Notification, Simulation, run_scenario
+from rayvous.simulator.telemetry import Telemetry
 
 CLIENT = LinkModel().client_seconds
 
@@ -160,7 +161,7 @@ def test_telemetry_says_what_happened():
     chunks = []
     workload = Workload(30, 5, 60, events_per_publication=2, rounds=2)
     scenario = Scenario("x", {"clusters": 9, "brokers_per_cluster": 3, "degree": 3}, workload=workload)
-    outcome = run_scenario(scenario, telemetry=chunks.append, trace_events=True)
+    outcome = run_scenario(scenario, telemetry=Telemetry(chunks.append, trace_events=True))
     tables = merge_tables(chunks)
     assert list(tables) == list(SCHEMAS)
     for name, table in tables.items():

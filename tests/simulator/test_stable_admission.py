@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker import Pipeline
-from rayvous.chaos.books import books_problems
-from rayvous.faults.logged_router import TABLE
 from rayvous.faults.reliability import judge
 from rayvous.protocol.admission import AdmissionConfig, Capacity
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes import OPTIONS, SCHEMES
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.network import Step
-from rayvous.simulator.stable import Datagrams, StableSimulation
-from rayvous.simulator.survey import books_seen, ways_of
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.links import Datagrams
+from rayvous.simulator.simulation import Simulation
 
 TREE = ClusterTree(3, 2, degree=2).positions()
 SCHEMES_AND_OPTIONS = (
@@ -33,29 +31,7 @@ UNCROWDED = ("lbdd", "hypercube", "point-to-point")
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES_AND_OPTIONS)
 
 
-class Scripted(StableSimulation):
-    """Counts the effects of each broker."""
-
-    def __init__(self, scheme: str, **options: Any) -> None:
-        self.effects = {place.broker: 0 for place in TREE}
-        super().__init__(TREE, scheme, stability=SMALL, record=self.count, admission=TIGHT, **options)
-        self.effects = dict.fromkeys(self.effects, 0)  # without the first tick of each
-
-    def count(self, step: Step) -> None:
-        self.effects[step.broker.position.broker] += len(step.effects)
-
-    def rest(self) -> None:
-        """Come to rest; who has died meanwhile is started again."""
-        for _ in range(20):
-            if self.settle(1.0):
-                return
-            for broker, host in self.hosts.items():
-                if not host.alive:
-                    self.restart(broker)
-        raise AssertionError("not at rest")
-
-
-def play(net: Scripted) -> None:
+def play(net: Any) -> None:
     """Advertise, subscribe, be refused, publish, withdraw; every change is done before the next begins."""
     net.advertise("steel", 5, "k = 'steel'", 50.0)
     net.rest()
@@ -79,19 +55,14 @@ def play(net: Scripted) -> None:
     net.rest()
 
 
-def wrong_with(net: StableSimulation) -> list[str]:
-    links, way = ways_of(net)
-    return books_problems(books_seen(net), links, net.books, way)
-
-
-def mended(net: StableSimulation) -> None:
+def mended(net: Simulation) -> None:
     """Assert that nothing is lost, doubled or disordered, and that the books are right, seen from outside."""
     verdict = judge(net.account)
     assert verdict.holds and not verdict.lost, verdict.examples
-    assert wrong_with(net) == []
+    assert net.books_problems() == []
 
 
-def state(net: StableSimulation) -> dict[int, Any]:
+def state(net: Simulation) -> dict[int, Any]:
     """What each broker reserves and holds, link by link."""
     return {
         broker: (books.reserved(), {link: set(items) for link, items in books.held.items()})
@@ -101,24 +72,24 @@ def state(net: StableSimulation) -> dict[int, Any]:
     }
 
 
-def crash_everywhere(scheme: str, every: int) -> int:
+def crash_everywhere(scripted: type[Any], scheme: str, every: int) -> int:
     """Let each broker die after each of its effects, or one of so many; return how often that was."""
-    never = Scripted(scheme)
+    never = scripted(TREE, scheme, admission=TIGHT)
     play(never)
     mended(never)
-    wanted, refused = state(never), never.books.refused
+    wanted, refused = state(never), never.clients.refused
     heard = sorted((note.client, note.publisher, note.sequence) for note in never.account.notifications())
     assert len(heard) >= 4 and (refused == 2 or scheme in UNCROWDED)
     runs = 0
     for broker, effects in never.effects.items():
         for boundary in range(0, effects, every):
-            net = Scripted(scheme)
+            net = scripted(TREE, scheme, admission=TIGHT)
             net.crash_after(broker, boundary)
             play(net)
             assert net.hosts[broker].life == 1, (broker, boundary)
             mended(net)
             assert state(net) == wanted, (broker, boundary)
-            assert net.books.refused == refused
+            assert net.clients.refused == refused
             notes = sorted(
                 (note.client, note.publisher, note.sequence) for note in net.account.notifications()
             )
@@ -128,53 +99,22 @@ def crash_everywhere(scheme: str, every: int) -> int:
 
 
 @pytest.mark.parametrize("scheme", ["hybrid", "hierarchical"])
-def test_a_crash_between_effects_leaves_no_trace_in_the_books(scheme: str) -> None:
-    assert crash_everywhere(scheme, every=9) > 20
+def test_a_crash_between_effects_leaves_no_trace_in_the_books(scheme: str, scripted: type[Any]) -> None:
+    assert crash_everywhere(scripted, scheme, every=9) > 20
 
 
 @pytest.mark.slow
 @every_scheme
-def test_nor_does_it_between_any_two_under_any_scheme(scheme: str) -> None:
-    assert crash_everywhere(scheme, every=2 if scheme == "hybrid" else 5) > 20
+def test_nor_does_it_between_any_two_under_any_scheme(scheme: str, scripted: type[Any]) -> None:
+    assert crash_everywhere(scripted, scheme, every=2 if scheme == "hybrid" else 5) > 20
 
 
-@every_scheme
-def test_books_that_were_condensed_again_and_again_are_the_same_books(scheme: str) -> None:
-    """A broker dies now and then while its clients come and go; its record is a snapshot most of the time."""
-    net = StableSimulation(
-        TREE,
-        scheme,
-        stability=Stability(retransmit_seconds=0.1, inputs_max=12),
-        admission=AdmissionConfig(0.0),
-    )
-    net.advertise("pub", 1, "x >= 0", 10.0)
-    assert net.settle()
-    condensed = 0
-    for turn in range(30):
-        net.subscribe("alice", 5, f"x > {turn}", turn)
-        if turn >= 4:
-            net.unsubscribe("alice", turn - 4)
-        if turn % 10 == 5:
-            assert net.settle()
-            net.publish("pub", 1, [{"x": turn - 3}, {"x": turn}, {"x": turn - 9}])
-            net.crash_after(5, 3)
-            assert not net.settle(1.0)
-            net.restart(5)
-        net.advance(0.05)
-        condensed += any(key == ("state",) for key, _ in net.stores[5].rows(TABLE))
-    assert net.settle() and condensed > 10
-    net.publish("pub", 1, [{"x": x} for x in range(35)])
-    assert net.settle()
-    mended(net)
-    assert len(net.account.notifications()) > 8
-
-
-def chaos(seed: int, scheme: str) -> StableSimulation:
+def chaos(seed: int, scheme: str) -> Simulation:
     """Let everything go wrong for a while: links, crashes within steps, churn, advertisements; then mend, and judge."""
     dice = random.Random(f"crash/admission/{seed}")
     positions = ClusterTree(dice.randint(1, 4), dice.randint(1, 3), degree=dice.randint(1, 3)).positions()
     brokers = [place.broker for place in positions]
-    net = StableSimulation(
+    net = Simulation(
         positions,
         scheme,
         stability=Stability(
@@ -183,6 +123,7 @@ def chaos(seed: int, scheme: str) -> StableSimulation:
             inputs_max=dice.choice([2, 6, 1000]),
         ),
         datagrams=Datagrams(dice.random() * 0.3, dice.random() * 0.3, dice.random() * 0.2),
+        store=in_memory,
         seed=seed,
         last_words=dice.random() < 0.5,
         admission=AdmissionConfig(
@@ -196,7 +137,7 @@ def chaos(seed: int, scheme: str) -> StableSimulation:
     for turn in range(60):
         act = dice.random()
         client = dice.choice(["a", "b", "c", "d"])
-        known = net.hosts[homes[client]].alive or ("wishes", client) in net._clients
+        known = net.hosts[homes[client]].alive or client in net.sessions
         if act < 0.25 and known:
             low = dice.randint(0, 9)
             wanted = f"x BETWEEN {low} AND {low + dice.randint(0, 5)}"
@@ -206,7 +147,7 @@ def chaos(seed: int, scheme: str) -> StableSimulation:
             net.unsubscribe(*wishes.pop(dice.randrange(len(wishes))))
         elif act < 0.7:
             name = dice.choice(["p", "q", "r"])
-            if net.hosts[homes[name]].alive or ("events", name) in net._clients:
+            if net.hosts[homes[name]].alive or name in net.sessions:
                 net.publish(name, homes[name], _within(net, name, [dice.randint(0, 15) for _ in range(3)]))
         elif act < 0.8:
             net.crash_after(dice.choice(brokers), dice.randint(0, 12))
@@ -223,9 +164,9 @@ def chaos(seed: int, scheme: str) -> StableSimulation:
     return net
 
 
-def _within(net: StableSimulation, name: str, values: list[int]) -> list[dict[str, int]]:
+def _within(net: Simulation, name: str, values: list[int]) -> list[dict[str, int]]:
     """Return the events of these values that a publisher has advertised."""
-    return [{"x": x} for x in values if net.books.adverts[name].matches({"x": x})] or [{"x": 8}]
+    return [{"x": x} for x in values if net.books().adverts[name].matches({"x": x})] or [{"x": 8}]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -241,12 +182,12 @@ def test_so_it_does_under_every_scheme(scheme: str) -> None:
 
 def test_books_that_are_not_recorded_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pipeline, "changed_by", lambda self, event: False)
-    net = StableSimulation(TREE, stability=SMALL, admission=TIGHT)
+    net = Simulation(TREE, store=in_memory, stability=SMALL, admission=TIGHT)
     net.advertise("steel", 5, "k = 'steel'", 50.0)
     assert net.settle()
     net.subscribe("bob", 1, "k = 'steel'", 1)
-    assert net.settle() and wrong_with(net) == []
+    assert net.settle() and net.books_problems() == []
     net.crash(1)
     net.restart(1)
     net.settle(5.0)
-    assert any("broker 1 has adverts" in problem for problem in wrong_with(net))
+    assert any("broker 1 has adverts" in problem for problem in net.books_problems())

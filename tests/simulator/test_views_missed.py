@@ -12,7 +12,8 @@ from rayvous.faults.reliability import judge
 from rayvous.protocol.effects import Renew
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems
 
 BROKERS = 6
@@ -22,7 +23,7 @@ every_scheme = pytest.mark.parametrize("scheme", ["hypercube", "lbdd", "point-to
 
 def network(scheme, seed=1, **options):
     tree = ClusterTree(BROKERS, 1, degree=2)
-    net = HostileSimulation(tree.positions(), scheme, recovery=Recovery.for_simulator(), seed=seed, **options)
+    net = Simulation(tree.positions(), scheme, recovery=Recovery.for_simulator(), seed=seed, **options)
     for broker in net.positions:
         net.subscribe(f"s{broker}", broker, "n >= 0", 1)
     net.advance(3.0)
@@ -39,7 +40,7 @@ def play(scheme, source, to, **options):
     """Let each publisher publish before, while and after one way loses what goes over it; return the network."""
     net = network(scheme, **options)
     publish(net, 1)
-    net.break_link(source, to, over_group=False, after=0.7)
+    net.transport.break_link(source, to, over_group=False, after=0.7)
     for number in (2, 3, 4):
         publish(net, number)
     net.advance(30.0)
@@ -53,7 +54,7 @@ def play(scheme, source, to, **options):
 def test_what_was_lost_on_any_one_way_comes_again_and_nothing_twice(scheme, stable):
     lost = 0
     for source, to in itertools.permutations(range(BROKERS), 2):
-        net = play(scheme, source, to, stable=stable)
+        net = play(scheme, source, to, store=in_memory if stable else None)
         verdict = judge(net.account)
         assert verdict.holds, (source, to, verdict.examples)
         assert verdict.notifications_delivered == 5 * 2 * BROKERS
@@ -74,7 +75,7 @@ def test_what_a_newcomer_has_to_be_told_is_told_again(scheme):
     net = network(scheme)
     net.crash(2)
     net.advance(10.0)
-    net.break_link(0, 2, over_group=False, after=2.0)
+    net.transport.break_link(0, 2, over_group=False, after=2.0)
     net.restart(2)
     net.advance(20.0)
     publish(net, 1)
@@ -86,7 +87,7 @@ def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():
     net = network("point-to-point")
 
     def go_on(number):
-        net.break_link(5, 3, over_group=False)
+        net.transport.break_link(5, 3, over_group=False)
         net.publish("p", 5, [{"n": number}])
 
     for number in range(480):
@@ -101,7 +102,7 @@ def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():
 @every_scheme
 @pytest.mark.parametrize("seed", range(3))
 def test_ways_break_all_the_time(seed, scheme):
-    net = network(scheme, seed, stable=seed % 2 == 0)
+    net = network(scheme, seed, store=in_memory if seed % 2 == 0 else None)
     dice = random.Random(f"views missed/{seed}")
     for number in range(4):
         net.subscribe(f"d{number}", dice.randrange(BROKERS), f"n >= {number}", 1, durable=True)
@@ -109,7 +110,7 @@ def test_ways_break_all_the_time(seed, scheme):
     for turn in range(60):
         if turn < 45:
             source, to = dice.sample(range(BROKERS), 2)
-            net.break_link(source, to, over_group=False, after=dice.choice((0.0, 0.3, 3.0)))
+            net.transport.break_link(source, to, over_group=False, after=dice.choice((0.0, 0.3, 3.0)))
         broker = dice.choice(list(PUBLISHERS))
         net.publish(PUBLISHERS[broker], broker, [{"n": turn % 10}])
         net.advance(dice.random())

@@ -10,7 +10,8 @@ from rayvous.faults.replay import Replay
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.topologies import ClusterTree
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.clients import HostileSimulation
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.simulation import Simulation
 
 VIEWS = ("hypercube", "lbdd", "point-to-point")
 SHORT = {"seconds": 60.0, "kinds": ("cut", "partition", "crash", "pause")}
@@ -18,12 +19,12 @@ SHORT = {"seconds": 60.0, "kinds": ("cut", "partition", "crash", "pause")}
 
 def network(scheme, **recovery):
     """Six brokers; the publisher is at 5, alice, who is durable, at 2, bob at 4."""
-    net = HostileSimulation(
+    net = Simulation(
         ClusterTree(6, 1, degree=2).positions(),
         scheme,
         recovery=Recovery.for_simulator(**recovery),
         seed=1,
-        stable=True,
+        store=in_memory,
     )
     net.subscribe("alice", 2, "n >= 0", 1, durable=True)
     net.subscribe("bob", 4, "n >= 0", 1)

@@ -1,4 +1,4 @@
-"""What may be done to the brokers of a hostile network and their links, and how it ends; `chaos.harm` has the plan.
+"""What may be done to the brokers of a network and their links, and how it ends; `chaos.harm` has the plan.
 
 Rules
 -----
@@ -9,68 +9,70 @@ Rules
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ..chaos.weather import Cuts, Weather
 from ..faults.plans import Shake
 from ..protocol.cube import CubeLeave
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
 from ..protocol.recovery import RENDEZVOUS
 from ..routing.claims import claims_of
-from .connections import Connection
 from .hosts import Host
 
+if TYPE_CHECKING:
+    from .network import Network
 
-class Harmed:
-    """The part of :class:`~.hostile.HostileNetwork` that lets things go wrong."""
 
-    now: float
-    scheme: str
-    hosts: dict[BrokerId, Host]
-    weather: Weather
-    _cuts: Cuts
-    _dice: random.Random
-    _connections: dict[tuple[BrokerId, BrokerId, bool], Connection]
-    _groups: dict[BrokerId, list[Connection]]
-    at: Callable[..., None]
-    living: Callable[[], list[BrokerId]]
-    staying: Callable[[], list[BrokerId]]
-    _any_host: Callable[[BrokerId], Host]
-    _start_ticking: Callable[[Host], None]
-    _take_in: Callable[[Host, Any], None]
-    _release: Callable[[Connection], None]
+class Faults:
+    """Lets things go wrong in one network.
+
+    Parameters
+    ----------
+    network
+        The network.
+
+    Attributes
+    ----------
+    mourners
+        Called with the process that a crash has ended, and whether it was paused then.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.mourners: list[Callable[[Host, bool], None]] = []
 
     def crash(self, broker: BrokerId) -> bool:
         """Kill a broker's process; return False, and spare it, when it is dead or the last one alive that stays."""
-        host = self._any_host(broker)
+        host = self._network.host(broker)
         if not host.alive or (host.id != RENDEZVOUS and self._last(broker)):
             return False
+        paused = host.paused
         host.die()
+        for mourn in self.mourners:
+            mourn(host, paused)
         return True
 
     def _last(self, broker: BrokerId) -> bool:
-        return (self.staying() or self.living()) == [broker]
+        return (self._network.staying() or self._network.living()) == [broker]
 
     def crash_after(self, broker: BrokerId, effects: int) -> None:
         """Let a broker die when it has carried out so many more effects, before the next: also within a step."""
-        self._any_host(broker).fuse = effects
+        self._network.host(broker).fuse = effects
 
     def restart(self, broker: BrokerId) -> bool:
         """Start a dead broker afresh; return False when it lives."""
-        host = self._any_host(broker)
+        host = self._network.host(broker)
         if host.alive or host.gone:
             return False
-        self._groups.pop(broker, None)
+        self._network.transport.groups.pop(broker, None)
         host.start()
-        self._start_ticking(host)
+        self._network.start_ticking(host)
         return True
 
     def pause(self, broker: BrokerId) -> bool:
         """Let a broker stand still; return False when it is dead or does already."""
-        host = self.hosts[broker]
+        host = self._network.hosts[broker]
         if not host.alive or host.paused:
             return False
         host.paused, host.serving = True, False
@@ -78,16 +80,16 @@ class Harmed:
 
     def resume(self, broker: BrokerId) -> bool:
         """Let a paused broker go on; return False when it was not paused."""
-        host = self.hosts[broker]
+        host = self._network.hosts[broker]
         if not host.paused:
             return False
         host.paused = False
         waiting = list(host.waiting)
         host.waiting.clear()
-        place = 0 if self._dice.random() < 0.5 else len(waiting)
+        place = 0 if self._network.dice.random() < 0.5 else len(waiting)
         waiting.insert(place, None)
         for given in waiting:
-            self._take_in(host, given)
+            self._network.take_in(host, given)
         return True
 
     def leave(self, broker: BrokerId) -> bool:
@@ -95,31 +97,31 @@ class Harmed:
 
         False when it is dead or the last.
         """
-        host = self.hosts[broker]
-        if not claims_of(self.scheme).views or not host.alive or self._last(broker):
+        host = self._network.hosts[broker]
+        if not claims_of(self._network.scheme).views or not host.alive or self._last(broker):
             return False
-        self._take_in(host, Received(broker, CubeLeave()))
-        self.at(self.now, self._end_when_out, host, host.life)
+        self._network.take_in(host, Received(broker, CubeLeave()))
+        self._network.at(self._network.now, self._end_when_out, host, host.life)
         return True
 
     def _end_when_out(self, host: Host, life: int) -> None:
         if host.alive and host.life == life and not (host.machine.healing.left and self.crash(host.id)):
-            self.at(self.now + 0.25, self._end_when_out, host, life)
+            self._network.at(self._network.now + 0.25, self._end_when_out, host, life)
 
     def slow(self, broker: BrokerId, factor: float) -> None:
         """Let a broker take `factor` times as long; 1 makes it quick again."""
-        host = self.hosts[broker]
+        host = self._network.hosts[broker]
         host.factor = factor if host.alive else 1.0
 
     def shake(self, fault: Shake) -> None:
         """Let the weather be bad for a while."""
-        self.weather.shakes.append((self.now + fault.seconds, fault))
+        self._network.weather.shakes.append((self._network.now + fault.seconds, fault))
 
     def calm(self) -> None:
         """End every cut, bad spell, pause and slowness."""
         self.mend()
-        self.weather.shakes.clear()
-        for broker, host in self.hosts.items():
+        self._network.weather.shakes.clear()
+        for broker, host in self._network.hosts.items():
             self.resume(broker)
             if host.factor != 1.0:
                 self.slow(broker, 1.0)
@@ -127,12 +129,13 @@ class Harmed:
     def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
         """Cut the links between pairs of brokers, both ways."""
         for one, other in pairs:
-            self._cuts.add(one, other, reason)
+            self._network.cuts.add(one, other, reason)
 
     def mend(self, reason: object = None) -> bool:
         """Take a reason for cuts away, or all; return whether a link was mended."""
-        mended = set(self._cuts.clear() if reason is None else self._cuts.remove(reason))
-        for connection in self._connections.values():
+        net = self._network
+        mended = set(net.cuts.clear() if reason is None else net.cuts.remove(reason))
+        for connection in net.transport.connections.values():
             if connection.pair in mended and connection.held:
-                self.at(self.now + connection.delay_seconds, self._release, connection)
+                net.at(net.now + connection.delay_seconds, net.transport.release, connection)
         return bool(mended)

@@ -1,0 +1,468 @@
+"""Clients and their brokers in virtual time: what reaches them, and where clients go when their broker is dead.
+
+Rules
+-----
+* A client learns `detect_seconds` after its broker's death that its connection is gone. It moves to a living member of
+  the same cluster (perhaps the same broker, started afresh), or, when the whole cluster is dead, to any living broker;
+  when there is none it looks again as long after.
+* Where brokers number what they tell each other, a client stays at its broker: when that one is there again it
+  connects again, says BACK, and sends what is not acknowledged again.
+* Messages between a client and its broker arrive in order, or not at all when the broker dies first, or the client has
+  left it.
+* Events that wait for their publisher's quota are accepted when they are let in, and those that are refused are lost by
+  name.
+* What clients remember is theirs: `faults.clients`, the same machines as on Ray.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ..chaos.account import Account
+from ..faults.client_link import ClientLinks
+from ..faults.clients import PublisherMachine, SubscriberMachine
+from ..protocol.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
+from ..protocol.batch import EventBatch
+from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, Report
+from ..protocol.errors import ClientError
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.messages import Detach, Events
+from .hosts import FromClient, Host
+
+if TYPE_CHECKING:
+    from .network import Network
+
+ACKNOWLEDGE_SECONDS: Final = 0.7
+"""How long a durable subscriber works on what it was given, before it acknowledges."""
+
+
+_Heard: TypeAlias = "Callable[[Session, Any], None]"
+
+
+class Session:
+    """A client, and where it is attached: to which life of a broker, over which of its connections.
+
+    Attributes
+    ----------
+    subscriber, publisher
+        What it remembers as the one and as the other; None for what it is not.
+    link
+        The numbers of what it says and is told; None where nothing is numbered.
+    alive
+        Whether its process runs.
+    first
+        Where it attached.
+    left
+        Whether it has detached, and may attach anywhere.
+    heard_at
+        When it surely had all that its broker had for it.
+    homes
+        Of a publisher: the brokers that may have accepted its last events.
+    news
+        What it was told about its subscriptions and advertisements, in order.
+    """
+
+    __slots__ = (
+        "alive",
+        "connection",
+        "first",
+        "heard_at",
+        "home",
+        "homes",
+        "left",
+        "life",
+        "link",
+        "name",
+        "news",
+        "publisher",
+        "subscriber",
+    )
+
+    def __init__(self, name: ClientId, home: Host, link: ClientLinks | None) -> None:
+        self.name = name
+        self.subscriber: SubscriberMachine | None = None
+        self.publisher: PublisherMachine | None = None
+        self.link = link
+        self.alive, self.left = True, False
+        self.heard_at = 0.0
+        self.connection = 0
+        self.first = home
+        self.homes: list[Host] = [home]
+        self.news: list[News] = []
+        self.connect(home)
+
+    def connect(self, home: Host) -> None:
+        """Go to the life that a broker is in."""
+        self.home, self.life = home, home.life
+
+    @property
+    def connected(self) -> bool:
+        """Whether its broker still is in the life that it went to."""
+        return self.home.alive and self.home.life == self.life
+
+    @property
+    def machine(self) -> Any:
+        """What it remembers, of one that is either a publisher or a subscriber."""
+        return self.subscriber or self.publisher
+
+    @property
+    def is_publisher(self) -> bool:
+        """Whether it publishes."""
+        return self.publisher is not None
+
+
+class Sessions:
+    """All clients of one network.
+
+    Parameters
+    ----------
+    network
+        The network.
+    detect_seconds
+        How long a client takes to notice that its broker is dead.
+    keep
+        Whether to write down what clients publish and are notified of.
+
+    Attributes
+    ----------
+    by_name
+        The clients.
+    account
+        What clients did and heard.
+    effects
+        How the effects of brokers are carried out that are for clients.
+    moves
+        How often a client changed its broker.
+    notified
+        Notifications handed to subscribers.
+    flushed
+        (time, publisher, number) of each question of a publisher that was answered.
+    admitted, refused
+        (subscriber, number) of the subscriptions that were admitted, and how often one was refused.
+    """
+
+    def __init__(self, network: Network, detect_seconds: float, *, keep: bool) -> None:
+        self._network = network
+        self.detect_seconds = detect_seconds
+        self.by_name: dict[ClientId, Session] = {}
+        self.account = Account()
+        self.moves = self.notified = self.refused = 0
+        self.flushed: list[tuple[float, ClientId, int]] = []
+        self.admitted: set[tuple[ClientId, int]] = set()
+        self._over: set[tuple[ClientId, int]] = set()  # (publisher, last number) of what its quota refused
+        self._waiting: dict[tuple[BrokerId, int], list[FromClient]] = {}  # for quotas, by life of the broker
+        self.awaited: tuple[ClientId, int] | None = None
+        self.keep = keep
+        self._numbered = network.numbered
+        self._heard_of = keep or network.numbered or network.recovery is not None
+        self._dice = random.Random(f"clients/{network.seed}")
+        self.effects: dict[type, Callable[[Host, Any], None]] = {
+            Deliver: self._deliver,
+            Confirm: self._tells(self._confirmed, numbered=True),
+            Inform: self._inform,
+            Report: self._tells(self._reported),
+            Flushed: self._tells(self._flushed),
+            Propose: self._tells(self._proposed),
+            Acknowledge: self._tells(self._acknowledged),
+        }
+        self._tell_news = self._tells(self._informed, numbered=True)
+        network.faults.mourners.append(self._died)
+
+    # What clients say.
+
+    def attach(self, client: ClientId, broker: BrokerId) -> Session:
+        """Return a client, which is new there when it is nowhere.
+
+        Raises
+        ------
+        ClientError
+            If there is no such broker, or it is dead; or the client is attached to another one and cannot have moved.
+        """
+        session, home = self.by_name.get(client), self._network.host(broker)
+        if session is not None and not session.left:
+            if self._network.recovery is None and session.first is not home:
+                raise ClientError(f"client {client!r} is attached to broker {session.first.id}, not {broker}")
+            return session
+        if not home.alive:
+            raise ClientError(f"client {client!r}: broker {broker} is dead")
+        if session is None:
+            link = ClientLinks() if self._numbered else None
+            session = self.by_name[client] = Session(client, home, link)
+            if link is not None:
+                self._pass(session, link.back())
+                self._remind(session)
+        else:
+            session.left, session.first = False, home
+            session.connection += 1
+            session.connect(home)
+        return session
+
+    def tell(self, session: Session, messages: Sequence[Any]) -> None:
+        """Let a client say something to its broker, under numbers where it has to."""
+        for message in messages:
+            if isinstance(message, Events):
+                self._network.transport.sent["publish"][Events] += 1
+        self._pass(session, messages if session.link is None else map(session.link.send, messages))
+
+    def _pass(self, session: Session, messages: Any) -> None:
+        arrives = self._network.now + self._network.links.client_seconds
+        for message in messages:
+            given = FromClient(session.name, message, session.connection)
+            self._network.at(arrives, self._reach, session.home, session.life, given)
+
+    def _reach(self, host: Host, life: int, given: FromClient) -> None:
+        if host.alive and host.life == life:
+            self._network.take_in(host, given)
+        else:
+            self._network.lost += 1
+
+    def _remind(self, session: Session) -> None:
+        """Send what is not acknowledged again, now and then; connect again when the broker has died meanwhile."""
+        assert session.link is not None
+        if session.connected:
+            self._pass(session, session.link.kept())
+        elif session.home.alive:
+            session.connect(session.home)
+            self._pass(session, session.link.back())
+        again = self._network.now + 2 * self._network.stability.retransmit_seconds
+        self._network.at(again, self._remind, session)
+
+    def taken_in(self, host: Host, event: FromClient) -> None:
+        """Take in that a broker has accepted events, once it has; the publisher knows a while later."""
+        if not isinstance(event.message, Events) or not len(event.message.batch):
+            return
+        batch: EventBatch = event.message.batch
+        name, last = batch.identity(len(batch) - 1)
+        if self._network.admission is None:
+            self._accept(host, event)
+        elif host.machine.waiting(name) and host.machine.accepted(name) >= last:
+            self._waiting.setdefault((host.id, host.life), []).append(event)
+        elif (name, last) not in self._over:
+            self._accept(host, event)
+
+    def _let_in(self, host: Host, client: ClientId, number: int) -> None:
+        """Take in that events which waited for their publisher's quota have passed."""
+        waiting = self._waiting.get((host.id, host.life), [])
+        for event in [event for event in waiting if event.source == client]:
+            if int(event.message.batch.sequence[-1]) <= number:  # type: ignore[union-attr]
+                waiting.remove(event)
+                self._accept(host, event)
+
+    def _accept(self, host: Host, event: FromClient) -> None:
+        batch: EventBatch = event.message.batch  # type: ignore[union-attr]
+        name, last = batch.identity(len(batch) - 1)
+        if self.keep:
+            self.account.accepted(host.id, [batch.identity(row) for row in range(len(batch))])
+        after = self._network.now + self._network.links.client_seconds
+        self._network.at(after, self._accepted, host, name, event.connection, last)
+
+    def _accepted(self, host: Host, name: ClientId, connection: int, last: int) -> None:
+        session = self.by_name[name]
+        if session.connection == connection and session.publisher is not None:
+            session.publisher.accept(last, self._network.now)
+            if session.publisher.published == last:
+                session.homes = [host]  # it has everything
+
+    # What clients hear.
+
+    def _tells(self, heard: _Heard, *, numbered: bool = False) -> Callable[[Host, Any], None]:
+        """Return how an effect is carried out that is for one client, which hears of it a while later."""
+
+        def carry_out(host: Host, effect: Any) -> None:
+            over, number = host.attached.get(effect.client), effect.number if numbered else 0
+            arrives = self._arrives(host, effect)
+            self._network.at(arrives, self._hear, host, host.life, over, number, effect, heard)
+
+        return carry_out
+
+    def _arrives(self, host: Host, effect: Effect, copies: int = 1) -> float:
+        transport = self._network.transport
+        transport.sent["deliver"][type(effect)] += copies
+        leaves = self._network.now if transport.at_once else transport.leave(host, effect, copies)
+        assert leaves is not None
+        return leaves + self._network.links.client_seconds
+
+    def _hear(self, host: Host, life: int, over: int | None, number: int, effect: Any, heard: _Heard) -> None:
+        session = self._listening(effect.client, host, life, over, number)
+        if session is not None:
+            heard(session, effect)
+
+    def _listening(
+        self, client: ClientId, host: Host, life: int, over: int | None, number: int
+    ) -> Session | None:
+        """Return the client if what that broker has sent it still reaches it, and for the first time."""
+        session = self.by_name[client]
+        here = session.home is host and session.life == life == host.life and host.alive
+        if not here or session.connection != over:
+            return None
+        if session.link is not None and number:
+            new, answer = session.link.take(number)
+            self._pass(session, [answer])
+            return session if new else None
+        return session
+
+    def _deliver(self, host: Host, effect: Deliver) -> None:
+        self.notified += len(effect.rows)
+        arrives = self._arrives(host, effect, len(effect.clients))
+        if self._heard_of:
+            over = [host.attached.get(client) for client in effect.clients]
+            self._network.at(arrives, self._notify, host, host.life, over, effect)
+
+    def _notify(self, host: Host, life: int, over: list[int | None], effect: Deliver) -> None:
+        now, batch, starts = self._network.now, effect.batch, effect.starts.tolist()
+        for place, client in enumerate(effect.clients):
+            session = self._listening(client, host, life, over[place], effect.number)
+            if session is None:
+                continue
+            machine = subscriber(session)
+            session.heard_at = now
+            rows = effect.rows[starts[place] : starts[place + 1]]
+            for row in (machine.admit(batch, rows) if machine.durable else rows).tolist():
+                publisher, sequence = batch.identity(row)
+                machine.notified(publisher, sequence)
+                if self.keep:
+                    self.account.notified(now, client, publisher, sequence)
+            if machine.durable:
+                self._network.at(
+                    now + ACKNOWLEDGE_SECONDS, self._acknowledge_later, session, session.connection
+                )
+
+    def _acknowledge_later(self, session: Session, connection: int) -> None:
+        if session.connection == connection:
+            self.acknowledge(session)
+
+    def acknowledge(self, session: Session) -> None:
+        """Let a durable subscriber acknowledge all that it was given."""
+        if session.alive:
+            self.tell(session, subscriber(session).acknowledge())
+
+    def _confirmed(self, session: Session, effect: Confirm) -> None:
+        session.heard_at = self._network.now
+        subscriber(session).confirmed(effect.subscription)
+        self.account.confirmed(self._network.now, session.name, effect.subscription)
+        if self.awaited == (session.name, effect.subscription):
+            self._network.halt()
+
+    def _reported(self, session: Session, effect: Report) -> None:
+        self.account.told(self._network.now, session.name, subscriber(session).lost(effect.losses))
+
+    def _flushed(self, session: Session, effect: Flushed) -> None:
+        self.flushed.append((self._network.now, session.name, effect.number))
+
+    def _proposed(self, session: Session, effect: Propose) -> None:
+        self.move(session, self._network.hosts[effect.broker])
+
+    def _acknowledged(self, session: Session, effect: Acknowledge) -> None:
+        assert session.link is not None
+        session.link.acknowledged(effect.about, effect.number)
+        if effect.about == "events" and session.publisher is not None:
+            session.publisher.accept(effect.number, self._network.now)
+
+    def _inform(self, host: Host, effect: Inform) -> None:
+        news = effect.news
+        if isinstance(news, LetIn):
+            self._let_in(host, effect.client, news.number)
+        elif isinstance(news, OverQuota):
+            self._over.add((effect.client, news.number))
+            for sequence in range(news.number - news.events + 1, news.number + 1):
+                self.account.lost(self._network.now, effect.client, sequence)
+        if isinstance(news, HeldBack | LetIn) and news.seconds:
+            self._network.tell_time(host, news.seconds)
+        self._tell_news(host, effect)
+
+    def _informed(self, session: Session, effect: Inform) -> None:
+        news, now = effect.news, self._network.now
+        session.news.append(news)
+        if isinstance(news, Everywhere) and session.publisher is not None:
+            self.tell(session, session.publisher.everywhere(news.number, now))
+        elif isinstance(news, Standing) and session.subscriber is not None:
+            session.subscriber.stands(news)
+        elif isinstance(news, Judgement) and session.subscriber is not None:
+            if news.admitted:
+                self.admitted.add((session.name, news.number))
+            if session.subscriber.judged(news):
+                self.refused += 1
+                self.account.cancelled(now, session.name, news.number)
+
+    # Other brokers.
+
+    def move(self, session: Session, target: Host) -> bool:
+        """Let a client leave its broker and go on at another; return False when it cannot, or is there already."""
+        if not session.alive or not target.alive or target is session.home:
+            return False
+        if session.connected:
+            self.tell(session, [Detach()])
+            if not session.home.paused:
+                self._has_heard(session)
+        self.settle_at(session, target)
+        return True
+
+    def settle_at(self, session: Session, target: Host) -> None:
+        """Let a client go on at a broker, and say there what has to be known."""
+        now = self._network.now
+        session.connect(target)
+        session.connection += 1
+        self.moves += 1
+        if session.publisher is not None:
+            session.homes.append(target)
+            self.tell(session, session.publisher.arrive(now))
+        else:
+            self.tell(session, subscriber(session).arrive(now, now - session.heard_at))
+        session.heard_at = now
+
+    def _has_heard(self, session: Session) -> None:
+        """Note that its broker was there up to now: clients ask for news all the time."""
+        if session.alive and session.life == session.home.life:
+            session.heard_at = max(session.heard_at, self._network.now - self._network.links.client_seconds)
+
+    def _died(self, host: Host, paused: bool) -> None:
+        """Let the clients of a broker that has died learn of it a while later."""
+        if self._numbered:
+            return
+        for session in self.by_name.values():
+            if session.home is host:
+                if not paused:
+                    self._has_heard(session)
+                after = self._network.now + self.detect_seconds
+                self._network.at(after, self.learn, session, session.connection)
+
+    def learn(self, session: Session, connection: int) -> None:
+        """Let a client find another broker, unless it has moved meanwhile, or died itself."""
+        if session.connection != connection or not session.alive:
+            return
+        network = self._network
+        staying = network.staying()
+        near = [broker for broker in network.members[session.home.cluster] if broker in staying]
+        choice = near or staying
+        if choice:
+            self.settle_at(session, network.hosts[self._dice.choice(choice)])
+        else:
+            network.at(network.now + self.detect_seconds, self.learn, session, connection)
+
+
+def subscriber(session: Session) -> SubscriberMachine:
+    """Return what a subscriber remembers.
+
+    Raises
+    ------
+    ClientError
+        If the client is none.
+    """
+    if session.subscriber is None:
+        raise ClientError(f"{session.name!r} is a publisher")
+    return session.subscriber
+
+
+def publisher(session: Session) -> PublisherMachine:
+    """Return what a publisher remembers.
+
+    Raises
+    ------
+    ClientError
+        If the client is none.
+    """
+    if session.publisher is None:
+        raise ClientError(f"{session.name!r} is a subscriber")
+    return session.publisher

@@ -1,0 +1,71 @@
+"""What the hosts of brokers would write down for the collector, in virtual time (see `protocol.recorder`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..protocol import checks
+from ..protocol.configs import Limits, Position
+from ..protocol.effects import Effect, Received
+from ..protocol.ids import BrokerId
+from ..protocol.messages import Adv, Events
+from ..protocol.recorder import TelemetryBuffer, merge_tables
+from ..protocol.telemetry import Table
+from .hosts import Host
+
+FLUSH_STEPS: Final = 200_000
+"""Telemetry goes out at least after so many steps, long before a buffer is full."""
+
+
+class Telemetry:
+    """The tables of all brokers of one network.
+
+    Parameters
+    ----------
+    take
+        Called with chunks of the tables of `protocol.telemetry`, the same as on Ray.
+    trace_events
+        Whether the tables with one row an event are kept too.
+    limits
+        Of these, `telemetry_rows_max` counts.
+    """
+
+    def __init__(
+        self,
+        take: Callable[[dict[str, Table]], None],
+        *,
+        trace_events: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        self._take = take
+        self._trace_events = checks.flag("trace_events", trace_events)
+        self._limits = (checks.optional("limits", limits, Limits, "a Limits()") or Limits()).validate()
+        self._buffers: dict[BrokerId, TelemetryBuffer] = {}
+        self._unflushed = 0
+
+    def join(self, place: Position) -> None:
+        """Have a buffer for a broker."""
+        self._buffers[place.broker] = TelemetryBuffer(place, self._limits, trace_events=self._trace_events)
+
+    def effect(self, now: float, host: Host, effect: Effect) -> None:
+        """Note an effect that is carried out at `now`."""
+        if host.id in self._buffers:
+            self._buffers[host.id].effect(now, effect)
+
+    def stepped(self, now: float, host: Host, event: Any) -> None:
+        """Note what has come in; a publication is of interest."""
+        if isinstance(event, Received) and isinstance(event.source, str):
+            message = event.message.message if isinstance(event.message, Adv) else event.message
+            if isinstance(message, Events):
+                self._buffers[host.id].published(now, message.batch)
+        self._unflushed += 1
+        if self._unflushed >= FLUSH_STEPS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what was noted so far."""
+        self._unflushed = 0
+        chunk = merge_tables(buffer.flush() for buffer in self._buffers.values())
+        if chunk:
+            self._take(chunk)

@@ -1,0 +1,227 @@
+"""The ways between brokers: what is sent leaves, is on its way, and arrives, unless something is in the way.
+
+Rules
+-----
+* A multicast is one message and one copy for each other member that can be reached, each over a link of its own.
+* A broker that is busy with sending, or has to wait for its turn, sends later.
+* A link is made when it is first used; :mod:`links` says how long a message takes over it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from heapq import heappush
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ..protocol.beats import is_beat
+from ..protocol.effects import Deliver, Effect, Missed, Multicast, Received, Regroup, Renew, Send
+from ..protocol.errors import InputError
+from ..protocol.ids import BrokerId
+from ..protocol.messages import Directed, Events
+from ..protocol.recovery import RENDEZVOUS, TIMED
+from ..protocol.telemetry import LINK_KINDS
+from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
+from .hosts import Host
+from .links import Connection, Datagrams
+
+if TYPE_CHECKING:
+    from .network import Network
+
+CARRIERS: Final = (Events, Directed, Deliver)
+
+Watcher = Callable[[float, BrokerId, BrokerId | None, Any], None]
+"""Called with (time, sender, receiver or None for the group, message) when a broker sends."""
+
+
+class Traffic(NamedTuple):
+    """Messages over the links of one kind: those that carry events, and those about subscriptions."""
+
+    events: int
+    control: int
+
+
+class Transport:
+    """The links of a network.
+
+    Parameters
+    ----------
+    network
+        Whose links.
+    datagrams, last_words, delay_of
+        See :class:`~.network.Network`.
+
+    Attributes
+    ----------
+    effects
+        How the effects of brokers are carried out that are for other brokers.
+    sent
+        How many messages left over the links of each kind, by type.
+    connections, groups
+        The links by (from, to, whether for multicasts), and those that make up the group of a broker.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        datagrams: Datagrams | None,
+        last_words: bool,
+        delay_of: Callable[[BrokerId, BrokerId], float] | None,
+    ) -> None:
+        self._network = network
+        self._datagrams, self._last_words, self._delay_of = datagrams, last_words, delay_of
+        self.at_once = network.queues is None and network.telemetry is None and not network.links.send_seconds
+        self.sent: dict[str, Counter[type]] = {kind: Counter() for kind in LINK_KINDS}
+        self.connections: dict[tuple[BrokerId, BrokerId, bool], Connection] = {}
+        self.groups: dict[BrokerId, list[Connection]] = {}
+        self.effects: dict[type, Callable[[Host, Any], None]] = {
+            Send: self._send,
+            Multicast: self._multicast,
+            Regroup: self._regroup,
+            Renew: self._renew,
+        }
+
+    def traffic(self) -> dict[str, Traffic]:
+        """Return how many messages of each kind of link carried events, and how many did not."""
+        found = {}
+        for kind, counts in self.sent.items():
+            events = sum(counts[each] for each in CARRIERS)
+            found[kind] = Traffic(events, counts.total() - events)
+        return found
+
+    def _send(self, host: Host, effect: Send) -> None:
+        net = self._network
+        to, message = effect.to, effect.message
+        leaves = net.now if self.at_once else self.leave(host, effect)
+        if leaves is None:
+            return
+        kind = type(message)
+        self.sent["up" if to == host.parent else "down"][kind] += 1
+        if net.watchers and (watcher := net.watchers.get(kind)) is not None:
+            watcher(leaves, host.id, to, message)
+        connection = self.connections.get((host.id, to, False)) or self._connect(host, to, False)
+        self.transmit(connection, Received(host.id, message), leaves)
+
+    def _multicast(self, host: Host, effect: Multicast) -> None:
+        net = self._network
+        message = effect.message
+        leaves = net.now if self.at_once else self.leave(host, effect)
+        if leaves is None:
+            return
+        kind = type(message)
+        self.sent["multicast"][kind] += 1
+        if net.watchers and (watcher := net.watchers.get(kind)) is not None:
+            watcher(leaves, host.id, None, message)
+        group = self.groups.get(host.id)
+        if group is None:
+            others = (other for other in net.positions[host.id].members if other != host.id)
+            group = self.groups[host.id] = self._links_to(host, others)
+        received = Received(host.id, message)
+        for connection in group:
+            self.transmit(connection, received, leaves)
+
+    def leave(self, host: Host, effect: Effect, copies: int = 1) -> float | None:
+        """Return when the effect's messages leave, of several when the middle one does; None when they are dropped."""
+        net = self._network
+        turn = net.now if net.queues is None else net.queues.leave(host, effect)
+        if turn is None:
+            return None
+        leaves = turn
+        busy = net.links.send_seconds
+        if busy:
+            start = max(leaves, host.free_at)
+            host.free_at = start + busy * copies
+            leaves = start + busy * (copies + 1) / 2
+        if net.telemetry is not None:
+            net.telemetry.effect(leaves, host, effect)
+        return leaves
+
+    def _regroup(self, host: Host, effect: Regroup) -> None:
+        self.groups[host.id] = self._links_to(host, effect.members)
+
+    def _links_to(self, host: Host, members: Iterable[BrokerId]) -> list[Connection]:
+        known = self.connections
+        return [known.get((host.id, other, True)) or self._connect(host, other, True) for other in members]
+
+    def transmit(self, connection: Connection, received: Received, leaves: float) -> None:
+        """Put a message that leaves then on its way over one link."""
+        net = self._network
+        target = connection.target
+        if not target.alive or (
+            connection.broken_life >= 0 and connection.broken and not is_beat(received.message)
+        ):
+            net.lost += 1
+            return
+        if self._datagrams is not None:
+            copies = self._datagrams.arrivals(leaves + connection.delay_seconds, net.dice)
+            net.lost += not copies
+            for arrives in copies:
+                heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
+            return
+        if connection.steady and not net.weather.shakes:
+            arrives = leaves + connection.delay_seconds
+            if arrives < connection.last:
+                arrives = connection.last
+        else:
+            late = connection.arrival(leaves, net.weather)
+            if late is None:
+                net.lost += 1
+                return
+            arrives = late
+        heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
+
+    def _arrive(self, connection: Connection, epoch: int, received: Received) -> None:
+        net = self._network
+        cut = net.cuts.reasons
+        if connection.held or (cut and connection.pair in cut):
+            connection.held = connection.held or []
+            connection.held.append((epoch, received))
+        elif epoch != connection.epoch:
+            net.lost += 1
+        else:
+            if net.recovery is not None and type(received.message) in TIMED:
+                net.take_in(connection.target, None)
+            net.take_in(connection.target, received)
+
+    def release(self, connection: Connection) -> None:
+        """Let what a link has held go on, unless it was cut again meanwhile."""
+        if connection.held and connection.pair not in self._network.cuts.reasons:
+            held, connection.held = connection.held, None
+            for epoch, received in held:
+                self._arrive(connection, epoch, received)
+
+    def break_link(self, source: BrokerId, to: BrokerId, *, over_group: bool, after: float = 0.0) -> None:
+        """Lose what one broker sends to another over one way, until it has learned of it, `after` so many seconds."""
+        net = self._network
+        host = net.hosts[source]
+        connection = self.connections.get((source, to, over_group)) or self._connect(host, to, over_group)
+        if not connection.broken:
+            connection.lose()
+            connection.broken_life = host.life
+            event = Missed(to, over_group, after)
+            net.at(net.now + after, self._tell_missed, connection, host.life, event)
+
+    def _tell_missed(self, connection: Connection, life: int, event: Missed) -> None:
+        if connection.source.alive and connection.source.life == life:
+            self._network.take_in(connection.source, event)
+
+    def _renew(self, host: Host, effect: Renew) -> None:
+        self.connections[host.id, effect.broker, effect.over_group].broken_life = -1
+
+    def _connect(self, host: Host, to: BrokerId, group: bool) -> Connection:
+        net = self._network
+        target = net.rendezvous if to == RENDEZVOUS else net.hosts.get(to)
+        if target is None:
+            raise InputError(f"broker {host.id} sends to {to}, which is not there")
+        near = host.cluster == target.cluster
+        delay = net.links.group_seconds if near else net.links.delay_seconds
+        if delay is None and self._delay_of is not None and RENDEZVOUS not in (to, host.id):
+            delay = self._delay_of(host.id, to)
+        elif delay is None:
+            delay = GROUP_SECONDS if near else LINK_SECONDS
+        connection = Connection(host, target, delay, net.links, self._arrive, group=group, seed=net.seed)
+        self.connections[host.id, to, group] = connection
+        target.links.append(connection)
+        if not self._last_words:
+            host.links.append(connection)
+        return connection

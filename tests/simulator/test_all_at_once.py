@@ -1,0 +1,120 @@
+"""One network takes all that may be asked of it together, in virtual time; what is refused stands in the one table."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+from rayvous.actors.broker.capabilities import MISSING, check
+from rayvous.faults.reliability import judge
+from rayvous.protocol.admission import AdmissionConfig, Capacity
+from rayvous.protocol.errors import InputError
+from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.stability import Stability
+from rayvous.routing.claims import claims_of
+from rayvous.routing.schemes import SCHEMES
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.operations import Operations
+from rayvous.simulator.overload import Queues
+from rayvous.simulator.simulation import Simulation
+
+TREE = ClusterTree(3, 2, degree=2).positions()
+PARTS = ("recovery", "store", "admission", "operations", "overload", "faults")
+AMPLE = Capacity(1000.0, 1000.0)
+
+
+def asked_for(parts: tuple[str, ...], scheme: str) -> bool:
+    """Return whether these parts make sense together, and the table does not refuse them."""
+    asked = {part: True for part in parts if part in ("recovery", "store", "admission", "operations")}
+    if "operations" in parts and "recovery" not in parts:
+        return False
+    if "faults" in parts and not {"recovery", "store"} & set(parts):
+        return False  # who dies takes along what nobody sends again
+    try:
+        check(scheme, **asked)
+    except InputError:
+        return False
+    return True
+
+
+def network(parts: tuple[str, ...], scheme: str, capacity: Capacity = AMPLE) -> Simulation:
+    options: dict[str, Any] = {
+        "recovery": {"recovery": Recovery.for_simulator(degree=6)},
+        "store": {"store": in_memory, "stability": Stability(retransmit_seconds=0.1)},
+        "admission": {"admission": AdmissionConfig(0.0, capacity=AMPLE)},
+        "overload": {"queues": Queues(lambda broker: capacity)},
+    }
+    chosen = {name: value for part in parts for name, value in options.get(part, {}).items()}
+    return Simulation(TREE, scheme, seed=3, **chosen)
+
+
+def play(net: Simulation, parts: tuple[str, ...]) -> None:
+    if "admission" in parts:
+        net.advertise("p", 5, "n >= 0", 10.0)
+    for broker in (0, 3):
+        net.subscribe(f"s{broker}", broker, "n > 0", 1)
+    net.advance(5.0)
+    assert net.unconfirmed() == []
+    net.publish("p", 5, [{"n": 0}, {"n": 1}])
+    net.advance(1.0)
+    if "operations" in parts:
+        operations = Operations(net)
+        operations.add_broker(net.hosts[0].cluster)
+        assert operations.remove_broker(1)
+    if "faults" in parts:
+        assert net.crash(4)
+        net.publish("p", 5, [{"n": 2}])
+        net.advance(3.0)
+        assert net.restart(4)
+    net.advance(20.0)
+    net.publish("p", 5, [{"n": 3}])
+    net.advance(20.0)
+    net.account.settled(net.now)
+
+
+def subsets() -> list[tuple[str, ...]]:
+    chosen = product((False, True), repeat=len(PARTS))
+    return [tuple(part for part, is_in in zip(PARTS, each, strict=True) if is_in) for each in chosen]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_set_of_parts_that_is_not_refused_works(scheme: str) -> None:
+    played = 0
+    for parts in subsets():
+        if not asked_for(parts, scheme):
+            continue
+        net = network(parts, scheme)
+        play(net, parts)
+        verdict = judge(net.account)
+        assert verdict.holds and not verdict.lost, (parts, verdict.examples)
+        assert verdict.notifications_delivered >= 2 * (2 + ("faults" in parts)), parts
+        assert net.books_problems() == [], parts
+        played += 1
+    assert played >= (20 if claims_of(scheme).operable else 12 if not claims_of(scheme).heals else 14), played
+
+
+def test_what_is_refused_together_is_refused_here() -> None:
+    for row in MISSING:
+        if row.features == {"recovery", "store"}:
+            with pytest.raises(InputError, match=row.reason):
+                network(("recovery", "store"), row.schemes[0])
+
+
+@pytest.mark.parametrize("others", [(), ("recovery",), ("store",), ("recovery", "store", "faults")])
+def test_what_overload_drops_is_lost_by_name_or_said_again(others: tuple[str, ...]) -> None:
+    """Where nothing is numbered, what is dropped is gone, and the account says so; else it comes later."""
+    parts = (*others, "overload")
+    net = network(parts, "hybrid", Capacity(10.0, 10.0))
+    net.subscribe("s", 0, "n >= 0", 1)
+    net.advance(5.0)
+    for _ in range(9):
+        net.publish("p", 5, [{"n": 1}] * 10)
+    net.advance(120.0)
+    net.account.settled(net.now)
+    assert net.queues is not None and sum(net.queues.dropped_events().values()) > 0
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
+    if "store" in parts and "recovery" not in parts:
+        assert verdict.notifications_delivered == 90
+    else:
+        assert 0 < verdict.notifications_delivered < 90
