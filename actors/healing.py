@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..faults.identity import Identity
 from ..faults.local import (
     Joined,
     MadeRoot,
@@ -19,12 +18,11 @@ from ..faults.local import (
     SteppedDown,
     TookOver,
 )
-from ..faults.rounds import Rounds
 from ..protocol.configs import Placed, Position
 from ..protocol.effects import Missed, Received, Send, Ticked
 from ..protocol.ids import Link
 from ..protocol.layers import Event, Handler, Out, Restored, RoundWanted, Tell
-from ..protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
+from ..protocol.messages import Announce, Events, Installed, Withdraw
 from ..protocol.recovery import (
     RENDEZVOUS,
     AskChildren,
@@ -45,7 +43,6 @@ from ..protocol.recovery import (
     Probe,
     ProbeAnswer,
     Reconsider,
-    Recovery,
     Resign,
     Root,
     RootBeat,
@@ -56,6 +53,7 @@ from ..protocol.recovery import (
 )
 from ..protocol.rounds import AskRound, Doubt, Forgotten, Marker, Round
 from .healing_operations import OperationsSide
+from .starting import Start
 
 
 class HealingBroker(OperationsSide):
@@ -63,27 +61,15 @@ class HealingBroker(OperationsSide):
 
     Parameters
     ----------
-    position, recovery, incarnation, seed, rounds, identity
-        As of :class:`~.healing_place.Place`.
-    joins
-        Whether it comes to a network that runs already, as the designated broker of a new cluster.
+    start
+        What it starts with.
     """
 
     sees: Mapping[type, Handler] = {}
     alters: Mapping[type, Handler] = {}
 
-    def __init__(
-        self,
-        position: Position,
-        recovery: Recovery,
-        incarnation: int,
-        seed: int,
-        rounds: Rounds,
-        identity: Identity,
-        *,
-        joins: bool = False,
-    ) -> None:
-        super().__init__(position, recovery, incarnation, seed, rounds, identity)
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
         self._beat_at = 0.0
         self._ticked = False
         self._told_place: Placed | None = None
@@ -97,21 +83,19 @@ class HealingBroker(OperationsSide):
         }
         self._events = events
         self.takes: Mapping[type, Handler] = dict.fromkeys((*events, *self._handlers), self.handle)
-        if incarnation == 0 and self.designated:
-            if joins:
+        if start.incarnation == 0 and self.designated:
+            if start.joins:
                 self._found()
             else:
-                self._stand_at(position)
+                self._stand_at(start.position)
 
     def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
         return {
+            **dict.fromkeys(self.router.takes, self._on_routed),
             Events: self._on_events,
             Announce: self._on_announce,
             Withdraw: self._on_announce,
             Installed: self._on_installed,
-            Register: self._on_client,
-            Cancel: self._on_client,
-            Detach: self._on_client,
             ClusterBeat: self._on_cluster,
             MemberBeat: self._on_cluster,
             TableEntry: self._on_table_entry,
@@ -164,16 +148,13 @@ class HealingBroker(OperationsSide):
             out = []
         else:
             out = self._events[type(event)](event)
-        out = [*out, *self._tell_below()]
+        below = self.router.tell_below()
+        out = [*out, *(self._counted([*below]) if below else ())]
         out += self.identity.writes(self.now, self.succession.epoch_seen, self.term, self._after)
         if self.placed != self._told_place:
             self._told_place = self.placed
             out.append(self.placed)
         return out
-
-    def _tell_below(self) -> list[Out]:
-        """Return what has to be told to those below once an event is worked off, in schemes that tell them anything."""
-        return []
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
         """Turn what a machine returned into effects; its news for the others are worked off here."""

@@ -15,9 +15,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..faults.identity import Identity
-from ..faults.rounds import Rounds
-from ..protocol.configs import Position
 from ..protocol.effects import Multicast, Received, Regroup, Renew, Send, Ticked
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.layers import Out
@@ -26,7 +23,6 @@ from ..protocol.recovery import (
     ClusterBeat,
     ClusterView,
     MemberBeat,
-    Recovery,
     RootBeat,
     TableCopy,
     TableEntry,
@@ -34,6 +30,7 @@ from ..protocol.recovery import (
 )
 from ..routing.filters import Filter
 from .healing_tree import TreeSide
+from .starting import Start
 
 _NOBODY: Final = ClusterView(-1, -1, -1, ())
 
@@ -44,21 +41,13 @@ UNHEARD_PATIENCES: Final = 4
 class ClusterSide(TreeSide):
     """Heartbeats of the cluster, taking over, stepping down, members."""
 
-    def __init__(
-        self,
-        position: Position,
-        recovery: Recovery,
-        incarnation: int,
-        seed: int,
-        rounds: Rounds,
-        identity: Identity,
-    ) -> None:
-        super().__init__(position, recovery, incarnation, seed, rounds, identity)
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
         self._copy: dict[ClusterId, dict[Filter, None]] = {}  # what children want, at a normal broker
         self._seen_view = self.succession.view
         self._hear_by = 0.0  # when all members must have told a new designated broker what they want
         # Whether the designated broker has left this one out of the members, or has not taken it in yet.
-        self._dropped = incarnation > 0
+        self._dropped = start.incarnation > 0
         self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
         self._mend_at = 0.0  # not before that they get some again: a call may fail for a while
 

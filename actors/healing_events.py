@@ -81,7 +81,8 @@ class EventSide(Place):
             return []
         return self._on_installed(source, Installed(message.token, message.round))
 
-    def _on_client(self, source: Link, message: Any) -> list[Out]:
+    def _on_routed(self, source: Link, message: Any) -> list[Out]:
+        """Give the router what is its own: what clients want, and what a scheme's brokers tell each other."""
         return self._counted(self.router.handle(Received(source, message)))
 
     def _on_restored(self, event: Restored) -> list[Out]:

@@ -22,9 +22,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..faults.identity import Identity
-from ..faults.rounds import Rounds
-from ..protocol.configs import Position
 from ..protocol.effects import Multicast, Received, Send
 from ..protocol.ids import Link
 from ..protocol.layers import Out
@@ -39,11 +36,11 @@ from ..protocol.recovery import (
     Ping,
     Pong,
     Reconsider,
-    Recovery,
     Resign,
     YieldRoot,
 )
 from .healing_cluster import ClusterSide
+from .starting import Start
 
 NEARER: Final = 0.7
 """A parent is worth moving to when its round trip is at most this part of the present one's."""
@@ -61,16 +58,8 @@ class OperationsSide(ClusterSide):
         Whether the broker has left, and its process may end.
     """
 
-    def __init__(
-        self,
-        position: Position,
-        recovery: Recovery,
-        incarnation: int,
-        seed: int,
-        rounds: Rounds,
-        identity: Identity,
-    ) -> None:
-        super().__init__(position, recovery, incarnation, seed, rounds, identity)
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
         self.left = False
         self._said_gone = False
         self._leave_at = 0.0  # when the present step of leaving is asked for again

@@ -12,18 +12,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ..faults.identity import Identity
 from ..faults.join import Join
 from ..faults.load import Load
 from ..faults.probing import Probing
-from ..faults.rounds import Rounds
 from ..faults.succession import Succession
 from ..protocol.configs import Placed, Position
 from ..protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
 from ..protocol.layers import Out
-from ..protocol.recovery import ClusterView, Recovery
+from ..protocol.recovery import ClusterView
 from ..routing.filters import Filter
 from ..routing.moving import MovingHybrid
+from .starting import Start
 
 
 class Place:
@@ -31,18 +30,8 @@ class Place:
 
     Parameters
     ----------
-    position
-        Where it stands at the start of the network.
-    recovery
-        How quickly it notices and mends.
-    incarnation
-        0 at the start of the network; higher after each restart.
-    seed
-        Of the chance in its waits.
-    rounds
-        The rounds as this broker sees them: shared with the layer that sends again.
-    identity
-        What it knows of an earlier life.
+    start
+        What it starts with.
 
     Attributes
     ----------
@@ -51,24 +40,16 @@ class Place:
         have left. A member that is silent stays one; the view says who is alive.
     """
 
-    router: MovingHybrid
-
-    def __init__(
-        self,
-        position: Position,
-        recovery: Recovery,
-        incarnation: int,
-        seed: int,
-        rounds: Rounds,
-        identity: Identity,
-    ) -> None:
+    def __init__(self, start: Start) -> None:
+        position, recovery, incarnation = start.position, start.recovery, start.incarnation
+        rounds, identity = start.rounds, start.identity
         self.home = position
         self.recovery = recovery
         self.now = identity.alive_at
-        self.router = self._make_router(position if incarnation == 0 else _as_member(position))
+        self.router: MovingHybrid = start.router(position if incarnation == 0 else _as_member(position))
         self.succession = Succession(position, recovery, incarnation)
         self.probing = Probing(recovery)
-        self.join = Join(recovery, random.Random(f"{seed}/{position.broker}/{incarnation}"))
+        self.join = Join(recovery, random.Random(f"{start.seed}/{position.broker}/{incarnation}"))
         self.rounds = rounds
         self.identity = identity
         self.load = Load()
@@ -101,12 +82,6 @@ class Place:
             self.router.attached = len(position.members) > 1
         if rounds.holds_any:
             rounds.close(GROUP)  # nothing new goes ahead of what may never have been sent
-
-    def _make_router(self, position: Position) -> MovingHybrid:
-        return MovingHybrid(position)
-
-    def _meet_child(self, child: BrokerId) -> None:
-        """Take note that a child, or its new designated broker, knows nothing of what it was told before."""
 
     @property
     def view(self) -> ClusterView:

@@ -140,7 +140,7 @@ class TreeSide(EventSide):
         self.children[view.cluster] = view
         self._place(attached=self.router.attached)
         wanted = list(wanted)
-        self._meet_child(view.designated)
+        self.router.meet_child(view.designated)
         self.rounds.close(view.designated)
         self._unanswered[view.designated] = {token: item for item, token in wanted} if answer else {-1: None}
         self._tell_by.pop(view.cluster, None)

@@ -7,8 +7,8 @@ Rules
 * Every view is a round. A broker takes part in a view once it knows what all others of the view want: then what its
   publishers gave it lately is sent again, in order, before anything newer (`faults.replay`). What comes from a later
   view is held until then; what comes from an earlier one is dropped, as it will come again.
-* So under each view the events of a publisher come whole and in order, as the scheme sees to (`healing_cube`,
-  `healing_lbdd`); a subscriber gets nothing that it has had (`faults.ledger`). A publisher that moves publishes again
+* So under each view the events of a publisher come whole and in order, as the scheme sees to (`hypercube`,
+  `lbdd_views`); a subscriber gets nothing that it has had (`faults.ledger`). A publisher that moves publishes again
   what it keeps: its two streams are both whole and in order, and the ledger takes from each what is new.
 * A round that is wanted is asked for with the beat, once all that it has to reach is installed.
 * A broker that has missed something gets nothing more of that sender under this view. The sender asks for another,
@@ -24,19 +24,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
-from ..faults.identity import Identity
-from ..faults.rounds import Rounds
-from ..protocol.configs import Placed, Position
+from ..protocol.configs import Placed
 from ..protocol.cube import CubeBeat, CubeLeave, CubeView, CubeWants, ToAll
-from ..protocol.effects import Deliver, Effect, Missed, Propose, Received, Renew, Send, Ticked
+from ..protocol.effects import Deliver, Missed, Propose, Received, Renew, Send, Ticked
 from ..protocol.ids import BrokerId, ClientId, Link, RoundNumber
 from ..protocol.layers import Event, Handler, Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
 from ..protocol.messages import Cancel, Detach, Directed, Echo, Events, Register, Spread
-from ..protocol.recovery import RENDEZVOUS, Leave, Recovery
+from ..protocol.recovery import RENDEZVOUS, Leave
 from ..protocol.rounds import Forgotten
 from ..routing.viewed import ViewedRouter
+from .starting import Start
 
 HELD_MAX: Final = 10_000
 """Messages of later views that are held; past it they are dropped, and a round is asked for."""
@@ -47,26 +46,14 @@ PATIENCE_MAX: Final = 10
 OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
 """What is for brokers that have one view, and is held by those that have not come to it yet."""
 
-R = TypeVar("R", bound=ViewedRouter)
 
-
-class HealingViews(Generic[R]):
+class HealingViews:
     """One broker of a network that heals by views.
 
     Parameters
     ----------
-    position
-        Where it stands at the start of the network.
-    recovery
-        How quickly failures are noticed.
-    incarnation
-        0 at the start of the network; a higher one has to join.
-    seed
-        Not used: nothing here is left to chance.
-    rounds
-        The rounds as this broker sees them: shared with the layer that sends again.
-    identity
-        What it knows of an earlier life.
+    start
+        What it starts with; nothing here is left to chance.
 
     Attributes
     ----------
@@ -76,26 +63,19 @@ class HealingViews(Generic[R]):
         Whether it has left the network for good.
     """
 
-    router: R
     sees: Mapping[type, Handler] = {}
     alters: Mapping[type, Handler] = {}
 
-    def __init__(
-        self,
-        position: Position,
-        recovery: Recovery,
-        incarnation: int,
-        seed: int,
-        rounds: Rounds,
-        identity: Identity,
-    ) -> None:
+    def __init__(self, start: Start) -> None:
+        position, recovery = start.position, start.recovery
         self.home = position
         self.recovery = recovery
-        self.incarnation = incarnation
-        self.now = identity.alive_at
-        self.router = self.make_router(position if incarnation == 0 else replace(position, cube=None))
-        self.rounds = rounds
-        self.identity = identity
+        self.incarnation = start.incarnation
+        self.now = start.identity.alive_at
+        anew = start.incarnation > 0
+        self.router: ViewedRouter = start.router(replace(position, cube=None) if anew else position)
+        self.rounds = start.rounds
+        self.identity = start.identity
         self.placed = self.router.placed()
         self.left = False
         self._me = position.broker
@@ -121,11 +101,7 @@ class HealingViews(Generic[R]):
         self.takes: Mapping[type, Handler] = dict.fromkeys((*self._events, *self._handlers), self.handle)
         self._has_taken_part = self.takes_part
         if self.takes_part:
-            rounds.current = RoundNumber(0, self.version)
-
-    def make_router(self, position: Position) -> R:
-        """Return the router of the scheme."""
-        raise NotImplementedError
+            self.rounds.current = RoundNumber(0, self.version)
 
     def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
         return {
@@ -133,12 +109,12 @@ class HealingViews(Generic[R]):
             Register: self._on_client,
             Cancel: self._on_client,
             Detach: self._on_detach,
-            Spread: self._on_change,
-            Echo: self._on_change,
+            **{
+                kind: self._on_routed for kind in (Spread, Echo, Directed, ToAll) if kind in self.router.takes
+            },
             CubeWants: self._on_wants,
             CubeView: self._on_view,
             CubeLeave: self._on_leave,
-            ToAll: self._on_to_all,
             Leave: self._on_leave,
         }
 
@@ -245,25 +221,32 @@ class HealingViews(Generic[R]):
             if not self.takes_part:
                 return []  # they are among what is kept, and go out when the round begins
             message = replace(message, entry=self._me)
-        elif not self._is_due(source, message, message.round.number, takes_part=True):
-            return []
-        return self.brought(self.router.handle(Received(source, message)), message)
-
-    def brought(self, effects: list[Effect], message: Events) -> list[Out]:
-        """Say of each delivery what has brought it."""
-        return [
-            Deliver(each.batch, each.clients, each.starts, each.rows, brought_by=message)
-            if isinstance(each, Deliver)
-            else each
-            for each in effects
-        ]
+            return self._carried(source, message)
+        return self._on_routed(source, message)
 
     # Other brokers.
 
-    def _on_change(self, source: Link, message: Spread | Echo) -> list[Out]:
-        if not self._is_due(source, message, message.version):
-            return []
-        return [*self.router.handle(Received(source, message))]
+    def _on_routed(self, source: Link, message: Events | Directed | Spread | Echo | ToAll) -> list[Out]:
+        """Give the router what is of the present view; what is in order with events, when this broker takes part."""
+        if isinstance(message, Events | Directed):
+            due = self._is_due(source, message, message.round.number, takes_part=True)
+        else:
+            due = self._is_due(source, message, message.version, takes_part=isinstance(message, ToAll))
+        return self._carried(source, message) if due else []
+
+    def _carried(self, source: Link, message: Any) -> list[Out]:
+        """Say of deliveries what has brought them, and hand on what is for everybody when its turn has come."""
+        out: list[Out] = []
+        routed: list[Any] = self.router.handle(Received(source, message))
+        for each in routed:
+            if isinstance(each, ToAll):
+                out.append(Heard(each.origin, each.message))
+            elif isinstance(each, Deliver) and each.brought_by is None:
+                out.append(Deliver(each.batch, each.clients, each.starts, each.rows, brought_by=message))
+            else:
+                out.append(each)
+        self._wants_round = self._wants_round or self.router.lacking
+        return out
 
     def _on_wants(self, source: Link, message: CubeWants) -> list[Out]:
         newest = max(message.mine, message.yours)
@@ -292,7 +275,7 @@ class HealingViews(Generic[R]):
     # What is told to every broker.
 
     def _on_tell(self, event: Tell) -> list[Out]:
-        """Tell all others at once; what another one tells has been passed on when it came (`_on_to_all`)."""
+        """Tell all others at once; what another one tells has been passed on when it came."""
         if not self.takes_part:
             if isinstance(event.message, Forgotten):  # the round that begins then tells it
                 self.rounds.doubt_from(self.now - max(age for _, _, age in event.message.entries))
@@ -302,15 +285,6 @@ class HealingViews(Generic[R]):
             return [Passed(event.source, event.message, frozenset())]
         to = frozenset(self.router.view.born) - {self._me}  # type: ignore[union-attr]
         return [*self.router.to_all(event.message), Passed(self._me, event.message, to)]
-
-    def _on_to_all(self, source: Link, told: ToAll) -> list[Out]:
-        if not self._is_due(source, told, told.version, takes_part=True):
-            return []
-        return [*self.router.pass_to_all(told), *self.taken_in(told)]
-
-    def taken_in(self, told: ToAll) -> list[Out]:
-        """Return what is to be done about what is for everybody, when its turn has come."""
-        return [Heard(told.origin, told.message)]
 
     # Views.
 

@@ -6,7 +6,7 @@ Rules, beside those of a mesh in views
   them are in its view, and only brokers that have this view pass it on. So who has failed, left or come is out of all
   paths, or in them, as soon as the next view is there (algorithm 3), and no two work by different sets.
 * Under each view the numbers that put events into their order begin anew: what was on its way through a broker that is
-  gone is sent again by its origin, under the next view, with all else that it keeps (`healing_views`).
+  gone is sent again by its origin, under the next view, with all else that it keeps (`faults.replay`).
 * A receiver that would have to hold back too many gives up no gap: it takes no more of them, and when the gap has
   closed it wants all sent again.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from ..protocol.configs import Position
 from ..protocol.cube import CubeView, ToAll
-from ..protocol.effects import Effect, Plain, Received, Send
+from ..protocol.effects import Deliver, Effect, Plain, Received, Send
 from ..protocol.ids import BrokerId, Link
 from ..protocol.messages import Directed, Events
 from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, plan_of
@@ -34,11 +34,6 @@ class LbddInViews(MeshInViews):
         As `positions` gives it; without a view when the broker has to join first.
     held_max
         How many events of one origin may wait for their turn: more than an origin sends again at once.
-
-    Attributes
-    ----------
-    lacking
-        Whether something was not taken under this view that would be due by now.
     """
 
     def __init__(self, position: Position, held_max: int = HELD_MAX) -> None:
@@ -48,6 +43,7 @@ class LbddInViews(MeshInViews):
         self._numbers = Numbering()
         self._incoming: dict[BrokerId, HoldBack[tuple[Directed | ToAll, int]]] = {}
         super().__init__(position)
+        self._handlers[Directed] = self._on_directed
 
     def enter(self, view: CubeView) -> None:
         """Take another view for the present one: other plans, and numbers from 1."""
@@ -71,9 +67,24 @@ class LbddInViews(MeshInViews):
         loads = self._numbers.loads(message.batch, self.others.route(message.batch).links)
         return [*passed_on(self.me, self.me, loads, message), *self.deliver(message.batch)]
 
-    def pass_on(self, message: Directed) -> list[Effect]:
-        """Return what this broker sends to those behind it in the plan."""
-        return passed_on(self.me, message.origin, loads_of(message), message)
+    def _on_directed(self, source: Link, message: Directed) -> list[Any]:
+        return [*passed_on(self.me, message.origin, loads_of(message), message), *self._taken_in(message)]
+
+    def _on_to_all(self, source: Link, told: ToAll) -> list[Any]:
+        return [*self.pass_to_all(told), *self._taken_in(told)]
+
+    def _taken_in(self, message: Directed | ToAll) -> list[Any]:
+        """Return what is to be done about what has come, and about all that has waited for it."""
+        effects: list[Any] = []
+        for each in self.in_order(message):
+            if isinstance(each, ToAll):
+                effects.append(each)
+            else:
+                routes = self.table.route(each.batch)
+                if routes.clients:
+                    notes = routes.clients, routes.starts, routes.rows
+                    effects.append(Deliver(each.batch, *notes, brought_by=each))
+        return effects
 
     def in_order(self, message: Directed | ToAll) -> list[Events | ToAll]:
         """Take events in, and return those whose turn has come, in order; each part is of one message."""

@@ -110,6 +110,13 @@ class MovingHybrid(Hybrid):
         """Return what `holder` behind `old` wants."""
         return tuple(self.table.held_by(old, holder))
 
+    def meet_child(self, child: BrokerId) -> None:
+        """Take note that a child, or its new designated broker, knows nothing of what it was told before."""
+
+    def tell_below(self) -> list[Effect]:
+        """Return what has to be told to those below by now, in schemes that tell them anything."""
+        return []
+
     def subscribers(self) -> list[ClientId]:
         """Return the clients that have a subscription here."""
         return list(self._subscriptions)

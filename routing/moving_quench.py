@@ -127,6 +127,7 @@ class MovingQuenched(MovingHybrid):
         self.above: RoutingTable | None = RoutingTable() if top else None
         self._below = _Below()
         self._waiting: deque[_Waiting] = deque()
+        self._handlers |= {Above: self._on_above, AboveDone: self._on_above_done}
 
     # Events.
 
@@ -148,8 +149,13 @@ class MovingQuenched(MovingHybrid):
 
     # What is wanted above.
 
-    def learn_above(self, message: Above) -> None:
+    def _on_above(self, source: Link, message: Above) -> list[Effect]:
         """Take in what the parent says; its answer is among what `tell_below` returns, in its time."""
+        if not self._normal and source == self.position.parent:
+            self._learn_above(message)
+        return []
+
+    def _learn_above(self, message: Above) -> None:
         if not message.known:
             self._know(None)
         elif message.begins:
@@ -182,11 +188,12 @@ class MovingQuenched(MovingHybrid):
         """Take note that a broker below begins anew, and knows nothing."""
         self._below.told.pop(child, None)
 
-    def answered(self, child: BrokerId, number: int) -> None:
+    def _on_above_done(self, source: Link, message: AboveDone) -> list[Effect]:
         """Take note that what a broker below was told counts there, up to a number."""
-        told = self._below.told.get(child)
+        told = self._below.told.get(source) if isinstance(source, int) else None
         if told is not None:
-            told.answered = max(told.answered, number)
+            told.answered = max(told.answered, message.number)
+        return []
 
     def tell_below(self) -> list[Effect]:
         """Return what those below have to be told by now, and the answers that need not wait any more."""

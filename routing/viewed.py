@@ -69,7 +69,11 @@ class ViewedRouter(TreeRouter):
         What the other brokers want: a link is a broker.
     missing
         The brokers of the view that have not told yet what they want.
+    lacking
+        Whether something was not taken under this view that would be due by now.
     """
+
+    lacking = False
 
     def __init__(self, position: Position) -> None:
         super().__init__(position)
@@ -82,7 +86,7 @@ class ViewedRouter(TreeRouter):
         self._told: deque[_Told] = deque()
         self._awaited: dict[tuple[BrokerId, int], _Awaited] = {}
         self._too_early: dict[BrokerId, list[Spread]] = {}  # changes of those that are missing
-        self._handlers |= {Spread: self._on_spread, Echo: self._on_echo}
+        self._handlers |= {Spread: self._on_spread, Echo: self._on_echo, ToAll: self._on_to_all}
         born = {} if position.cube is None else position.cube.born
         self._have = {other: 0 for other in born if other != self.me}  # the last change of each broker
         if position.cube is not None:
@@ -120,6 +124,10 @@ class ViewedRouter(TreeRouter):
     def pass_to_all(self, told: ToAll) -> list[Effect]:
         """Return what takes on what somebody tells everybody."""
         return [Send(way, told) for way in self.behind(told.origin)]
+
+    def _on_to_all(self, source: Link, told: ToAll) -> list[Any]:
+        """Pass it on; it is returned itself when its turn has come, for whoever is around the router."""
+        return [*self.pass_to_all(told), told]
 
     # What this broker wants, told to all others.
 

@@ -1,8 +1,9 @@
 """A broker as a value machine: a pipeline of layers, put together from what it is asked to do. Pure."""
 
 from .books import books_of
-from .broker import HEALING, HEALING_SCHEMES, Broker, rendezvous_of, start_of
+from .broker import Broker
 from .capabilities import MISSING, check
+from .healing import HEALING, HEALING_SCHEMES, rendezvous_of, start_of
 from .pipeline import Pipeline
 
 __all__ = [

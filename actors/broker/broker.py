@@ -14,64 +14,34 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from ...faults.crash_recover import CrashRecover
 from ...faults.durable_clients import DurableClients
 from ...faults.flushing import Flushing
 from ...faults.identity import Identity
-from ...faults.rendezvous import RendezvousMachine
 from ...faults.replay import Replay
 from ...faults.rounds import Rounds
 from ...faults.stores import Store
 from ...protocol.admission import AdmissionConfig
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
-from ...protocol.cube import CubeView
 from ...protocol.effects import Effect, Ticked
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Layer, RecordedLayer
-from ...protocol.recovery import ClusterView, Recovery
+from ...protocol.recovery import Recovery
 from ...protocol.stability import Stability
 from ...routing.claims import claims_of
 from ...routing.schemes import Router, scheme
-from ..cube_rendezvous import CubeRendezvous
 from ..healing import HealingBroker
-from ..healing_cube import HealingCube
-from ..healing_fanned import HealingFanned
-from ..healing_flat import HealingFlooding, HealingMatchFirst
-from ..healing_lbdd import HealingLbdd
-from ..healing_point_to_point import HealingPointToPoint
-from ..healing_quench import HealingMerged, HealingQuenched, HealingQuenchedMerged
 from ..healing_views import HealingViews
 from .admission import GRACE_HEARTBEATS, Admitting
 from .capabilities import check
 from .fanout import FanOut
+from .healing import Membership, healing_of, membership_of
 from .pipeline import Pipeline
 from .routing import Routing
 from .shaping import Shaping
-
-HEALING: dict[str, type[HealingBroker] | type[HealingViews[Any]]] = {
-    "hybrid": HealingBroker,
-    "hierarchical": HealingBroker,
-    "flooding": HealingFlooding,
-    "match-first": HealingMatchFirst,
-    "hybrid+merge": HealingMerged,
-    "hierarchical+merge": HealingMerged,
-    "hybrid+quench": HealingQuenched,
-    "hierarchical+quench": HealingQuenched,
-    "hybrid+quench+merge": HealingQuenchedMerged,
-    "hybrid+fanout": HealingFanned,
-    "hierarchical+quench+merge": HealingQuenchedMerged,
-    "hypercube": HealingCube,
-    "lbdd": HealingLbdd,
-    "point-to-point": HealingPointToPoint,
-}
-"""What a broker that heals is, by scheme."""
-
-HEALING_SCHEMES = tuple(HEALING)
-"""The schemes whose brokers can heal."""
 
 
 class Broker:
@@ -148,7 +118,7 @@ class Broker:
         fans_out = claims_of(scheme_name).fans_out
         self.position = position
         self._router: Router
-        self.healing: HealingBroker | HealingViews[Any] | None = None
+        self.healing: Membership | None = None
         self.replay: Replay | None = None
         self.durable: DurableClients | None = None
         self.stable: CrashRecover | None = None
@@ -164,12 +134,21 @@ class Broker:
             confirms = claims_of(scheme_name).views
             self.replay = Replay(here, recovery, rounds, store, identity.alive_at, confirms=confirms)
             self.durable = DurableClients(recovery, store, identity.alive_at)
-            make_healing = partial(_healing, position, scheme_name, recovery, incarnation, seed)
-            self.healing = make_healing(rounds, identity, joins)
-            self._router = self.healing.router
+            self.healing = membership_of(
+                position, scheme_name, recovery, rounds, identity, incarnation, seed, joins
+            )
+            router: Any = self.healing.router
+            self._router = router
             self._admit(admission, recovery, anew=incarnation > 0)
             fan = FanOut(position, heals=True, anew=incarnation > 0) if fans_out else None
-            healing: list[Layer] = [Flushing(here, recovery), self.durable, self.replay, self.healing]
+            beside = [make(here, recovery) for make in healing_of(scheme_name).beside]
+            healing: list[Layer] = [
+                Flushing(here, recovery),
+                self.durable,
+                *beside,
+                self.replay,
+                self.healing,
+            ]
             layers = [*self._around(fan=fan), *healing]
             self.pipeline = Pipeline([*self._edge(layers, recovery.retention_seconds), *layers])
             self.pipeline.begin()
@@ -244,55 +223,3 @@ class Broker:
     def check(self) -> None:
         """Assert the broker's invariants; for tests."""
         self.pipeline.check()
-
-
-def _healing(
-    position: Position,
-    scheme_name: str,
-    recovery: Recovery,
-    incarnation: int,
-    seed: int,
-    rounds: Rounds,
-    identity: Identity,
-    joins: bool,
-) -> HealingBroker | HealingViews[Any]:
-    """Return the layer that knows who is in the network, with the router of a scheme."""
-    base, *options = scheme_name.split("+")
-    kind = HEALING["+".join((base, *sorted(options, reverse=True)))]
-    node = _node(position, scheme_name)
-    if issubclass(kind, HealingViews):
-        return kind(node, recovery, incarnation, seed, rounds, identity)
-    return kind(node, recovery, incarnation, seed, rounds, identity, joins=joins)
-
-
-def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> RendezvousMachine | CubeRendezvous:
-    """Return the rendezvous point of a network that heals.
-
-    Parameters
-    ----------
-    recovery
-        Its times.
-    start
-        The root with which a tree starts, or the view with which a network does that heals by views.
-    """
-    if isinstance(start, CubeView):
-        return CubeRendezvous(recovery, start)
-    return RendezvousMachine(recovery, start)
-
-
-def _node(position: Position, scheme_name: str) -> Position:
-    """Return the place of a broker as the machines see it that mend a tree of clusters."""
-    return position.alone() if claims_of(scheme_name).flat else position
-
-
-def start_of(positions: Sequence[Position], scheme_name: str) -> ClusterView | CubeView:
-    """Return what the rendezvous point of a network with these positions has to know at the start.
-
-    One that is started again knows better, when all these may have come later.
-    """
-    if claims_of(scheme_name).views:
-        views = (position.cube for position in positions if position.cube is not None)
-        return next(views, CubeView(0, 0, 1, ()))
-    roots = (position for position in positions if position.role == "REB")
-    top = _node(next(roots, positions[0]), scheme_name)
-    return ClusterView(top.cluster, 0, top.broker, top.members)

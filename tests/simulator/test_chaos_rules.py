@@ -85,5 +85,5 @@ KEPT = [
 def test_a_seed_holds_with_the_rule_and_fails_without_it(wrong, seed, options, monkeypatch):
     report = run_chaos(seed, **options)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
-    monkeypatch.setitem(HEALING, "hybrid", wrong)
+    monkeypatch.setitem(HEALING, "hybrid", HEALING["hybrid"]._replace(membership=wrong))
     assert not run_chaos(seed, **options).holds

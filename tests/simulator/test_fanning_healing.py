@@ -174,7 +174,7 @@ class Careless(healing_fanned.HealingFanned):
 
 def test_plans_that_change_under_one_ballot_lose_events(monkeypatch):
     """So the seeds that hold say something."""
-    monkeypatch.setitem(HEALING, "hybrid+fanout", Unmoved)
+    monkeypatch.setitem(HEALING, "hybrid+fanout", HEALING["hybrid+fanout"]._replace(membership=Unmoved))
     net = network()
     publish_for(net, 20)
     net.at(net.now + 5.0, net.crash, INNER[0])
@@ -185,7 +185,7 @@ def test_plans_that_change_under_one_ballot_lose_events(monkeypatch):
 
 @pytest.mark.parametrize("way", [WAYS["from the origin"], WAYS["from an inner member"]])
 def test_a_member_that_only_goes_on_loses_events(monkeypatch, way):
-    monkeypatch.setitem(HEALING, "hybrid+fanout", Careless)
+    monkeypatch.setitem(HEALING, "hybrid+fanout", HEALING["hybrid+fanout"]._replace(membership=Careless))
     assert not judge(play(way).account).holds
 
 

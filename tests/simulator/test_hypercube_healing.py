@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from rayvous.actors import healing_cube, healing_views
+from rayvous.actors import healing_views
 from rayvous.actors.broker import HEALING
 from rayvous.faults import plans
 from rayvous.faults.plans import FaultPlan
@@ -191,14 +191,14 @@ def test_what_is_too_much_to_hold_is_asked_for_again(monkeypatch, assert_healed)
     assert_healed(net)
 
 
-class Forgetful(healing_cube.HealingCube):
+class Forgetful(healing_views.HealingViews):
     """Does not hold what comes from a later view, and asks for nothing instead."""
 
     def _hold(self, source, message):
         pass
 
 
-class Hasty(healing_cube.HealingCube):
+class Hasty(healing_views.HealingViews):
     """Passes events on before it knows what everybody wants."""
 
     takes_part = property(lambda self: self.router.view is not None)
@@ -207,7 +207,7 @@ class Hasty(healing_cube.HealingCube):
 @pytest.mark.parametrize("kind", [Forgetful, Hasty])
 def test_a_cube_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
     """So the seeds that hold say something."""
-    monkeypatch.setitem(HEALING, "hypercube", kind)
+    monkeypatch.setitem(HEALING, "hypercube", HEALING["hypercube"]._replace(membership=kind))
     assert any(not run_chaos(seed, brokers_max=16, scheme="hypercube").holds for seed in SEEDS_THAT_TELL)
 
 

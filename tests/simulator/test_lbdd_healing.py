@@ -4,8 +4,8 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 """
 
 import pytest
-from rayvous.actors import healing_lbdd
-from rayvous.actors.broker import HEALING
+from rayvous.actors.broker import HEALING, healing
+from rayvous.actors.healing_views import HealingViews
 from rayvous.protocol.layers import RoundBegan
 from rayvous.protocol.messages import Directed
 from rayvous.protocol.recovery import RENDEZVOUS, Recovery
@@ -121,7 +121,7 @@ def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_agai
 
 def test_too_much_to_hold_back_is_asked_for_again(monkeypatch, assert_healed):
     """What a receiver could not hold it asks for, once, when the gap has closed. Reference: promise 9."""
-    monkeypatch.setattr(healing_lbdd, "HELD_MAX", 10)
+    monkeypatch.setattr(healing, "HELD_MAX", 10)
     net = network(lambda broker: "n >= 0" if broker % 2 else "odd = TRUE", retention_events_max=60)
     publish_for(net, 20, per_second=20)
     net.at(net.now + 2.0, net.cut, [(PUBLISHER, INNER[0])], "bad")  # one of the two ways of two sets
@@ -134,26 +134,27 @@ def test_too_much_to_hold_back_is_asked_for_again(monkeypatch, assert_healed):
     assert_healed(net)
 
 
-class Disordered(healing_lbdd.HealingLbdd):
-    """Notifies its clients of what comes as it comes."""
-
-    def make_router(self, position):
-        router = super().make_router(position)
-        router.in_order = lambda message: [lbdd_views._part(message, list(range(len(message.batch))))]
-        return router
+RIGHT = HEALING["lbdd"]
 
 
-class Selfish(healing_lbdd.HealingLbdd):
+def disordered(position, recovery):
+    """Return a router that lets its clients be notified of what comes as it comes."""
+    router = RIGHT.router(position, recovery)
+    router.in_order = lambda message: [lbdd_views._part(message, list(range(len(message.batch))))]
+    return router
+
+
+class Selfish(HealingViews):
     """Sends nothing again when a view begins."""
 
     def _advance(self):
         return [out for out in super()._advance() if not isinstance(out, RoundBegan)]
 
 
-@pytest.mark.parametrize("kind", [Disordered, Selfish])
-def test_a_network_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
+@pytest.mark.parametrize("wrong", [{"router": disordered}, {"membership": Selfish}])
+def test_a_network_that_does_not_keep_the_rules_is_found_out(wrong, monkeypatch):
     """So the seeds that hold say something."""
-    monkeypatch.setitem(HEALING, "lbdd", kind)
+    monkeypatch.setitem(HEALING, "lbdd", RIGHT._replace(**wrong))
     assert any(not run_chaos(seed, brokers_max=16, scheme="lbdd").holds for seed in SEEDS_THAT_TELL)
 
 

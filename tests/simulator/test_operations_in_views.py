@@ -5,7 +5,7 @@ Reference: promises 1 to 3 and 6; paper 2, 2.4; paper 5, 3.4; docs/operations.md
 
 import pytest
 from rayvous.actors.broker import HEALING, check
-from rayvous.actors.healing_point_to_point import HealingPointToPoint
+from rayvous.actors.healing_views import HealingViews
 from rayvous.chaos.cases import IN_TREES, draw_case
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages import Directed
@@ -140,11 +140,11 @@ def test_there_is_no_tree_to_make_better(scheme):
 
 
 def test_a_broker_that_does_not_leave_is_found_out(monkeypatch):
-    class Stubborn(HealingPointToPoint):
+    class Stubborn(HealingViews):
         def _on_leave(self, source, message):
             return [] if isinstance(message, Leave) else super()._on_leave(source, message)
 
-    monkeypatch.setitem(HEALING, "point-to-point", Stubborn)
+    monkeypatch.setitem(HEALING, "point-to-point", HEALING["point-to-point"]._replace(membership=Stubborn))
     reports = (run_chaos(seed, brokers_max=8, scheme="point-to-point", operations=True) for seed in range(4))
     assert any("has not left" in problem for report in reports for problem in report.problems)
 

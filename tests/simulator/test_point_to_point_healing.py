@@ -4,8 +4,8 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 """
 
 import pytest
-from rayvous.actors import healing_point_to_point
 from rayvous.actors.broker import HEALING
+from rayvous.actors.healing_views import HealingViews
 from rayvous.protocol.layers import RoundBegan
 from rayvous.protocol.messages import Events
 from rayvous.protocol.recovery import RENDEZVOUS, Recovery
@@ -81,14 +81,14 @@ def test_each_event_takes_one_message_for_each_broker_that_wants_it_all_from_its
     assert sorted(sent) == [(PUBLISHER, 1), (PUBLISHER, 3), (PUBLISHER, 7)]
 
 
-class Selfish(healing_point_to_point.HealingPointToPoint):
+class Selfish(HealingViews):
     """Sends nothing again when a view begins."""
 
     def _advance(self):
         return [out for out in super()._advance() if not isinstance(out, RoundBegan)]
 
 
-class Hasty(healing_point_to_point.HealingPointToPoint):
+class Hasty(HealingViews):
     """Sends events before it knows what everybody wants."""
 
     takes_part = property(lambda self: self.router.view is not None)
@@ -97,7 +97,7 @@ class Hasty(healing_point_to_point.HealingPointToPoint):
 @pytest.mark.parametrize("kind", [Selfish, Hasty])
 def test_a_network_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
     """So the seeds that hold say something."""
-    monkeypatch.setitem(HEALING, "point-to-point", kind)
+    monkeypatch.setitem(HEALING, "point-to-point", HEALING["point-to-point"]._replace(membership=kind))
     reports = (run_chaos(seed, brokers_max=16, scheme="point-to-point") for seed in SEEDS_THAT_TELL)
     assert any(not report.holds for report in reports)
 

@@ -5,7 +5,6 @@ Reference: promises 1 to 3 and 6.
 
 import pytest
 from rayvous.actors.broker import HEALING
-from rayvous.actors.healing_quench import HealingQuenched
 from rayvous.faults import reliability
 from rayvous.protocol.messages import Events
 from rayvous.protocol.quench import Above
@@ -125,7 +124,7 @@ def test_a_subscription_is_confirmed_when_the_last_has_heard_of_it():
 
 def test_one_that_is_confirmed_too_early_is_found_out(monkeypatch):
     """So the verdict says something."""
-    broken = type("Broken", (HealingQuenched,), {"_make_router": lambda self, position: Hasty(position)})
+    broken = HEALING["hybrid+quench"]._replace(router=lambda position, recovery: Hasty(position))
     monkeypatch.setitem(HEALING, "hybrid+quench", broken)
     early, verdict = with_somebody_who_hears_late()
     assert early and not verdict.holds

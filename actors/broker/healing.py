@@ -1,0 +1,145 @@
+"""What a broker is in a network that heals, by scheme: who knows the network, the router, and layers of its own.
+
+Rule: a scheme is a row here. What heals, sends again and keeps is the same under all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ...faults.identity import Identity
+from ...faults.rendezvous import RendezvousMachine
+from ...faults.rounds import Rounds
+from ...protocol.configs import Position
+from ...protocol.cube import CubeView
+from ...protocol.layers import Layer
+from ...protocol.recovery import ClusterView, Recovery
+from ...routing.claims import claims_of
+from ...routing.hold_back import HELD_MAX
+from ...routing.hypercube import Hypercube
+from ...routing.lbdd_views import LbddInViews
+from ...routing.moving import MovingHybrid
+from ...routing.moving_flooding import MovingFlooding
+from ...routing.moving_quench import (
+    MovingMatchFirst,
+    MovingMerged,
+    MovingQuenched,
+    MovingQuenchedMerged,
+)
+from ...routing.point_to_point import PointToPointInViews
+from ..cube_rendezvous import CubeRendezvous
+from ..healing import HealingBroker
+from ..healing_fanned import HealingFanned
+from ..healing_views import HealingViews
+from ..starting import Start
+from .nearing import Nearing
+
+Membership: TypeAlias = HealingBroker | HealingViews
+
+
+class Healing(NamedTuple):
+    """What heals under one scheme.
+
+    Attributes
+    ----------
+    membership
+        The layer that knows who is in the network.
+    router
+        Makes the router of a place, for a network with these settings.
+    beside
+        Makes layers that only this scheme has, around those that all have.
+    """
+
+    membership: type[Membership]
+    router: Callable[..., Any]
+    beside: tuple[Callable[..., Layer], ...] = ()
+
+
+def _lbdd(position: Position, recovery: Recovery) -> LbddInViews:
+    return LbddInViews(position, HELD_MAX + recovery.retention_events_max)
+
+
+def _plain(router: Callable[[Position], Any]) -> Callable[[Position, Recovery], Any]:
+    return lambda position, recovery: router(position)
+
+
+HEALING: Final[dict[str, Healing]] = {
+    "hybrid": Healing(HealingBroker, _plain(MovingHybrid)),
+    "hierarchical": Healing(HealingBroker, _plain(MovingHybrid)),
+    "flooding": Healing(HealingBroker, _plain(MovingFlooding)),
+    "match-first": Healing(HealingBroker, _plain(MovingMatchFirst)),
+    "hybrid+merge": Healing(HealingBroker, _plain(MovingMerged)),
+    "hierarchical+merge": Healing(HealingBroker, _plain(MovingMerged)),
+    "hybrid+quench": Healing(HealingBroker, _plain(MovingQuenched)),
+    "hierarchical+quench": Healing(HealingBroker, _plain(MovingQuenched)),
+    "hybrid+quench+merge": Healing(HealingBroker, _plain(MovingQuenchedMerged)),
+    "hierarchical+quench+merge": Healing(HealingBroker, _plain(MovingQuenchedMerged)),
+    "hybrid+fanout": Healing(HealingFanned, _plain(MovingHybrid)),
+    "hypercube": Healing(HealingViews, _plain(Hypercube), (Nearing,)),
+    "lbdd": Healing(HealingViews, _lbdd),
+    "point-to-point": Healing(HealingViews, _plain(PointToPointInViews)),
+}
+"""What a broker that heals is, by scheme."""
+
+HEALING_SCHEMES: Final = tuple(HEALING)
+"""The schemes whose brokers can heal."""
+
+
+def healing_of(scheme_name: str) -> Healing:
+    """Return what heals under a scheme, in whichever order its options stand."""
+    base, *options = scheme_name.split("+")
+    return HEALING["+".join((base, *sorted(options, reverse=True)))]
+
+
+def membership_of(
+    position: Position,
+    scheme_name: str,
+    recovery: Recovery,
+    rounds: Rounds,
+    identity: Identity,
+    incarnation: int,
+    seed: int,
+    joins: bool,
+) -> Membership:
+    """Return the layer that knows who is in the network, with the router of a scheme inside."""
+    healing = healing_of(scheme_name)
+
+    def router(place: Position) -> Any:
+        return healing.router(place, recovery)
+
+    node = _node(position, scheme_name)
+    return healing.membership(Start(node, recovery, router, rounds, identity, incarnation, seed, joins))
+
+
+def _node(position: Position, scheme_name: str) -> Position:
+    """Return the place of a broker as the machines see it that mend a tree of clusters."""
+    return position.alone() if claims_of(scheme_name).flat else position
+
+
+def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> RendezvousMachine | CubeRendezvous:
+    """Return the rendezvous point of a network that heals.
+
+    Parameters
+    ----------
+    recovery
+        Its times.
+    start
+        The root with which a tree starts, or the view with which a network does that heals by views.
+    """
+    if isinstance(start, CubeView):
+        return CubeRendezvous(recovery, start)
+    return RendezvousMachine(recovery, start)
+
+
+def start_of(positions: Sequence[Position], scheme_name: str) -> ClusterView | CubeView:
+    """Return what the rendezvous point of a network with these positions has to know at the start.
+
+    One that is started again knows better, when all these may have come later.
+    """
+    if claims_of(scheme_name).views:
+        views = (position.cube for position in positions if position.cube is not None)
+        return next(views, CubeView(0, 0, 1, ()))
+    roots = (position for position in positions if position.role == "REB")
+    top = _node(next(roots, positions[0]), scheme_name)
+    return ClusterView(top.cluster, 0, top.broker, top.members)

@@ -1,0 +1,74 @@
+"""The layer that asks subscribers to move to the broker whose publishers they mostly hear (paper 2, section 2.4).
+
+Rules
+-----
+* It counts what subscribers here get, by the broker at which that was published; what is sent again is not counted.
+* Now and then it looks which subscriber had better be elsewhere (`routing.affinity`), and proposes it to move.
+
+Source: paper 2, section 2.4; docs/decisions/0017-hypercube.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...protocol.effects import Deliver, Propose, Received, Ticked
+from ...protocol.ids import BrokerId
+from ...protocol.layers import Handler, Inward, Out
+from ...protocol.messages import Detach
+from ...protocol.recovery import Recovery
+from ...routing.affinity import Affinity
+
+REVIEW_HEARTBEATS: Final = 10
+"""How often a broker looks which subscriber had better move."""
+
+
+class Nearing:
+    """Whom the subscribers of one broker hear.
+
+    Parameters
+    ----------
+    broker
+        Whose they are.
+    recovery
+        Its heartbeat.
+    """
+
+    takes: Mapping[type, Handler] = {}
+
+    def __init__(self, broker: BrokerId, recovery: Recovery) -> None:
+        self.affinity = Affinity()
+        self._me = broker
+        self._seconds = REVIEW_HEARTBEATS * recovery.heartbeat_seconds
+        self._review_at = self._seconds
+        self.sees: Mapping[type, Handler] = {Detach: self._on_detach, Ticked: self._on_tick}
+        self.alters: Mapping[type, Handler] = {Deliver: self._on_deliver}
+
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        out: list[Out] = [Inward(event)]
+        if event.now >= self._review_at:
+            self._review_at = event.now + self._seconds
+            chosen = self.affinity.review(self._me)
+            out += [] if chosen is None else [Propose(*chosen)]
+        return out
+
+    def _on_detach(self, event: Received) -> list[Out]:
+        assert isinstance(event.source, str)
+        self.affinity.forget(event.source)
+        return [Inward(event)]
+
+    def _on_deliver(self, deliver: Deliver) -> list[Out]:
+        events = deliver.brought_by
+        if events is not None and events.entry is not None and not events.again:
+            for place, client in enumerate(deliver.clients):
+                count = deliver.starts[place + 1] - deliver.starts[place]
+                self.affinity.note(client, events.entry, int(count))
+        return [deliver]
+
+    def describe(self) -> Mapping[str, int]:
+        """Return nothing: what it counts is forgotten with each look."""
+        return {}
+
+    def check(self) -> None:
+        """Assert nothing."""
