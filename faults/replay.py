@@ -9,7 +9,7 @@ Rules
   those of its subscribers that have not had it. A publisher that comes from elsewhere without what was before its first
   event here is such a loss, told at once.
 * Where nobody notices that two brokers cannot reach each other, the broker asks now and then whether all has come to
-  everybody. What it forgets before it knows that, the next round counts as lost, however far back that mends.
+  everybody (`arrived`). What it forgets before it knows that, the next round counts as lost, however far back it mends.
 * Stable is what publishers were told is accepted: what is kept of it, and each publisher's last number. Who comes back
   with a store sends it again in a round that it asks for until there is one.
 
@@ -21,7 +21,6 @@ Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md; paper 4, secti
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -46,13 +45,14 @@ from ..protocol.layers import (
 from ..protocol.messages import Acknowledge, Cancel, Detach, Events, Register, Resume
 from ..protocol.recovery import Recovery
 from ..protocol.rounds import Forgotten, Marker
+from .arrived import Arrived
 from .ledger import Ledger
 from .rounds import Kept, Rounds
 from .stores import Store
 
 KEPT: Final = "kept"
 ACCEPTED: Final = "accepted"
-CONFIRMED: Final = "confirmed"
+ARRIVED: Final = "arrived"
 TIDY_ROWS: Final = 256
 """Rows that are not needed any more go with the next change, or when there are so many."""
 
@@ -108,11 +108,7 @@ class Replay:
         self._awaited: set[Link] = set()  # links that are closed since an earlier life
         self._remind_at: float | None = None
         self._stale: list[Write] = []  # rows that are not needed any more
-        self._confirms = confirms
-        self._last = self._confirmed = 0  # the last that was kept; up to which all has come to everybody
-        self._asked: tuple[int, float] | None = None  # up to which that is asked, and since when
-        self._first_at = math.inf  # when the first was kept of what it has not asked for
-        self._unconfirmed: dict[ClientId, int] = {}  # the last that was forgotten before that was known
+        self._arrived = Arrived(recovery.retention_seconds) if confirms else None
         if store is not None:
             self._read(store)
         self.takes: Mapping[type, Handler] = {
@@ -145,13 +141,14 @@ class Replay:
             self._note_gap(publisher, batch, at)
             self.rounds.restore(Kept(int(number), at, publisher, batch))
             self._accepted[publisher] = max(int(batch.sequence[-1]), self._accepted.get(publisher, 0))
-            self._last = int(number)
-            self._first_at = min(at, self._first_at)
+            if self._arrived is not None:
+                self._arrived.kept(int(number), at)
         if self._accepted:
             self._awaited.add(GROUP)
-        for _, (confirmed, since) in store.rows(CONFIRMED):
-            self._confirmed = min(confirmed, self._last)
-            self._unconfirmed = {name: self._last for name, (_, at) in self.rounds.gone.items() if at > since}
+        if self._arrived is not None:
+            gone = {publisher: at for publisher, (_, at) in self.rounds.gone.items()}
+            for _, answer in store.rows(ARRIVED):
+                self._arrived.restore(answer, gone)
 
     # Publishers.
 
@@ -189,7 +186,8 @@ class Replay:
         gap = self._note_gap(publisher, batch, lost_at)
         self._accepted[publisher] = max(last, int(batch.sequence[-1]))
         kept = self.rounds.keep(self._now - message.age_seconds, publisher, batch)
-        self._last, self._first_at = kept.number, min(self._now, self._first_at)
+        if self._arrived is not None:
+            self._arrived.kept(kept.number, self._now)
         out: list[Out] = []
         if self._stable:
             out = [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
@@ -209,8 +207,8 @@ class Replay:
     def _tidied(self, rows_min: int) -> list[Out]:
         """Take in what is not kept any more; return what takes it out of the store, if that is as many rows."""
         for number, publisher in self.rounds.dropped:
-            if self._confirms and number > self._confirmed:
-                self._unconfirmed[publisher] = number
+            if self._arrived is not None:
+                self._arrived.forgotten(number, publisher)
             if self._stable:
                 gone = Write(ACCEPTED, (publisher,), self.rounds.gone[publisher])
                 self._stale += [Write(KEPT, (number,), None), gone]
@@ -223,20 +221,13 @@ class Replay:
     # Whether it has come to everybody.
 
     def _ask(self) -> list[Out]:
-        """Ask whether all has come to everybody, half a retention before the first of it that may not have goes."""
-        if self._asked is not None or not self._confirms:
-            return []
-        due = self._now - self._recovery.retention_seconds / 2
-        if not self._unconfirmed and self._first_at > due:
-            return []
-        self._asked, self._first_at = (self._last, self._now), math.inf
-        return [IsDelivered(self._last)]
+        question = None if self._arrived is None else self._arrived.question(self._now)
+        return [] if question is None else [IsDelivered(question)]
 
     def _on_delivered(self, event: Delivered) -> list[Out]:
-        assert self._asked is not None and self._asked[0] == event.number
-        asked, self._asked, self._confirmed = self._asked, None, event.number
-        self._unconfirmed = {name: last for name, last in self._unconfirmed.items() if last > event.number}
-        return [Write(CONFIRMED, (0,), asked)] if self._stable else []
+        assert self._arrived is not None
+        answer = self._arrived.answered(event.number)
+        return [Write(ARRIVED, (0,), answer)] if self._stable else []
 
     # Subscribers.
 
@@ -303,7 +294,8 @@ class Replay:
         rounds = self.rounds
         self._awaited.intersection_update(rounds.closed_links())
         since = self._now - rounds.doubt_seconds
-        lost = [name for name, (_, at) in rounds.gone.items() if at >= since or name in self._unconfirmed]
+        in_doubt = () if self._arrived is None else self._arrived.in_doubt
+        lost = [name for name, (_, at) in rounds.gone.items() if at >= since or name in in_doubt]
         out: list[Out] = [news, *self._say_gone(lost)]
         for publisher, age, batch in self._kept():
             events = Events(batch, rounds.current, True, age_seconds=age, doubt_seconds=rounds.doubt_seconds)
@@ -314,11 +306,13 @@ class Replay:
         """Yield what is kept, in its order, in few batches, each of one age in whole seconds."""
         for age, group in itertools.groupby(self.rounds.kept(), lambda kept: float(int(self._now - kept.at))):
             found: list[Kept] = []
+            size = 0
             for kept in group:
-                if found and sum(len(each.batch) for each in found) + len(kept.batch) > AGAIN_EVENTS_MAX:
+                if found and size + len(kept.batch) > AGAIN_EVENTS_MAX:
                     yield found[0].publisher, age, concat([each.batch for each in found])
-                    found = []
+                    found, size = [], 0
                 found.append(kept)
+                size += len(kept.batch)
             yield found[0].publisher, age, concat([each.batch for each in found])
 
     # Losses by name.
