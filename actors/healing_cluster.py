@@ -150,15 +150,16 @@ class ClusterSide(TreeSide):
         self.root = self.parent is None and self.path == (view.cluster,)
         self._seen_view = view
         self._dropped = False
-        self._unanswered, self._tell_by = {}, {}
+        self.unanswered.clear()
         self._place(attached=self.root)
         effects: list[Out] = [*self.router.forget_parent(top=self.root)]
         for child in self.children.values():
             wanted = ((item, 0) for item in self._copy.get(child.cluster, ()))
             effects += self.router.adopt(child.designated, child.designated, wanted, answer=False)
             self.rounds.close(child.designated)
-            self._unanswered[child.designated] = {-1: None}  # until the child has told what it wants itself
-            self._tell_by[child.cluster] = self.now + 2 * self.recovery.answer_seconds
+            self.unanswered.taken_over(
+                child.designated, child.cluster, self.now + 2 * self.recovery.answer_seconds
+            )
         for neighbour in self._neighbours():
             self.probing.watch(neighbour, self.now)
         self._unheard = set(view.members) - {self.home.broker}
@@ -186,7 +187,8 @@ class ClusterSide(TreeSide):
         farewell = self._absorb(self.join.stop())
         self.parent, self.children, self.path, self.root = None, {}, (), False
         self._answer_by = None
-        self._copy, self._unanswered, self._tell_by = {}, {}, {}
+        self._copy = {}
+        self.unanswered.clear()
         self._unheard = set()
         self._seen_view = _NOBODY
         self._dropped = False

@@ -32,9 +32,7 @@ class EventSide(Place):
         if child is None and source not in self.view.members:
             return []  # a fellow that follows another; when it follows this one, it tells all that it wants
         if isinstance(message, Withdraw) and child is not None:
-            waiting = self._unanswered.get(child.designated, {})
-            for token in [token for token, item in waiting.items() if item == message.filter]:
-                del waiting[token]
+            self.unanswered.withdrawn(child.designated, message.filter)
         effects = self._counted(self.router.handle(Received(source, message)))
         if child is not None:
             wanted = isinstance(message, Announce)
@@ -60,12 +58,9 @@ class EventSide(Place):
         """
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Installed):
-                waiting = self._unanswered.get(effect.to)
-                if waiting is not None:
-                    waiting.pop(effect.message.token, None)
-        for link, waiting in self._unanswered.items():
-            if not waiting:
-                self.rounds.make_ready(link, self._after)
+                self.unanswered.installed(effect.to, effect.message.token)
+        for child in self.unanswered.ready():
+            self.rounds.make_ready(child, self._after)
         return [self._answer(effect) for effect in effects]
 
     def _answer(self, effect: Any) -> Any:
@@ -208,7 +203,7 @@ class EventSide(Place):
         if number <= self.rounds.current:
             return []
         for link in self.rounds.closed_links():
-            if link in self._unanswered or (link == GROUP and self._unheard):
+            if link in self.unanswered or (link == GROUP and self._unheard):
                 continue  # ready when whoever is behind it has told what it wants, and has asked for a round itself
             if self.router.settled() and number > self._after:
                 self.rounds.make_ready(link, self._after)

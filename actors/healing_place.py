@@ -16,6 +16,7 @@ from ..faults.join import Join
 from ..faults.load import Load
 from ..faults.probing import Probing
 from ..faults.succession import Succession
+from ..faults.unanswered import Unanswered
 from ..protocol.configs import Placed, Position
 from ..protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
 from ..protocol.layers import Out
@@ -67,9 +68,7 @@ class Place:
         # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
         self._answer_by: float | None = None
         self._offered: dict[Filter, int] = {}  # what the last request to a parent said
-        # What a child wants that is not installed yet, by token; None stands for what it has not told yet.
-        self._unanswered: dict[BrokerId, dict[int, Filter | None]] = {}
-        self._tell_by: dict[ClusterId, float] = {}  # when a child that was taken over unasked must have told
+        self.unanswered = Unanswered()
         self.going: set[ClusterId] = set()  # children that are about to leave the network
         self._unheard: set[BrokerId] = (
             set()

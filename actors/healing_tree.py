@@ -142,10 +142,11 @@ class TreeSide(EventSide):
         wanted = list(wanted)
         self.router.meet_child(view.designated)
         self.rounds.close(view.designated)
-        self._unanswered[view.designated] = {token: item for item, token in wanted} if answer else {-1: None}
-        self._tell_by.pop(view.cluster, None)
-        if not answer:
-            self._tell_by[view.cluster] = self.now + 2 * self.recovery.answer_seconds
+        if answer:
+            self.unanswered.asked(view.designated, view.cluster, wanted)
+        else:
+            tell_by = self.now + 2 * self.recovery.answer_seconds
+            self.unanswered.taken_over(view.designated, view.cluster, tell_by)
         effects: list[Out] = [*self.router.adopt(view.designated, view.designated, wanted, answer=answer)]
         if old is not None and old.designated != view.designated:
             effects += self._let_go(old.designated)
@@ -154,20 +155,20 @@ class TreeSide(EventSide):
     def _remind_children(self) -> list[Out]:
         """Let go the children that were taken over and have not told what they want: they join anew, and tell."""
         effects: list[Out] = []
-        for cluster in [cluster for cluster, by in self._tell_by.items() if self.now >= by]:
+        for cluster in self.unanswered.overdue(self.now):
             effects += self._neighbour_lost(cluster)
         return effects
 
     def _let_go(self, link: BrokerId) -> list[Out]:
         self.rounds.forget(link)
-        self._unanswered.pop(link, None)
+        self.unanswered.forget(link)
         return [effect for effect in self.router.drop(link, link) if not _is_for(effect, link)]
 
     def _neighbour_lost(self, cluster: ClusterId) -> list[Out]:
         if self.parent is not None and cluster == self.parent.cluster:
             return self._orphaned()
         self.probing.forget(cluster)
-        self._tell_by.pop(cluster, None)
+        self.unanswered.left(cluster)
         self.going.discard(cluster)
         child = self.children.pop(cluster, None)
         if child is None:
@@ -237,7 +238,7 @@ class TreeSide(EventSide):
     def _joined(self, parent: ClusterView, path: tuple[ClusterId, ...], term: int) -> list[Out]:
         effects: list[Out] = self._moves_from(parent.cluster)
         former = self.children.pop(parent.cluster, None)
-        self._tell_by.pop(parent.cluster, None)
+        self.unanswered.left(parent.cluster)
         if former is not None:  # it left without a word, and now it is above
             effects += self._let_go(former.designated)
         self.parent = parent
