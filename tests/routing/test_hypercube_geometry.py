@@ -45,6 +45,21 @@ def test_each_broker_receives_a_broadcast_once_whatever_is_vacant(cube):
 
 @settings(deadline=None)
 @given(cubes())
+def test_where_events_may_go_on_to_is_where_the_ways_of_some_lead(cube):
+    """Of all ways of events, drawn hop by hop, these are the turns; so questions against them come to an end."""
+    turns = {here: set() for here in cube.labels}
+    for origin, to in itertools.permutations(cube.labels, 2):
+        way = cube.path(to, origin)[::-1]
+        for source, here, other in zip([None, *way], way, way[1:], strict=False):
+            turns[here].add((source, other))
+    for here in cube.labels:
+        beside = (None, *cube.beside(here))
+        found = {(source, other) for source in beside for other in cube.onward(here, source)}
+        assert found == turns[here]
+
+
+@settings(deadline=None)
+@given(cubes())
 def test_the_way_that_is_worked_out_is_the_way_that_a_broadcast_takes(cube):
     for start in cube.labels:
         for to, way in broadcast(cube, start)[1].items():

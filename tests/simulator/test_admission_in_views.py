@@ -1,0 +1,153 @@
+"""Admission where brokers stand in no tree: what is reserved is what is sent, and what is let go is reserved nowhere.
+
+Reference: promise 8; paper 3, section 4; docs/decisions/0023-reservations-go-the-ways-of-events.md.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from rayvous.admission.advertisements import LOCAL
+from rayvous.admission.books import Books
+from rayvous.chaos.cases import Advertisement
+from rayvous.protocol.admission import MICRO, AdmissionConfig, Capacity
+from rayvous.protocol.effects import Send
+from rayvous.protocol.messages import Events
+from rayvous.protocol.recovery import Recovery
+from rayvous.routing.topologies import ClusterTree
+from rayvous.simulator.admitting import AdmittingSimulation
+from rayvous.simulator.chaos import run_chaos
+
+SCHEMES = ("hypercube", "lbdd", "point-to-point")
+every_scheme = pytest.mark.parametrize("scheme", SCHEMES)
+BROKERS = 11
+
+
+def network(scheme, capacity=1000.0, record=None):
+    """Return a network with a publisher at each broker, which advertises its own number, one event a second."""
+    net = AdmittingSimulation(
+        ClusterTree(BROKERS, 1).positions(),
+        scheme,
+        recovery=Recovery.for_simulator(),
+        admission=AdmissionConfig(0.0, capacity=Capacity(capacity, capacity)),
+        adverts={
+            f"p{broker}": Advertisement(f"n = {broker}", float(broker + 1)) for broker in range(BROKERS)
+        },
+        priorities={},
+        record=record,
+    )
+    for broker in range(BROKERS):
+        net.publish(f"p{broker}", broker, [{"n": broker}])
+    net.advance(5.0)
+    return net
+
+
+def reserved(net):
+    return {
+        (broker, resource, link): amount
+        for broker in net.living()
+        for (resource, link), amount in net.broker(broker).admitting.admission.books.reserved().items()
+        if resource != "memory" and amount
+    }
+
+
+@every_scheme
+def test_what_is_let_go_is_reserved_nowhere(scheme):
+    """Publishers and subscribers everywhere, so that links could be asked around in rings."""
+    net = network(scheme)
+    before = reserved(net)
+    for broker in range(BROKERS):
+        net.subscribe(f"s{broker}", broker, "n >= 0", 1)
+    net.advance(5.0)
+    assert net.books_problems() == [] and len(reserved(net)) > len(before)
+    for broker in range(BROKERS):
+        net.unsubscribe(f"s{broker}", 1)
+    net.advance(5.0)
+    assert net.books_problems() == [] and reserved(net) == before
+
+
+@every_scheme
+def test_without_that_rule_it_stays_reserved_for_ever(scheme, monkeypatch):
+    monkeypatch.setattr(Books, "passes", lambda self, source, to: source != to)
+    monkeypatch.setattr(Books, "_leads", lambda self: ~np.eye(len(self.dag.own_rate), dtype=np.bool_))
+    with pytest.raises(AssertionError):
+        test_what_is_let_go_is_reserved_nowhere(scheme)
+
+
+@pytest.mark.parametrize("scheme", ["hypercube", "point-to-point"])
+def test_what_is_reserved_is_what_is_sent(scheme):
+    """On a link the rates of just those publishers whose events cross it, at a broker of those whose events come."""
+    sent, taken = Counter(), Counter()
+
+    def record(step):
+        for effect in step.effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Events):
+                batch = effect.message.batch
+                for row in range(len(batch)):
+                    value = int(batch.identity(row)[0][1:])  # p7 says 7
+                    sent[step.broker.position.broker, "bandwidth", effect.to] += (value + 1) * MICRO
+                    taken[effect.to, "cpu", None] += (value + 1) * MICRO
+
+    net = network(scheme, record=record)
+    for client, home, wanted in (
+        ("a", 0, "n >= 4"),
+        ("b", 3, "n BETWEEN 2 AND 6"),
+        ("c", 10, "n < 3"),
+        ("d", 3, "n = 9"),
+    ):
+        net.subscribe(client, home, wanted, 1)
+    net.advance(5.0)
+    assert net.refused == 0 and net.books_problems() == []
+    sent.clear()
+    taken.clear()
+    for broker in range(BROKERS):
+        net.publish(f"p{broker}", broker, [{"n": broker}])
+        taken[broker, "cpu", None] += (broker + 1) * MICRO
+    net.advance(2.0)
+    assert reserved(net) == dict(sent) | dict(taken)
+
+
+@every_scheme
+def test_who_does_not_fit_is_refused_and_what_was_asked_on_its_way_is_free_again(scheme):
+    net = network(scheme, capacity=20.0)
+    net.subscribe("fits", 0, "n = 9", 1)
+    net.advance(3.0)
+    before = reserved(net)
+    net.subscribe("greedy", 0, "n >= 0", 1)
+    net.advance(3.0)
+    assert net.admitted == {("fits", 1)} and net.refused == 1
+    assert reserved(net) == before and net.books_problems() == []
+
+
+@every_scheme
+def test_books_follow_when_brokers_die_come_back_and_come_anew(scheme):
+    net = network(scheme)
+    for broker in range(0, BROKERS, 2):
+        net.subscribe(f"s{broker}", broker, f"n >= {broker}", 1)
+    net.advance(5.0)
+    net.crash(4)
+    net.crash(5)
+    net.advance(12.0)
+    assert net.books_problems() == []
+    net.restart(4)
+    net.advance(12.0)
+    assert net.books_problems() == []
+    held = net.broker(4).admitting.admission.books.held
+    assert set(held) - {LOCAL} == set(net.broker(4).healing.placed.neighbours)
+
+
+@every_scheme
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        *((seed, {"brokers_max": 8}) for seed in range(2)),
+        *(
+            pytest.param(seed, {"brokers_max": 16, "operations": seed % 2 == 0}, marks=pytest.mark.slow)
+            for seed in range(8)
+        ),
+    ],
+)
+def test_books_balance_and_nothing_is_lost_whatever_fails(scheme, seed, options):
+    """More of them: ``rayvous chaos --scheme lbdd --admission --seeds 200``."""
+    report = run_chaos(seed, scheme=scheme, admission=True, **options)
+    assert report.holds, (report.replay, report.problems)
