@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.books import Books
-from rayvous.chaos.cases import Advertisement
 from rayvous.protocol.admission import MICRO, AdmissionConfig, Capacity
 from rayvous.protocol.effects import Send
 from rayvous.protocol.messages import Events
 from rayvous.protocol.recovery import Recovery
 from rayvous.routing.topologies import ClusterTree
-from rayvous.simulator.admitting import AdmittingSimulation
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.simulation import Simulation
 
 SCHEMES = ("hypercube", "lbdd", "point-to-point")
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES)
@@ -25,17 +24,15 @@ BROKERS = 11
 
 def network(scheme, capacity=1000.0, record=None):
     """Return a network with a publisher at each broker, which advertises its own number, one event a second."""
-    net = AdmittingSimulation(
+    net = Simulation(
         ClusterTree(BROKERS, 1).positions(),
         scheme,
         recovery=Recovery.for_simulator(),
         admission=AdmissionConfig(0.0, capacity=Capacity(capacity, capacity)),
-        adverts={
-            f"p{broker}": Advertisement(f"n = {broker}", float(broker + 1)) for broker in range(BROKERS)
-        },
-        priorities={},
         record=record,
     )
+    for broker in range(BROKERS):
+        net.advertise(f"p{broker}", broker, f"n = {broker}", float(broker + 1))
     for broker in range(BROKERS):
         net.publish(f"p{broker}", broker, [{"n": broker}])
     net.advance(5.0)
@@ -97,7 +94,7 @@ def test_what_is_reserved_is_what_is_sent(scheme):
     ):
         net.subscribe(client, home, wanted, 1)
     net.advance(5.0)
-    assert net.refused == 0 and net.books_problems() == []
+    assert net.clients.refused == 0 and net.books_problems() == []
     sent.clear()
     taken.clear()
     for broker in range(BROKERS):
@@ -115,7 +112,7 @@ def test_who_does_not_fit_is_refused_and_what_was_asked_on_its_way_is_free_again
     before = reserved(net)
     net.subscribe("greedy", 0, "n >= 0", 1)
     net.advance(3.0)
-    assert net.admitted == {("fits", 1)} and net.refused == 1
+    assert net.clients.admitted == {("fits", 1)} and net.clients.refused == 1
     assert reserved(net) == before and net.books_problems() == []
 
 
