@@ -57,10 +57,7 @@ class DurableSubscriber(Subscriber):
     ) -> None:
         self._record_found = record
         super().__init__(name, broker, directory, process, rendezvous, placement=placement)
-        assert self._machine is not None
         self._handed: dict[ClientId, int] = {}
-        self.subscriptions = self._machine.subscriptions()  # type: ignore[assignment]
-        self._next_number = max(self.subscriptions, default=0) + 1
         with broker_errors(str(self)):
             self._process.submit(self._arrive()).result()
 
@@ -76,7 +73,6 @@ class DurableSubscriber(Subscriber):
     @property
     def position(self) -> dict[ClientId, int]:
         """Per publisher, the last sequence that is acknowledged."""
-        assert self._machine is not None
         return dict(self._machine.position)
 
     async def _arrive(self) -> None:
@@ -91,7 +87,6 @@ class DurableSubscriber(Subscriber):
             await self.move(host, isinstance(error, ActorDiedError))
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        assert self._machine is not None
         self._inbox.host = host  # from here on nothing of the old one is taken in
         self._machine.life = await self._rendezvous.renew.remote(self.name, self._machine.life, broker)
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
@@ -112,19 +107,19 @@ class DurableSubscriber(Subscriber):
     ) -> list[int]:
         """Subscribe to several filters in one call; see :meth:`Subscriber.subscribe_all`."""
         numbers = super().subscribe_all(filters, timeout_seconds=timeout_seconds, priority=priority)
-        self._write_down(dict(self.subscriptions))
+        self._write_down()
         return numbers
 
     def unsubscribe(self, number: int) -> None:
         """Cancel a subscription; what was on its way already may still come."""
-        self._write_down({other: item for other, item in self.subscriptions.items() if other != number})
+        self._write_down(number)
         super().unsubscribe(number)
 
-    def _write_down(self, subscriptions: dict[int, Any]) -> None:
-        assert self._machine is not None
+    def _write_down(self, *without: int) -> None:
+        """Let what is in force outlive this process, but for what is about to be cancelled."""
         machine = self._machine
-        machine.set_subscriptions(subscriptions)
-        self._ask_rendezvous("wishes", machine.life, machine.record())
+        asked = machine.subscriptions().keys() - machine.in_force().keys()
+        self._ask_rendezvous("wishes", machine.life, machine.record(without=asked | set(without)))
 
     def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
         with broker_errors(str(self)):
@@ -151,7 +146,6 @@ class DurableSubscriber(Subscriber):
         BrokerUnavailable
             If the rendezvous point does not write it down in time; then it may or may not be acknowledged.
         """
-        assert self._machine is not None
         self._open()
         checks.optional("note", note, Notification, "a Notification")
         marks = dict(self._handed) if note is None else {note.publisher: note.sequence}
@@ -167,7 +161,7 @@ class DurableSubscriber(Subscriber):
 
     async def _let_forget(self, message: ClientMessage) -> None:
         """Tell its broker what it need not keep; during a move the next one, which may have been told less."""
-        assert self._machine is not None and isinstance(message, Acknowledge)
+        assert isinstance(message, Acknowledge)
         async with self._moving:
             said = replace(message, life=self._machine.life)
             self.host.request.remote(self.broker, self.name, [said])
@@ -187,7 +181,7 @@ class DurableSubscriber(Subscriber):
         """Leave for good: subscriptions are cancelled, the position is forgotten."""
         if not self._closed:
             self._depart(Detach())
-            self._ask_rendezvous("end_durable", self._machine.life if self._machine else 0)
+            self._ask_rendezvous("end_durable", self._machine.life)
 
     def _depart(self, last_word: Away | Detach) -> None:
         self._closed = True
@@ -215,7 +209,6 @@ class ReturningPublisher(Publisher):
     ) -> None:
         published, kept, self._reserved = known
         super().__init__(name, broker, directory, process, rendezvous, published, placement=placement)
-        assert self._machine is not None
         self._machine.come_back(time.time(), published, kept)
 
     def _call(self, batch: Any) -> None:

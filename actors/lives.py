@@ -71,7 +71,9 @@ class Lives:
         self._require_open()
         with broker_errors(f"{method} in network {self._directory.name!r}"):
             if self._recovery is None:
-                calls = [getattr(host, method).remote(*args) for host in self.hosts()]
+                # A question may be asked again: so Ray waits for a host that it starts again.
+                again = {"max_task_retries": -1} if self._directory.numbered else {}
+                calls = [getattr(host, method).options(**again).remote(*args) for host in self.hosts()]
                 return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
             answers: list[Any] = []
             known = self._directory.hosts

@@ -15,7 +15,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -62,19 +61,25 @@ class Publisher(Flusher):
         placement: Placement | None = None,
     ) -> None:
         super().__init__(name, broker, directory, process, rendezvous, placement=placement)
-        self.published = published
         self._turn = threading.Lock()
         self._edge = None if directory.admission is None else Edge(time.time, time.sleep)
-        self._machine: PublisherMachine | None = None
         self._machine_turn = threading.Lock()
-        self._unaccepted: list[EventBatch] = []  # a stable broker takes no later events before these
         self._counted = not directory.numbered  # whether it is known which numbers were used before
         # After a move: where, and the last number published again.
         self._taken: tuple[BrokerId, int] = (broker, 0)
-        if self._recovery is not None:
-            keep = self._recovery.retention_events_max, self._recovery.retention_seconds
-            self._machine = PublisherMachine(name, *keep)
+        recovery = self._recovery
+        keep = (0, 0.0, 0.0)  # where nothing heals, nothing is published again that was accepted
+        if recovery is not None:
+            keep = recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
+        self._machine = PublisherMachine(name, *keep)
+        self._machine.come_back(time.time(), published, ())
+        if recovery is not None:
             process.follow(self)
+
+    @property
+    def published(self) -> int:
+        """The last sequence number that it has used."""
+        return self._machine.published
 
     def publish(self, event: Mapping[str, Any]) -> int:
         """Publish one event and return its sequence number, once the broker has accepted it.
@@ -140,8 +145,8 @@ class Publisher(Flusher):
             return parcel.send(host, broker, batch, answer, notifies=notifies)
 
         with self._turn:
-            batch = self._stamp(parcel.batch())
-            self.published += notifies
+            batch = self._machine.numbered(parcel.batch(), time.time())
+            self._machine.skip(int(notifies))
         done = self._ask(call, self._directory.limits.call_seconds)
         if not notifies:
             self._publish(parcel.batch())
@@ -158,51 +163,35 @@ class Publisher(Flusher):
                     part = allowed
                     if len(allowed) > step:
                         part = allowed.take(np.arange(start, min(start + step, len(allowed))))
-                    self._call(self._stamp(part))
+                    self._call(part)
             return self.published
 
     def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
         """Go on after the last number that a stable broker has of a publisher of this name."""
-        self.published = ray.get(host.request.remote(broker, self.name, [Stored()]), timeout=seconds)
+        stored = ray.get(host.request.remote(broker, self.name, [Stored()]), timeout=seconds)
+        self._machine.come_back(time.time(), stored, ())
         self._counted = True
-
-    def _stamp(self, batch: EventBatch) -> EventBatch:
-        size = len(batch)
-        return replace(
-            batch,
-            publishers=(self.name,),
-            publisher=np.zeros(size, np.int32),
-            sequence=np.arange(self.published + 1, self.published + size + 1, dtype=np.int64),
-            published_at=np.full(size, time.time()),
-            _events=[],
-        )
 
     def _call(self, batch: EventBatch) -> None:
         self._hand_over_all()  # what is not accepted yet goes first; while that fails nothing more is taken
         # Counted first: whether a call that failed had been accepted is not known, and a number is never used again.
-        self.published += len(batch)
-        if self._machine is not None:
-            with self._machine_turn:
-                self._machine.keep(time.time(), batch)
-        self._unaccepted.append(batch)
+        with self._machine_turn:
+            self._machine.publish(batch, time.time())
         self._hand_over_all()
 
     def _hand_over_all(self) -> None:
-        while self._unaccepted:
+        while waiting := self._machine.unaccepted():
             try:
-                self._hand_over(self._unaccepted[0])
+                self._hand_over(waiting[0])
             except BaseException:
                 if not self._directory.numbered:  # whoever is told of the error knows best what to do
-                    self._accepted(len(self._unaccepted))
+                    self._accepted(waiting[-1])
                 raise
-            self._accepted(1)
+            self._accepted(waiting[0])
 
-    def _accepted(self, batches: int) -> None:
-        last = int(self._unaccepted[batches - 1].sequence[-1])
-        del self._unaccepted[:batches]
-        if self._machine is not None:
-            with self._machine_turn:
-                self._machine.accept(last, time.time())
+    def _accepted(self, batch: EventBatch) -> None:
+        with self._machine_turn:
+            self._machine.accept(int(batch.sequence[-1]), time.time())
 
     def _hand_over(self, batch: EventBatch) -> None:
         last = int(batch.sequence[-1])
@@ -217,7 +206,6 @@ class Publisher(Flusher):
         self._ask(call, self._directory.limits.call_seconds)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        assert self._machine is not None
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
             await self._advertise_again(host, broker)

@@ -32,7 +32,7 @@ from ..protocol.errors import (
     SubscriptionTimeout,
 )
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Cancel, Detach, Lost, Register
+from ..protocol.messages import Cancel, Detach, Lost
 from ..routing.filters import Filter
 from ..routing.language import to_filter
 from .client import Client
@@ -67,14 +67,12 @@ class Subscriber(Client):
         placement: Placement | None = None,
     ) -> None:
         super().__init__(name, broker, directory, process, rendezvous, placement=placement)
-        self.subscriptions: dict[int, Filter] = {}
-        self._priorities: dict[int, int] = {}
         self.received = 0
-        self._next_number = 1
         self._unread: deque[Notification] = deque()
         limits = directory.limits
-        self._machine = None if self._recovery is None else self._new_machine()
-        self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, self._machine)
+        self._machine = self._new_machine()
+        before = None if self._recovery is None else self._machine
+        self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, before)
         self._turn = threading.Lock()
         process.watch(self.host, name, self._inbox, broker)
         if self._recovery is not None:
@@ -88,9 +86,14 @@ class Subscriber(Client):
         return self._directory.limits.delivery_wait_seconds
 
     @property
+    def subscriptions(self) -> dict[int, Filter]:
+        """Its subscriptions that are in force, by number."""
+        return self._machine.in_force()  # type: ignore[return-value]
+
+    @property
     def losses(self) -> list[Lost]:
         """What it may have lost for good, by publisher and sequence, oldest first: see docs/exactly-once.md."""
-        return [] if self._machine is None else list(self._machine.losses)
+        return list(self._machine.losses)
 
     @property
     def shed(self) -> int:
@@ -136,12 +139,14 @@ class Subscriber(Client):
         seconds = limits.call_seconds if seconds is None else seconds
         checks.whole_number("priority", priority)
         with self._turn:
-            numbers = list(range(self._next_number, self._next_number + len(items)))
-            self._next_number += len(items)
-        numbered = list(zip(numbers, items, strict=True))
-        registers = [Register(number, item, priority) for number, item in numbered]
-        if self._machine is not None:
-            self._machine.wants(time.time())
+            first = self._machine.last_number + 1
+            numbers = list(range(first, first + len(items)))
+            asked = zip(numbers, items, strict=True)
+            registers = [
+                said
+                for number, item in asked
+                for said in self._machine.subscribe(number, item, time.time(), priority)
+            ]
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             waiting = host.request.remote(broker, self.name, registers, self._process.session)
@@ -155,39 +160,39 @@ class Subscriber(Client):
                 return None
             return host
 
-        self._priorities.update(dict.fromkeys(numbers, priority) if priority else {})
         deadline = time.monotonic() + seconds
-        while True:
-            installed_at = self._ask(call, max(deadline - time.monotonic(), 0.0))
-            if installed_at is None:
-                raise SubscriptionTimeout(
-                    f"{self}: not installed up to the root within {seconds} s, cancelled"
-                )
-            if self._process.submit(self._record(installed_at, numbered)).result():
-                return numbers
+        try:
+            while True:
+                installed_at = self._ask(call, max(deadline - time.monotonic(), 0.0))
+                if installed_at is None:
+                    raise SubscriptionTimeout(
+                        f"{self}: not installed up to the root within {seconds} s, cancelled"
+                    )
+                if self._process.submit(self._grant(installed_at, numbers)).result():
+                    return numbers
+        except BaseException:
+            for number in numbers:
+                self._machine.cancel(number)
+            raise
 
-    async def _record(self, host: Any, numbered: list[tuple[int, Filter]]) -> bool:
+    async def _grant(self, host: Any, numbers: list[int]) -> bool:
         """Note subscriptions that a host has installed; return False when it has been left since."""
         async with self._moving:
             if self.host == host:
-                self.subscriptions.update(numbered)
+                for number in numbers:
+                    self._machine.granted(number)
             return bool(self.host == host)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        assert self._machine is not None
         self._inbox.host = host  # from here on nothing of the old one is taken in
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
 
     async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
-        """Say at a broker that the subscriber is there, what it has had, and all that it wants."""
-        assert self._machine is not None
-        resume = self._machine.resume(time.time(), max(away, 0.0))
-        wanted = [
-            Register(number, item, self._priorities.get(number, 0), admitted=True)
-            for number, item in self.subscriptions.items()
-        ]
+        """Say at a broker that the subscriber is there, what it has had, and all that is in force."""
+        # What is still asked for is asked for again by whoever waits for it.
+        said = self._machine.here(time.time(), max(away, 0.0), self._machine.in_force())
         async with asyncio.timeout(seconds):
-            await host.request.remote(broker, self.name, [resume, *wanted], self._process.session)
+            await host.request.remote(broker, self.name, said, self._process.session)
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         host.request.remote(broker, self.name, [Detach()])
@@ -217,7 +222,7 @@ class Subscriber(Client):
             self._answer(host.request.remote(broker, self.name, [Cancel(number)]), host, left)
 
         self._ask(call, self._directory.limits.call_seconds)
-        del self.subscriptions[number]
+        self._machine.cancel(number)
 
     def degraded(self) -> dict[int, tuple[Refusal, ...]]:
         """Return the subscriptions that some broker can no longer carry as promised, by number, and what it lacks."""

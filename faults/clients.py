@@ -18,8 +18,10 @@ Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -105,17 +107,13 @@ class SubscriberMachine:
 
     def subscribe(self, number: int, wanted: Filter, now: float, priority: int = 0) -> list[ClientMessage]:
         """Return what to tell the broker about a new subscription."""
-        self.wants(now)
+        self._since = now if self._since is None else self._since
         self._subscriptions[number] = wanted
         self.last_number = max(self.last_number, number)
         self.unconfirmed.add(number)
         if priority:
             self._priorities[number] = priority
         return [self._register(number, wanted)]
-
-    def wants(self, now: float) -> None:
-        """Note that it subscribes; the first time counts."""
-        self._since = now if self._since is None else self._since
 
     def cancel(self, number: int) -> list[ClientMessage]:
         """Return what to tell the broker about a subscription that is to go."""
@@ -127,17 +125,23 @@ class SubscriberMachine:
             told.pop(number, None)
         return [Cancel(number)]
 
-    def set_subscriptions(self, subscriptions: Mapping[int, Filter]) -> None:
-        """Take what it wants from a host that keeps the account itself."""
-        self._subscriptions = dict(subscriptions)
-
     def confirmed(self, number: int) -> None:
         """Take in that a subscription is installed up to the root."""
         self.unconfirmed.discard(number)
 
+    def granted(self, number: int) -> None:
+        """Take in that a subscription is in force, and so was admitted."""
+        self.confirmed(number)
+        if number in self._subscriptions:
+            self.admitted.add(number)
+
     def subscriptions(self) -> dict[int, Filter]:
         """Return what it wants, by number."""
         return dict(self._subscriptions)
+
+    def in_force(self) -> dict[int, Filter]:
+        """Return what it wants and was granted, by number."""
+        return {number: wanted for number, wanted in self.subscriptions().items() if number in self.admitted}
 
     # Admission control.
 
@@ -206,20 +210,22 @@ class SubscriberMachine:
         away_seconds
             How long ago it last heard of its broker, at most.
         """
+        self.life += self.durable
+        return self.here(now, away_seconds, self._subscriptions)
+
+    def here(self, now: float, away_seconds: float, wanted: Mapping[int, Filter]) -> list[ClientMessage]:
+        """Return what to tell a broker in this life: what it has had, and what it wants, or a part of that."""
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
-        self.life += self.durable
-        return [self.resume(now, away_seconds), *self._registers()]
+        resume = self.resume(now, away_seconds, tuple(wanted))
+        return [resume, *(self._register(number, item) for number, item in wanted.items())]
 
-    def resume(self, now: float, away_seconds: float) -> Resume:
+    def resume(self, now: float, away_seconds: float, numbers: tuple[int, ...] = ()) -> Resume:
         """Return what it says first at another broker."""
         since = float("inf") if self._since is None else now - self._since
         if not self.durable:
             return Resume(dict(self.marks), since, away_seconds)
-        return Resume(dict(self.position), since, away_seconds, self.life, tuple(self._subscriptions))
-
-    def _registers(self) -> list[ClientMessage]:
-        return [self._register(number, wanted) for number, wanted in self._subscriptions.items()]
+        return Resume(dict(self.position), since, away_seconds, self.life, numbers)
 
     def _register(self, number: int, wanted: Filter) -> Register:
         return Register(number, wanted, self._priorities.get(number, 0), admitted=number in self.admitted)
@@ -229,12 +235,14 @@ class SubscriberMachine:
         self.marks = dict(self.position)
         self.losses = []
 
-    def record(self) -> dict[str, Any]:
-        """Return what must outlive the process of a durable subscriber."""
+    def record(self, without: Container[int] = ()) -> dict[str, Any]:
+        """Return what must outlive the process of a durable subscriber, but for some subscriptions."""
+        wanted = {number: item for number, item in self.subscriptions().items() if number not in without}
         return {
             "life": self.life,
             "position": dict(self.position),
-            "subscriptions": dict(self._subscriptions),
+            "subscriptions": wanted,
+            "priorities": {number: self._priorities.get(number, 0) for number in wanted},
             "since": self._since,
         }
 
@@ -242,6 +250,9 @@ class SubscriberMachine:
         """Go on from what `record` gave."""
         self.life, self._since = record["life"], record["since"]
         self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
+        self._priorities = dict(record.get("priorities", {}))  # what an earlier version wrote has none
+        self.admitted = set(self._subscriptions)  # it is written down when it is in force
+        self.last_number = max(self._subscriptions, default=0)
         self.marks = dict(self.position)
 
 
@@ -252,7 +263,7 @@ class PublisherMachine:
     ----------
     name
         The publisher.
-    retention_events_max, retention_seconds
+    retention_events_max, retention_seconds, retention_bytes_max
         How much it keeps to publish again; the last batch always is, and what is not known to be accepted.
 
     Attributes
@@ -268,10 +279,12 @@ class PublisherMachine:
     """
 
     __slots__ = (
+        "_bytes_max",
         "_events_max",
         "_forgot_at",
         "_held",
         "_kept",
+        "_kept_bytes",
         "_kept_events",
         "_name",
         "_seconds",
@@ -282,10 +295,18 @@ class PublisherMachine:
         "version",
     )
 
-    def __init__(self, name: ClientId, retention_events_max: int, retention_seconds: float) -> None:
+    def __init__(
+        self,
+        name: ClientId,
+        retention_events_max: int,
+        retention_seconds: float,
+        retention_bytes_max: float = math.inf,
+    ) -> None:
         self._name = name
         self._events_max = retention_events_max
+        self._bytes_max = retention_bytes_max
         self._seconds = retention_seconds
+        self._kept_bytes = 0
         self._kept: deque[tuple[float, EventBatch]] = deque()
         self._kept_events = 0
         self._forgot_at = float("-inf")  # when what it does not keep any more was published, at the latest
@@ -347,25 +368,41 @@ class PublisherMachine:
         EventBatch, list
             The events under their numbers, and what to tell the broker.
         """
-        size = len(batch)
-        if not size:
+        if not len(batch):
             return batch, []
-        numbered = replace(
+        numbered = self.numbered(batch, now if published_at is None else published_at)
+        self.keep(now, numbered)
+        return numbered, self._say([Events(numbered)], now)
+
+    def numbered(self, batch: EventBatch, published_at: float) -> EventBatch:
+        """Return events under the numbers that come next."""
+        size = len(batch)
+        return replace(
             batch,
             publishers=(self._name,),
             publisher=np.zeros(size, np.int32),
             sequence=np.arange(self.published + 1, self.published + size + 1, dtype=np.int64),
-            published_at=np.full(size, now if published_at is None else published_at),
+            published_at=np.full(size, published_at),
             _events=[],
         )
-        self.keep(now, numbered)
-        return numbered, self._say([Events(numbered)], now)
+
+    def skip(self, events: int) -> None:
+        """Use numbers for events that go another way than by this machine."""
+        self.published += events
+
+    def unaccepted(self) -> list[EventBatch]:
+        """Return what no broker is known to have accepted, the oldest first."""
+        waiting = itertools.takewhile(
+            lambda batch: not self._is_accepted(batch), (b for _, b in reversed(self._kept))
+        )
+        return [*waiting][::-1]
 
     def keep(self, now: float, batch: EventBatch) -> None:
         """Keep a batch that is published now, under the next numbers."""
         self.published += len(batch)
         self._kept.append((now, batch))
         self._kept_events += len(batch)
+        self._kept_bytes += batch.nbytes
         self._trim(now)
 
     def accept(self, last: int, now: float) -> None:
@@ -376,10 +413,12 @@ class PublisherMachine:
     def _trim(self, now: float) -> None:
         kept = self._kept
         while len(kept) > 1 and self._is_accepted(kept[0][1]):
-            if self._kept_events <= self._events_max and kept[0][0] >= now - self._seconds:
+            fits = self._kept_events <= self._events_max and self._kept_bytes <= self._bytes_max
+            if fits and kept[0][0] >= now - self._seconds:
                 return
             self._forgot_at, batch = kept.popleft()
             self._kept_events -= len(batch)
+            self._kept_bytes -= batch.nbytes
 
     def _is_accepted(self, batch: EventBatch) -> bool:
         return int(batch.sequence[-1]) <= self.accepted
@@ -420,7 +459,7 @@ class PublisherMachine:
             What the broker keeps of it, each with how many seconds ago it was accepted.
         """
         self._kept.clear()
-        self._kept_events = 0
+        self._kept_events = self._kept_bytes = 0
         self.accepted = accepted
         kept = list(kept)
         self._forgot_at = now - kept[0][0] if kept else now

@@ -379,7 +379,7 @@ class Sessions:
             self.tell(session, session.publisher.everywhere(news.number, now))
         elif isinstance(news, Standing) and session.subscriber is not None:
             session.subscriber.stands(news)
-        elif isinstance(news, Judgement) and session.subscriber is not None:
+        elif isinstance(news, Judgement) and not news.dry and session.subscriber is not None:
             if news.admitted:
                 self.admitted.add((session.name, news.number))
             if session.subscriber.judged(news):

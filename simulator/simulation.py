@@ -213,7 +213,9 @@ class Simulation(Network):
             if session.subscriber is not None and self.recovery is not None:
                 raise ClientError(f"{client!r} is a subscriber")
             keep = self.recovery or Recovery()
-            session.publisher = PublisherMachine(client, keep.retention_events_max, keep.retention_seconds)
+            session.publisher = PublisherMachine(
+                client, keep.retention_events_max, keep.retention_seconds, keep.retention_bytes_max
+            )
         return session
 
     def flush(self, client: ClientId, number: int) -> None:

@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.faults.clients import PublisherMachine, SubscriberMachine
+from rayvous.protocol.admission import Advertise, Judgement, Refusal, Standing, Unadvertise
 from rayvous.protocol.batch import batch_of, concat
-from rayvous.protocol.messages import Acknowledge, Lost, Register, Resume
+from rayvous.protocol.messages import Acknowledge, Cancel, Events, Flush, Lost, Register, Resume
 from rayvous.routing.language import to_filter
 
 
@@ -125,3 +126,70 @@ def test_a_publisher_that_comes_back_goes_on_from_what_its_broker_knows():
     assert again.age_seconds == 12.0 and again.batch.identity(0) == ("p", 6)
     _, (events,) = machine.publish(batch_of([{"x": 3}]), 31.0)
     assert events.batch.identity(0) == ("p", 8)
+
+
+def test_what_is_kept_is_bounded_by_bytes_too_but_for_what_is_not_accepted():
+    size = batch("p", 1, 3).nbytes
+    machine = PublisherMachine("p", 100, 60.0, retention_bytes_max=2 * size)
+    for turn in range(4):
+        machine.publish(batch_of([{"x": turn}] * 3), 1.0)
+    assert [first for first, _ in kept(machine, 1.0)] == [1, 4, 7, 10]
+    machine.accept(9, 1.0)
+    assert [first for first, _ in kept(machine, 1.0)] == [7, 10]
+
+
+def test_what_no_broker_has_accepted_is_handed_over_in_order():
+    machine = PublisherMachine("p", 100, 60.0)
+    for _ in range(3):
+        machine.publish(batch_of([{"x": 1}, {"x": 2}]), 1.0)
+    assert [each.identity(0)[1] for each in machine.unaccepted()] == [1, 3, 5]
+    machine.accept(4, 1.0)
+    assert [each.identity(0)[1] for each in machine.unaccepted()] == [5]
+    machine.skip(3)
+    numbered, _ = machine.publish(batch_of([{"x": 3}]), 1.0)
+    assert numbered.identity(0) == ("p", 10) and numbered.published_at.tolist() == [1.0]
+
+
+def test_what_is_published_is_held_until_every_advertisement_is_known_everywhere():
+    machine, item = PublisherMachine("p", 100, 60.0), to_filter("x > 0")
+    assert machine.advertise(1, item, 5) == [Advertise(1, item, 5, 0)]
+    machine.advertise(2, item, 7)
+    _, said = machine.publish(batch_of([{"x": 1}]), 1.0)
+    assert said == machine.flush(1, 1.0) == [] and machine.everywhere(1, 2.0) == []
+    (events, question) = machine.everywhere(2, 2.0)
+    assert events.batch.identity(0) == ("p", 1) and not events.again and question == Flush(1)
+    machine.accept(1, 2.0)
+    first, second = machine.arrive(10.0)
+    assert first == Advertise(1, item, 5, 1) and second == Advertise(2, item, 7, 1)
+    assert machine.unadvertise(2, 11.0) == [Unadvertise(2)], "the other one is not known yet"
+    (again,) = machine.everywhere(1, 14.0)
+    assert isinstance(again, Events) and again.again and again.age_seconds == 13.0
+
+
+def test_a_subscription_that_was_admitted_says_so_elsewhere_and_one_that_is_refused_is_gone():
+    machine, item = SubscriberMachine(), to_filter("x > 0")
+    for number in (1, 2, 3):
+        assert machine.subscribe(number, item, 0.0, priority=number) == [Register(number, item, number)]
+    assert not machine.judged(Judgement(1, True, 2, ())) and machine.judged(Judgement(2, False, 2, ()))
+    assert not machine.judged(Judgement(9, False, 2, ())), "it was only asked whether"
+    lack = (Refusal(0, "cpu", 1.0, 0.0),)
+    machine.stands(Standing(1, lack))
+    assert machine.lacking == {1: lack}
+    _, *registers = machine.arrive(5.0)
+    assert registers == [Register(1, item, 1, admitted=True), Register(3, item, 3)]
+    assert machine.lacking == {}, "another broker knows better"
+    assert machine.cancel(1) == [Cancel(1)] and machine.cancel(1) == [] and not machine.admitted
+
+
+def test_what_is_in_force_and_its_priorities_outlive_the_process():
+    machine, item = SubscriberMachine(durable=True), to_filter("x > 0")
+    for number in (1, 2, 3):
+        machine.subscribe(number, item, 0.0, priority=2)
+    machine.granted(1)
+    machine.granted(3)
+    machine.granted(8)
+    assert machine.in_force() == {1: item, 3: item}
+    heir = SubscriberMachine(durable=True)
+    heir.restore(machine.record(without={2, 3}))
+    assert heir.here(1.0, 0.0, heir.in_force())[1:] == [Register(1, item, 2, admitted=True)]
+    assert heir.subscribe(heir.last_number + 1, item, 1.0) == [Register(2, item)]

@@ -102,3 +102,15 @@ def test_a_full_disk_stops_acknowledgements_by_name_and_loses_nothing_acknowledg
 def test_what_a_commit_waits_for_is_checked_before_anything_is_launched(tmp_path: Path) -> None:
     with pytest.raises(rv.InputError, match="synchronous"):
         rv.Network.launch(TREE, stable=rv.Stable(tmp_path, "maybe"))  # type: ignore[arg-type]
+
+
+def test_a_network_is_settled_when_its_hosts_are_back(ray_started: None, tmp_path: Path) -> None:
+    """Right after a crash Ray has not started the host again: to settle is to wait for that."""
+    with rv.Network.launch(TREE, stable=rv.Stable(tmp_path)) as net:
+        publisher = net.publisher("pub", broker=2)
+        publisher.publish({"x": 1})
+        for broker in (0, 1):
+            assert net.crash(broker) == [broker]
+            net.settle(60)
+        assert publisher.publish({"x": 2}) == 2
+        net.settle(60)
