@@ -70,7 +70,8 @@ class Operator:
         return leaving + [f"{thread.name} is not done" for thread in self._threads if thread.is_alive()]
 
     def _do_at(self, operation: Operation, start: float) -> None:
-        time.sleep(max(0.0, start + operation.at_seconds - self._breaker.now))
+        if (wait := start + operation.at_seconds - self._breaker.now) > 0:
+            time.sleep(wait)
         try:
             done = self._do(operation.do, operation.pick, operation.size)
         except InputError as error:

@@ -188,13 +188,13 @@ def chaos(
     trace_dir: TraceDir = None,
     operations: Annotated[
         bool,
-        typer.Option("--operations", help="Brokers and clusters also join and leave meanwhile; on sim only."),
+        typer.Option("--operations", help="Brokers and clusters also join and leave meanwhile."),
     ] = False,
     admission: Annotated[
         bool,
         typer.Option(
             "--admission",
-            help="Brokers admit what they can carry, which is too little; their books are judged too; on sim only.",
+            help="Brokers admit what they can carry, which is too little; their books are judged too.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -221,6 +221,7 @@ def chaos(
       rayvous chaos --on ray --scheme hypercube --seeds 5
       rayvous chaos --seed 0 --seeds 100 --stable
       rayvous chaos --on ray --seed 0 --seeds 6 --stable
+      rayvous chaos --on ray --seed 0 --seeds 5 --stable --admission --operations
     """
     from .chaos import run_chaos_seeds
 

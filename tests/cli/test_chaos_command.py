@@ -127,6 +127,16 @@ def test_stores_admission_and_operations_go_together(capsys):
     assert "operation: " in out and "'stop'" in out
 
 
+def test_so_they_do_on_ray(monkeypatch):
+    asked = pretend(monkeypatch, fails=[4])
+    wanted = {"stable": True, "operations": True, "admission": True}
+    result = run_chaos_seeds(4, 1, "ray", None, None, **wanted, as_json=True)
+    assert asked == [(4, {"brokers_max": 9, **wanted})]
+    assert result["replay"] == ["rayvous chaos --on ray --seed 4 --stable --operations --admission"]
+    case = on_ray.draw_ray_case(4, **wanted)
+    assert case.operations and case.adverts and case.stable and case.plan == on_ray.draw_ray_case(4).plan
+
+
 def test_what_a_scheme_cannot_is_refused_with_the_reason(monkeypatch):
     asked = pretend(monkeypatch)
     with pytest.raises(InputError, match=r"scheme 'flooding' has no clusters to operate: .*; hybrid, .* can"):

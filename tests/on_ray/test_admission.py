@@ -149,6 +149,12 @@ def test_a_network_that_heals_keeps_its_books_when_a_broker_dies(ray_started):
         books = net.admission()
         assert 3 not in books and books[2]["cpu"][0] == 40.0
         net.check()
+        publisher.move_to(1)
+        publisher.close()
+        net.settle()
+        assert not any(entry["advertisements"] for entry in net.admission().values()), (
+            "nor where it was before"
+        )
 
 
 def test_old_events_are_dropped_and_counted_where_that_is_wanted(ray_started):

@@ -12,6 +12,7 @@ from rayvous.faults.plans import FaultPlan
 from rayvous.protocol.recovery import Recovery
 
 BOUND_SECONDS = 60.0
+EVERYTHING_SEED = 3
 STABLE_SEED = 5
 """A broker dies and comes back; two durable subscribers and a publisher die."""
 
@@ -34,6 +35,15 @@ def test_brokers_come_back_from_their_files_and_clients_are_killed(ray_started: 
     back = {what.split()[1] for what in said if what.endswith("is back")}
     assert killed == back and {name[0] for name in killed} == {"s", "p"}
     assert len(list((tmp_path / f"seed-{STABLE_SEED}").glob("broker-*.sqlite"))) == report.brokers
+
+
+def test_brokers_come_and_leave_subscriptions_are_refused_and_all_books_are_right(ray_started: None) -> None:
+    """With stores, and clients that die. Reference: promises 1 to 3 and 6 to 8."""
+    report = run_ray_chaos(EVERYTHING_SEED, stable=True, admission=True, operations=True)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    said = [what for _, what in report.timeline]
+    assert sum(what.startswith("operation: ") for what in said) == len(report.case["operations"]) >= 3
+    assert report.admission["admitted"] > 0 and report.admission["refused"] > 0
 
 
 @pytest.mark.parametrize("scheme", ["hypercube", "lbdd"])
