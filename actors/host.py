@@ -287,19 +287,24 @@ class BrokerHost:
             await self._wake()
         await self._service(at)
         seat = self._seat_for(at, client, messages, session)
-        owed, published = questions(client, messages), publications(client, messages)
+        owed = questions(client, messages)
+        published = () if self.admission.config is None else publications(client, messages)
         answers = [seat.answers.owe(question) for question in owed]
         pressure = Backpressure()
         try:
-            taken = []
-            for message in messages:
-                if self.numbered is not None and isinstance(message, Events):
-                    await self.numbered.publish(seat, client, message, pressure)
-                else:
-                    taken.append(self._take(seat, client, message, pressure))
+            if self.numbered is None:
+                taken = [self._take(seat, client, message, pressure) for message in messages]
+            else:
+                taken = []
+                for message in messages:
+                    if isinstance(message, Events):
+                        await self.numbered.publish(seat, client, message, pressure)
+                    else:
+                        taken.append(self._take(seat, client, message, pressure))
             await seat.stable()
             await self.driver.room(pressure)
-            answers += seat.answers.owed(published)
+            if published:
+                answers += seat.answers.owed(published)
             given = await asyncio.gather(*answers) if answers else None
         finally:
             for question in (*owed, *published):
