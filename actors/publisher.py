@@ -12,6 +12,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Mapping
@@ -21,14 +22,17 @@ import numpy as np
 import ray
 
 from ..faults.clients import PublisherMachine
+from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
+from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Events
+from ..protocol.messages import Events, Flush
+from .advertiser import Advertiser
 from .bulk import SLICE_BYTES
+from .client import Client
 from .columns import batch_from
 from .distributing import Distribution, Parcel
-from .edge import Edge
-from .flusher import Flusher
+from .edge import Excess
 from .nearness import Placement
 from .process import ClientProcess
 from .requests import Stored
@@ -37,11 +41,14 @@ if TYPE_CHECKING:
     from .rendezvous import Directory
 
 
+_QUESTIONS: Final = itertools.count(1)
+"""Numbers the questions of this process whether all is delivered, which the brokers answer (`faults.flushing`)."""
+
 BUSY_PATIENCES: Final = 5
 """How many times as long as a sign of life what is published again may take: the broker may have to wait for others."""
 
 
-class Publisher(Flusher):
+class Publisher(Client):
     """Publishes events at its broker.
 
     Made by :meth:`Network.publisher`; may be used from several threads.
@@ -62,7 +69,7 @@ class Publisher(Flusher):
     ) -> None:
         super().__init__(name, broker, directory, process, rendezvous, placement=placement)
         self._turn = threading.Lock()
-        self._edge = None if directory.admission is None else Edge(time.time, time.sleep)
+        self._adverts = None if directory.admission is None else Advertiser(name, directory, self._ask)
         self._machine_turn = threading.Lock()
         self._counted = not directory.numbered  # whether it is known which numbers were used before
         # After a move: where, and the last number published again.
@@ -158,7 +165,7 @@ class Publisher(Flusher):
             self._open()
             if not self._counted:
                 self._ask(self._count, self._directory.limits.call_seconds)
-            for allowed in (batch,) if self._edge is None else self._edge.pass_on(batch):
+            for allowed in (batch,) if self._adverts is None else self._adverts.edge.pass_on(batch):
                 for start in range(0, len(allowed), step):
                     part = allowed
                     if len(allowed) > step:
@@ -208,7 +215,8 @@ class Publisher(Flusher):
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
-            await self._advertise_again(host, broker)
+            if self._adverts is not None:
+                await self._adverts.say_again(host, broker)
         with self._machine_turn:
             again = self._machine.moved(time.time())
         for events in again:
@@ -216,10 +224,110 @@ class Publisher(Flusher):
                 await host.request.remote(broker, self.name, [events])
             self._taken = (broker, int(events.batch.sequence[-1]))
 
+    def _leave(self, host: Any, broker: BrokerId) -> None:
+        if self._adverts is not None:
+            self._adverts.withdraw_at(host, broker)
+
+    # What it advertises.
+
+    def advertise(self, filter: Any, *, max_rate: float | None = None, excess: Excess = "wait") -> int:
+        """Advertise events, and return the advertisement's number once every broker knows it.
+
+        Parameters
+        ----------
+        filter
+            What will be published; an event that no advertisement covers is refused (`NotAdvertised`).
+        max_rate
+            Events per second at most; None takes the highest rate that this publisher has had in a second, or the
+            network's default.
+        excess
+            What becomes of events that come faster: ``"wait"`` publishes them later, ``"drop"`` drops and counts
+            them (`dropped`), ``"raise"`` raises `RateExceeded`.
+
+        Raises
+        ------
+        InputError
+            If the network has no admission control, or a parameter is out of range.
+        """
+        adverts = self._advertising()
+        with self._turn:
+            self._open()
+            return adverts.advertise(filter, max_rate, excess)
+
+    def unadvertise(self, number: int) -> None:
+        """Withdraw an advertisement.
+
+        Raises
+        ------
+        InputError
+            If there is no advertisement of that number.
+        """
+        adverts = self._advertising()
+        with self._turn:
+            self._open()
+            adverts.unadvertise(number)
+
+    @property
+    def dropped(self) -> int:
+        """How many events were dropped because they came faster than advertised."""
+        return 0 if self._adverts is None else self._adverts.edge.dropped
+
+    def _advertising(self) -> Advertiser:
+        self._open()
+        if self._adverts is None:
+            raise InputError(
+                "this network has no admission control: launch it with admission=AdmissionConfig()"
+            )
+        return self._adverts
+
+    # Whether all is delivered.
+
+    def flush(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait until all that was published so far is delivered.
+
+        Delivered means: every subscriber in the tree whose subscription matched has it in its process; for a durable
+        one its broker keeps it. While the network heals it waits for the round that makes good what was missed.
+
+        Parameters
+        ----------
+        timeout_seconds
+            How long to wait; None for the network's `call_seconds`.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal.
+        BrokerUnavailable
+            If it is not delivered in time, which says nothing of what comes later.
+        """
+        self._open()
+        seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
+        if self._recovery is None:
+            raise InputError(
+                "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
+            )
+        if seconds is None:
+            seconds = self._directory.limits.call_seconds
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
+            question = Flush(next(_QUESTIONS))
+            ray.get(host.request.remote(broker, self.name, [question]), timeout=left)
+
+        with self._turn:
+            self._open()
+            self._ask(call, seconds)
+
+    async def flush_async(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait from a coroutine until all is delivered; see `flush`."""
+        await asyncio.to_thread(self.flush, timeout_seconds=timeout_seconds)
+
+    # The end.
+
     def close(self) -> None:
         """Leave the network; the name is free again."""
-        if not self._closed:
-            self._withdraw_all()
+        if not self._closed and self._adverts is not None:
+            with self._turn:
+                self._adverts.withdraw_all()
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)

@@ -58,7 +58,7 @@ class TokenBucket:
     def wait_seconds(self, events: int, now: float) -> float:
         """Return how long after `now` that many events may pass, or a full bucket's worth if that is fewer."""
         lacking = min(float(events), self.burst) - self._filled(now)
-        return lacking / self.rate if lacking > 1e-6 else 0.0
+        return lacking / self.rate if lacking > 1e-9 else 0.0
 
     def pay(self, events: int, now: float) -> TokenBucket:
         """Return the bucket after as many events have passed at `now` at once, be it that it owes for some of them."""
