@@ -157,6 +157,8 @@ class Mortal:
     ----------
     alive
         Whether its process runs.
+    broker
+        Where it comes to, when it comes.
     published
         Of a publisher: the last number that it has used.
     """
@@ -165,7 +167,7 @@ class Mortal:
         self.name, self.publishes = name, publishes
         self.alive = False
         self.published = 0
-        self._broker = broker
+        self.broker = broker
         self._spares = spares
         self._moves = 0
         self._actor: Any = None
@@ -174,7 +176,7 @@ class Mortal:
     def start(self) -> int | dict[ClientId, int]:
         """Let it come, or come back; return what :meth:`ClientActor.come` does."""
         self._actor, self._pid = self._spares.take()
-        found: int | dict[ClientId, int] = self._ask("come", self.name, self._broker, self.publishes)
+        found: int | dict[ClientId, int] = self._ask("come", self.name, self.broker, self.publishes)
         if isinstance(found, int):
             self.published = found
         self.alive = True

@@ -309,6 +309,7 @@ class Players:
         self._waiting.discard(client.name)
         with self._listening:  # nothing that the dead one had heard is written down after this
             used = client.published
+            client.broker = self._still_there(client.broker)
             found = client.start()
             with self._turn:
                 self._came_back(client, used, found)

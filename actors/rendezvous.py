@@ -368,11 +368,11 @@ class Rendezvous:
         self._directory.hosts.pop(broker, None)
         self._gone.add(broker)
         self._load.setdefault(broker, 0)
-        left = self._directory.cluster_of(broker)
         rest = [place for place in self._directory.positions if place.broker != broker]
         cluster = next((place.cluster for place in self._directory.positions if place.broker == broker), None)
-        if cluster is not None:
-            rest = with_members(rest, cluster, [member for member in left if member != broker])
+        left = [member for member in self._directory.cluster_of(broker) if member != broker]
+        if cluster is not None and left:
+            rest = with_members(rest, cluster, left)
         self._take_places(rest)
         self._keep_clients()
 

@@ -26,8 +26,8 @@ from ..protocol.admission import Refusal
 from ..protocol.cube import CubeView
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..routing.covering import intersects
-from ..routing.cube import Cube
 from ..routing.filters import Filter
+from ..routing.schemes import scheme as scheme_of
 
 Links: TypeAlias = dict[BrokerId, set[BrokerId]]
 """Who is joined to whom."""
@@ -124,22 +124,21 @@ def way_in(tree: Links) -> Way:
 
 
 def in_view(view: CubeView, scheme: str) -> tuple[Links, Way]:
-    """Return who is joined to whom in a view, and the ways of events there.
+    """Return who is joined to whom in a view, and the ways of events there, as the scheme says by its `joined`.
 
-    On a mesh the way is straight: how LBDD shares out the copies of an event is not in the books.
+    Where it says nothing, it is on a mesh, and the way is straight: how LBDD shares out the copies of an event is not
+    in the books.
     """
+    joined_in = getattr(scheme_of(scheme), "joined", None)
+    if joined_in is not None:
+        links: Links
+        way: Way
+        links, way = joined_in(view)
+        return links, way
     brokers = list(view.born)
-    if scheme != "hypercube":
-        return {here: set(brokers) - {here} for here in brokers}, lambda source, to: (source, to)[
-            : 1 + (source != to)
-        ]
-    cube = Cube(view.dimensions, view.labels)
-    links: Links = {here: set() for here in brokers}
-    for here in brokers:
-        for _, other in cube.neighbours(here):
-            links[here].add(other)
-            links[other].add(here)
-    return links, lambda source, to: cube.path(to, source)[::-1]
+    return {here: set(brokers) - {here} for here in brokers}, lambda source, to: (source, to)[
+        : 1 + (source != to)
+    ]
 
 
 def books_problems(

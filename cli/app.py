@@ -413,6 +413,7 @@ def experiment_hypercube(
 
 def main() -> None:
     """Run the command line and exit."""
+    sys.path.append(str(Path.cwd()))  # for schemes and layers of the user's own (`routing.own`)
     try:
         status = app(standalone_mode=False)  # what a verb exits with, or None
     except USAGE_ERRORS as error:

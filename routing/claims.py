@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from .own import bare, is_own, own
+
 
 @dataclass(frozen=True, slots=True)
 class Claims:
@@ -65,8 +67,8 @@ CLAIMS: Final[dict[str, Claims]] = {
 
 def claims_of(scheme: str) -> Claims:
     """Return what a scheme claims, its options included; one that is not listed claims nothing more."""
-    base, *options = scheme.split("+")
-    claims = CLAIMS.get(base, Claims())
+    base, options = bare(scheme)
+    claims: Claims = getattr(own(base), "claims", Claims()) if is_own(base) else CLAIMS.get(base, Claims())
     if options:
         claims = replace(claims, wanted_only="quench" in options)
     if "fanout" in options:

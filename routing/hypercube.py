@@ -14,7 +14,7 @@ Source: paper 2, section 2.3; docs/decisions/0017-hypercube.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -75,6 +75,19 @@ class Hypercube(ViewedRouter):
             )
             for position in positions
         ]
+
+    @staticmethod
+    def joined(
+        view: CubeView,
+    ) -> tuple[dict[BrokerId, set[BrokerId]], Callable[[BrokerId, BrokerId], list[BrokerId]]]:
+        """Return who is joined to whom in a view, and the way of an event from one broker to another."""
+        cube = cube_of(view)
+        links: dict[BrokerId, set[BrokerId]] = {here: set() for here in view.born}
+        for here in links:
+            for _, other in cube.neighbours(here):
+                links[here].add(other)
+                links[other].add(here)
+        return links, lambda source, to: cube.path(to, source)[::-1]
 
     def enter(self, view: CubeView) -> None:
         """Take another view for the present one, and its ways."""

@@ -1,7 +1,8 @@
 """The routing schemes, by name, and the small interface that each of them has.
 
 To add one: write a class with these methods in a file of its own and put it into `SCHEMES`, and what it claims into
-`claims.CLAIMS`. A scheme may have options, which go behind its name with a plus sign: ``hybrid+quench+merge``.
+`claims.CLAIMS`; or name it where it is (`own`). A scheme may have options, which go behind its name with a plus sign:
+``hybrid+quench+merge``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from ..protocol.checks import instance
 from ..protocol.configs import Placed, Position
 from ..protocol.effects import Effect, Plain, Received
 from ..protocol.errors import InputError
@@ -19,6 +19,7 @@ from .hybrid import Hybrid
 from .hypercube import Hypercube
 from .lbdd import Lbdd
 from .match_first import MatchFirst
+from .own import bare, is_own, own, own_layers
 from .point_to_point import PointToPoint
 from .quenching import (
     MergedHierarchical,
@@ -114,11 +115,13 @@ def scheme(name: str) -> type[Router]:
     InputError
         If there is none, or it has no such option; the message lists what there is.
     """
-    base, *options = instance("scheme", name, str, "the name of a routing scheme").split("+")
-    if base not in SCHEMES:
+    base, options = bare(name)
+    own_layers(name)
+    if base not in SCHEMES and not is_own(base):
         raise InputError(f"no routing scheme {base!r}: there are {', '.join(SCHEMES)}")
     if not options:
-        return SCHEMES[base]
+        found: type[Router] = own(base) if is_own(base) else SCHEMES[base]
+        return found
     known = OPTIONS.get(base, {})
     if frozenset(options) not in known or len(set(options)) < len(options):
         there = ", ".join("+".join((base, *sorted(each, reverse=True))) for each in known) or f"{base} only"

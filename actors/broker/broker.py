@@ -32,6 +32,7 @@ from ...protocol.layers import Layer, RecordedLayer
 from ...protocol.recovery import Recovery
 from ...protocol.stability import Stability
 from ...routing.claims import claims_of
+from ...routing.own import own_layers
 from ...routing.schemes import Router, scheme
 from ..healing import HealingBroker
 from ..healing_views import HealingViews
@@ -116,6 +117,7 @@ class Broker:
         make: Any = scheme(scheme_name)
         check(scheme_name, recovery=recovery is not None, store=store is not None)
         fans_out = claims_of(scheme_name).fans_out
+        own = [make_layer(position) for make_layer in own_layers(scheme_name)]
         self.position = position
         self._router: Router
         self.healing: Membership | None = None
@@ -149,14 +151,14 @@ class Broker:
                 self.replay,
                 self.healing,
             ]
-            layers = [*self._around(fan=fan), *healing]
+            layers = [*own, *self._around(fan=fan), *healing]
             self.pipeline = Pipeline([*self._edge(layers, recovery.retention_seconds), *layers])
             self.pipeline.begin()
         else:
             self._router = make(position)
             self._admit(admission)
             around = self._around(fan=FanOut(position) if fans_out else None)
-            inside: list[RecordedLayer] = [*around, Routing(self._router)]
+            inside: list[RecordedLayer] = [*own, *around, Routing(self._router)]
             layers = [*inside]
             if store is not None:
                 kind = scheme_name if admission is None else f"{scheme_name} with admission control"

@@ -27,6 +27,7 @@ from ...routing.moving_quench import (
     MovingQuenched,
     MovingQuenchedMerged,
 )
+from ...routing.own import bare, is_own, own
 from ...routing.point_to_point import PointToPointInViews
 from ..cube_rendezvous import CubeRendezvous
 from ..healing import HealingBroker
@@ -88,7 +89,10 @@ HEALING_SCHEMES: Final = tuple(HEALING)
 
 def healing_of(scheme_name: str) -> Healing:
     """Return what heals under a scheme, in whichever order its options stand."""
-    base, *options = scheme_name.split("+")
+    base, options = bare(scheme_name)
+    if is_own(base):
+        membership = HealingViews if claims_of(scheme_name).views else HealingBroker
+        return Healing(membership, _plain(own(base)))
     return HEALING["+".join((base, *sorted(options, reverse=True)))]
 
 

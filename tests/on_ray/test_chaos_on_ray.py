@@ -1,5 +1,8 @@
 """Chaos on real actors: brokers are killed, stopped, cut off and started again, and every promise holds (1-3, 6)."""
 
+import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from rayvous.faults import plans
 from rayvous.faults.plans import FaultPlan
 from rayvous.protocol.recovery import Recovery
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BOUND_SECONDS = 60.0
 EVERYTHING_SEED = 3
 STABLE_SEED = 5
@@ -153,3 +157,23 @@ def test_a_whole_cluster_dies_and_is_started_again(ray_started: None) -> None:
         elsewhere.settle(BOUND_SECONDS)
         assert [note.event["x"] for note in subscriber.notifications(0)] == [0, 1, 2, 3]
         elsewhere.close()
+
+
+def test_a_scheme_and_a_layer_of_ones_own_with_everything_on(ray_started: None) -> None:
+    """As the command line finds them: in the folder where it is called."""
+    words = [
+        "chaos",
+        "--on",
+        "ray",
+        "--scheme",
+        "own_scheme:Row+own_layer:Origins",
+        "--stable",
+        "--admission",
+    ]
+    words += ["--operations", "--seed", "1", "--brokers", "6", "--json"]
+    rayvous = str(Path(sys.executable).with_name("rayvous"))
+    done = subprocess.run(
+        [rayvous, *words], capture_output=True, text=True, timeout=240, check=False, cwd=EXAMPLES
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "holds"
