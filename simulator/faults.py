@@ -58,14 +58,15 @@ class Faults:
 
     def crash_after(self, broker: BrokerId, effects: int) -> None:
         """Let a broker die when it has carried out so many more effects, before the next: also within a step."""
-        self._network.host(broker).fuse = effects
+        host = self._network.host(broker)
+        host.fuse, host.plain = effects, False
 
     def restart(self, broker: BrokerId) -> bool:
         """Start a dead broker afresh; return False when it lives."""
         host = self._network.host(broker)
         if host.alive or host.gone:
             return False
-        self._network.transport.groups.pop(broker, None)
+        host.group = None
         host.start()
         self._network.start_ticking(host)
         return True
@@ -75,7 +76,7 @@ class Faults:
         host = self._network.hosts[broker]
         if not host.alive or host.paused:
             return False
-        host.paused, host.serving = True, False
+        host.paused, host.serving, host.plain = True, False, False
         return True
 
     def resume(self, broker: BrokerId) -> bool:
@@ -111,7 +112,7 @@ class Faults:
     def slow(self, broker: BrokerId, factor: float) -> None:
         """Let a broker take `factor` times as long; 1 makes it quick again."""
         host = self._network.hosts[broker]
-        host.factor = factor if host.alive else 1.0
+        host.factor, host.plain = factor if host.alive else 1.0, False
 
     def shake(self, fault: Shake) -> None:
         """Let the weather be bad for a while."""

@@ -47,6 +47,8 @@ class Host:
         How often it has been started, less one: the incarnation.
     alive, paused, factor
         Its state; a factor above 1 is slow.
+    plain
+        Whether what it returns is all that there is to a step, in a network that is plain, with nothing done to it.
     retiring, gone
         Whether it is to leave the network, and whether it has left for good.
     parent
@@ -55,6 +57,8 @@ class Host:
         The number of the connection of each client that it has heard.
     links
         The links whose messages are lost when it dies.
+    ways, group
+        Its links to others, and those that make up its group; None before it is first used.
     free_at
         When it has put on its links what it was busy with.
     fuse
@@ -74,6 +78,7 @@ class Host:
         "free_at",
         "fuse",
         "gone",
+        "group",
         "handle",
         "id",
         "life",
@@ -81,11 +86,13 @@ class Host:
         "machine",
         "parent",
         "paused",
+        "plain",
         "retiring",
         "serving",
         "store",
         "told_at",
         "waiting",
+        "ways",
     )
 
     def __init__(
@@ -105,6 +112,8 @@ class Host:
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
         self.links: list[Connection] = []
+        self.ways: dict[BrokerId, Connection] = {}
+        self.group: list[Connection] | None = None
         self.fuse: int | None = None
         self.told_at = self.free_at = 0.0
         self.waiting: deque[Received | Drained | Missed | None] = deque()
@@ -116,7 +125,7 @@ class Host:
     def start(self) -> None:
         """Begin a new life."""
         self.life += 1
-        self.alive = True
+        self.alive = self.plain = True
         self.machine = self.boot(self.life)
         self.handle = self.machine.handle
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from types import MethodType
+from typing import TypeAlias
 
 from ..chaos.weather import Weather, pair_of
 from ..protocol.effects import Received
@@ -44,6 +45,10 @@ class Datagrams:
         return [arrives + dice.random() * self.reorder_seconds for _ in range(copies)]
 
 
+Ticket: TypeAlias = "list[Connection]"
+"""Of what is under way over a connection; empty when that is lost, because the connection broke, or an end died."""
+
+
 class Connection:
     """One directed link.
 
@@ -56,11 +61,9 @@ class Connection:
     model
         Spread, jitter and loss.
     arrive
-        Takes what arrives, with the connection and the epoch in which it was sent.
-    group
-        Whether it is for multicasts.
-    seed
-        For its own chance.
+        Takes what arrives, with the ticket under which it was sent.
+    name
+        The seed and the kind of link, for its own chance.
 
     Attributes
     ----------
@@ -68,30 +71,27 @@ class Connection:
         Takes a message that is sent now, when it arrives.
     delay_seconds
         The least time that a message takes.
-    epoch
-        Rises when what is under way is lost: when the connection breaks, or an end dies.
     broken_life
         The life of its source in which it has broken and has not been renewed; -1 for none.
     held
-        What has arrived since it was cut, each with the epoch in which it was sent; None when it is not cut.
-    steady
-        Whether, in good weather, every message takes `delay_seconds`.
+        What has arrived since it was cut, each with its ticket; None when it is not cut.
+    plain
+        Whether, in good weather, every message takes `delay_seconds`, as far as is known.
     """
 
     __slots__ = (
         "_arrive",
-        "_group",
         "_model",
+        "_name",
         "_random",
-        "_seed",
+        "_ticket",
         "arrive",
         "broken_life",
         "delay_seconds",
-        "epoch",
         "held",
         "last",
+        "plain",
         "source",
-        "steady",
         "target",
     )
 
@@ -101,38 +101,43 @@ class Connection:
         target: Host,
         delay_seconds: float,
         model: LinkModel,
-        arrive: Callable[[Connection, int, Received], None],
-        *,
-        group: bool = False,
-        seed: int = 0,
+        arrive: Callable[[Ticket, Received], None],
+        name: tuple[int, str] = (0, "unicast"),
     ) -> None:
         self.source = source
         self.target = target
-        self.held: list[tuple[int, Received]] | None = None
+        self.held: list[tuple[Ticket, Received]] | None = None
         self.last = 0.0  # when the last message arrives that took longer
-        self.epoch = -1
         self._arrive = arrive
-        self.lose()
+        self._ticket: Ticket = [self]
+        self.arrive: Callable[[Received], None] = MethodType(arrive, self._ticket)
         self.broken_life = -1
-        self.steady = not (model.jitter_seconds or model.loss)
+        self.plain = not (model.jitter_seconds or model.loss)
         self.delay_seconds = delay_seconds
         self._model = model
-        self._group, self._seed = group, seed
+        self._name = name
         self._random: random.Random | None = None
         if model.spread_seconds:
             self._dice()
 
     def _dice(self) -> random.Random:
         if self._random is None:
-            kind = "group" if self._group else "unicast"
-            self._random = random.Random(f"connection/{self._seed}/{kind}/{self.source.id}/{self.target.id}")
+            seed, kind = self._name
+            self._random = random.Random(f"connection/{seed}/{kind}/{self.source.id}/{self.target.id}")
             self.delay_seconds += self._random.random() * self._model.spread_seconds
         return self._random
 
     def lose(self) -> None:
         """Lose what is under way."""
-        self.epoch += 1
-        self.arrive: Callable[[Received], None] = partial(self._arrive, self, self.epoch)
+        self._ticket.clear()
+        self._ticket = [self]
+        self.arrive = MethodType(self._arrive, self._ticket)
+
+    def break_off(self) -> None:
+        """Lose what is under way, and what is sent before it is renewed."""
+        self.lose()
+        self.broken_life = self.source.life
+        self.plain = False
 
     @property
     def pair(self) -> tuple[BrokerId, BrokerId]:
@@ -156,4 +161,5 @@ class Connection:
             arrives += weather.extra(leaves, self.pair, self._dice())
         if arrives > self.last:
             self.last = arrives
+        self.plain = False  # what comes next may have to wait for this one
         return self.last

@@ -116,6 +116,10 @@ class Network:
     ----------
     now
         Virtual time in seconds.
+    plain
+        Whether a step of a broker is what it returns, and nothing else: nothing heals, waits, is kept or written down.
+    carry_out
+        How each kind of effect is carried out.
     numbered
         Whether what is said has numbers, and is said again until it is acknowledged: with stores, where nothing heals.
     steps
@@ -168,6 +172,8 @@ class Network:
         self.scheme, self.recovery, self.admission = scheme, recovery, admission
         self.links = checks.optional("links", links, LinkModel, "a LinkModel()") or LinkModel()
         self.stability = stability or Stability()
+        parts = (recovery, store, queues, record, telemetry)
+        self.plain = all(part is None for part in parts)
         self._quotas = admission is not None and recovery is None and store is None
         self.failures: dict[BrokerId, StorageFailed] = {}
         self.watchers: dict[type, Watcher] = {}
@@ -189,11 +195,10 @@ class Network:
         self._record, self._make, self._make_store = record, broker, store
         self.heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self.order = itertools.count()
-        self._until = 0.0
         self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}
         self.members = clusters_of(positions)
         self.transport = Transport(self, datagrams, last_words, delay_of)
-        self._carry_out: dict[type, Callable[[Host, Any], None]] = {
+        self.carry_out: dict[type, Callable[[Host, Any], None]] = {
             **self.transport.effects,
             **self._client_effects(),
             Drain: self._drain,
@@ -281,8 +286,7 @@ class Network:
     def _drive(self, until: float, steps_max: int = STEPS_MAX) -> int:
         heap, before = self.heap, self.steps
         last = before + steps_max
-        self._until = until  # or what is so urgent that it ends earlier
-        while heap and heap[0][0] <= self._until:
+        while heap and heap[0][0] <= until:
             if self.steps >= last:
                 raise SimulationStepLimit(
                     f"{steps_max} steps, and {len(heap)} messages are still under way at "
@@ -292,20 +296,17 @@ class Network:
             action(value)
         return self.steps - before
 
-    def halt(self) -> None:
-        """Let no more time pass in this call than has."""
-        self._until = self.now
-
-    def _step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
+    def step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
+        """Let a process handle an event, and carry out what it returns."""
         if type(event) is FromClient:
             host.attached[event.source] = event.connection  # type: ignore[index]
             if self._quotas and type(event.message) is Events:
-                self._step(host, Ticked(self.now))  # a publisher has so many a second
+                self.step(host, Ticked(self.now))  # a publisher has so many a second
         if type(event) is Ticked:
             host.told_at = self.now
         elif self.recovery is not None and self.now - host.told_at > self.recovery.heartbeat_seconds:
             life = host.life
-            self._step(host, Ticked(self.now))
+            self.step(host, Ticked(self.now))
             if not host.alive or host.life != life:
                 return
         self.steps += 1
@@ -314,7 +315,7 @@ class Network:
             self._record(Step(self.now, host.machine, event, effects))
         if self.telemetry is not None:
             self.telemetry.stepped(self.now, host, event)
-        carry_out = self._carry_out
+        carry_out = self.carry_out
         for effect in effects:
             if host.fuse is not None:
                 if not host.fuse and self.faults.crash(host.id):
@@ -355,9 +356,10 @@ class Network:
 
     def start_ticking(self, host: Host) -> None:
         """Tell a process the time, now and from now on, where somebody has to."""
+        host.plain = host.plain and self.plain
         period = self._tick_seconds
         if period is not None:
-            self._step(host, Ticked(self.now))
+            self.step(host, Ticked(self.now))
             self.at(self.now + period * (1.0 - self.dice.random()), self._tick, host, host.life, period)
 
     def _tick(self, host: Host, life: int, period: float) -> None:
@@ -382,7 +384,7 @@ class Network:
             if not host.paused and not host.serving:
                 self._serve_later(host)
         else:
-            self._step(host, Ticked(self.now) if given is None else given)
+            self.step(host, Ticked(self.now) if given is None else given)
 
     def _serve_later(self, host: Host) -> None:
         host.serving = True
@@ -394,7 +396,7 @@ class Network:
         host.serving = False
         if host.waiting:
             given = host.waiting.popleft()
-            self._step(host, Ticked(self.now) if given is None else given)
+            self.step(host, Ticked(self.now) if given is None else given)
         if host.waiting and not host.serving:
             self._serve_later(host)
 

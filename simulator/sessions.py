@@ -153,7 +153,6 @@ class Sessions:
         self.admitted: set[tuple[ClientId, int]] = set()
         self._over: set[tuple[ClientId, int]] = set()  # (publisher, last number) of what its quota refused
         self._waiting: dict[tuple[BrokerId, int], list[FromClient]] = {}  # for quotas, by life of the broker
-        self.awaited: tuple[ClientId, int] | None = None
         self.keep = keep
         self._numbered = network.numbered
         self._heard_of = keep or network.numbered or network.recovery is not None
@@ -342,8 +341,6 @@ class Sessions:
         session.heard_at = self._network.now
         subscriber(session).confirmed(effect.subscription)
         self.account.confirmed(self._network.now, session.name, effect.subscription)
-        if self.awaited == (session.name, effect.subscription):
-            self._network.halt()
 
     def _reported(self, session: Session, effect: Report) -> None:
         self.account.told(self._network.now, session.name, subscriber(session).lost(effect.losses))

@@ -390,12 +390,10 @@ class Simulation(Network):
 
     def run_until_installed(self, client: ClientId, number: int) -> bool:
         """Let time pass until the subscription is installed up to the root; False if that never happens."""
-        if not self.installed(client, number):
-            self.clients.awaited = client, number
-            ticks = self._tick_seconds is not None
-            self._drive(self.now + INSTALL_SECONDS_MAX if ticks else math.inf)
-            self.clients.awaited = None
-        return self.installed(client, number)
+        until = math.inf if self._tick_seconds is None else self.now + INSTALL_SECONDS_MAX
+        while not (installed := self.installed(client, number)) and self.heap and self.heap[0][0] <= until:
+            self._drive(self.heap[0][0])
+        return installed
 
     def notifications(self, client: ClientId) -> list[tuple[ClientId, int]]:
         """Return (publisher, sequence) of what the client was notified of, in order of arrival."""

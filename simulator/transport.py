@@ -23,7 +23,7 @@ from ..protocol.recovery import RENDEZVOUS, TIMED
 from ..protocol.telemetry import LINK_KINDS
 from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
 from .hosts import Host
-from .links import Connection, Datagrams
+from .links import Connection, Datagrams, Ticket
 
 if TYPE_CHECKING:
     from .network import Network
@@ -57,8 +57,8 @@ class Transport:
         How the effects of brokers are carried out that are for other brokers.
     sent
         How many messages left over the links of each kind, by type.
-    connections, groups
-        The links by (from, to, whether for multicasts), and those that make up the group of a broker.
+    connections
+        The links by (from, to, whether for multicasts).
     """
 
     def __init__(
@@ -70,10 +70,11 @@ class Transport:
     ) -> None:
         self._network = network
         self._datagrams, self._last_words, self._delay_of = datagrams, last_words, delay_of
+        self._arrive = _arrival_in(network)
+        self._names = (network.seed, "unicast"), (network.seed, "group")
         self.at_once = network.queues is None and network.telemetry is None and not network.links.send_seconds
         self.sent: dict[str, Counter[type]] = {kind: Counter() for kind in LINK_KINDS}
         self.connections: dict[tuple[BrokerId, BrokerId, bool], Connection] = {}
-        self.groups: dict[BrokerId, list[Connection]] = {}
         self.effects: dict[type, Callable[[Host, Any], None]] = {
             Send: self._send,
             Multicast: self._multicast,
@@ -99,7 +100,7 @@ class Transport:
         self.sent["up" if to == host.parent else "down"][kind] += 1
         if net.watchers and (watcher := net.watchers.get(kind)) is not None:
             watcher(leaves, host.id, to, message)
-        connection = self.connections.get((host.id, to, False)) or self._connect(host, to, False)
+        connection = host.ways.get(to) or self._connect(host, to, False)
         self.transmit(connection, Received(host.id, message), leaves)
 
     def _multicast(self, host: Host, effect: Multicast) -> None:
@@ -112,13 +113,17 @@ class Transport:
         self.sent["multicast"][kind] += 1
         if net.watchers and (watcher := net.watchers.get(kind)) is not None:
             watcher(leaves, host.id, None, message)
-        group = self.groups.get(host.id)
+        group = host.group
         if group is None:
             others = (other for other in net.positions[host.id].members if other != host.id)
-            group = self.groups[host.id] = self._links_to(host, others)
-        received = Received(host.id, message)
+            group = host.group = self._links_to(host, others)
+        received, shaken = Received(host.id, message), net.weather.shakes
+        heap, order = net.heap, net.order
         for connection in group:
-            self.transmit(connection, received, leaves)
+            if connection.plain and not shaken and connection.target.alive:
+                heappush(heap, (leaves + connection.delay_seconds, next(order), connection.arrive, received))
+            else:
+                self.transmit(connection, received, leaves)
 
     def leave(self, host: Host, effect: Effect, copies: int = 1) -> float | None:
         """Return when the effect's messages leave, of several when the middle one does; None when they are dropped."""
@@ -137,7 +142,7 @@ class Transport:
         return leaves
 
     def _regroup(self, host: Host, effect: Regroup) -> None:
-        self.groups[host.id] = self._links_to(host, effect.members)
+        host.group = self._links_to(host, effect.members)
 
     def _links_to(self, host: Host, members: Iterable[BrokerId]) -> list[Connection]:
         known = self.connections
@@ -146,10 +151,11 @@ class Transport:
     def transmit(self, connection: Connection, received: Received, leaves: float) -> None:
         """Put a message that leaves then on its way over one link."""
         net = self._network
-        target = connection.target
-        if not target.alive or (
-            connection.broken_life >= 0 and connection.broken and not is_beat(received.message)
-        ):
+        if connection.plain and connection.target.alive and not net.weather.shakes:
+            arrives = leaves + connection.delay_seconds
+            heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
+            return
+        if not connection.target.alive or (connection.broken and not is_beat(received.message)):
             net.lost += 1
             return
         if self._datagrams is not None:
@@ -158,37 +164,18 @@ class Transport:
             for arrives in copies:
                 heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
             return
-        if connection.steady and not net.weather.shakes:
-            arrives = leaves + connection.delay_seconds
-            if arrives < connection.last:
-                arrives = connection.last
-        else:
-            late = connection.arrival(leaves, net.weather)
-            if late is None:
-                net.lost += 1
-                return
-            arrives = late
-        heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
-
-    def _arrive(self, connection: Connection, epoch: int, received: Received) -> None:
-        net = self._network
-        cut = net.cuts.reasons
-        if connection.held or (cut and connection.pair in cut):
-            connection.held = connection.held or []
-            connection.held.append((epoch, received))
-        elif epoch != connection.epoch:
+        late = connection.arrival(leaves, net.weather)
+        if late is None:
             net.lost += 1
         else:
-            if net.recovery is not None and type(received.message) in TIMED:
-                net.take_in(connection.target, None)
-            net.take_in(connection.target, received)
+            heappush(net.heap, (late, next(net.order), connection.arrive, received))
 
     def release(self, connection: Connection) -> None:
         """Let what a link has held go on, unless it was cut again meanwhile."""
         if connection.held and connection.pair not in self._network.cuts.reasons:
             held, connection.held = connection.held, None
-            for epoch, received in held:
-                self._arrive(connection, epoch, received)
+            for ticket, received in held:
+                self._arrive(ticket, received)
 
     def break_link(self, source: BrokerId, to: BrokerId, *, over_group: bool, after: float = 0.0) -> None:
         """Lose what one broker sends to another over one way, until it has learned of it, `after` so many seconds."""
@@ -196,8 +183,7 @@ class Transport:
         host = net.hosts[source]
         connection = self.connections.get((source, to, over_group)) or self._connect(host, to, over_group)
         if not connection.broken:
-            connection.lose()
-            connection.broken_life = host.life
+            connection.break_off()
             event = Missed(to, over_group, after)
             net.at(net.now + after, self._tell_missed, connection, host.life, event)
 
@@ -219,9 +205,39 @@ class Transport:
             delay = self._delay_of(host.id, to)
         elif delay is None:
             delay = GROUP_SECONDS if near else LINK_SECONDS
-        connection = Connection(host, target, delay, net.links, self._arrive, group=group, seed=net.seed)
+        connection = Connection(host, target, delay, net.links, self._arrive, self._names[group])
+        connection.plain = connection.plain and net.plain and self._datagrams is None
         self.connections[host.id, to, group] = connection
+        if not group:
+            host.ways[to] = connection
         target.links.append(connection)
         if not self._last_words:
             host.links.append(connection)
         return connection
+
+
+def _arrival_in(net: Network) -> Callable[[Ticket, Received], None]:
+    """Return what takes the messages that arrive; a function by itself, as it is called for every one of them."""
+    cut = net.cuts.reasons
+
+    def arrive(ticket: Ticket, received: Received) -> None:
+        if not ticket:
+            net.lost += 1
+            return
+        connection = ticket[0]
+        if connection.held or (cut and connection.pair in cut):
+            connection.held = connection.held or []
+            connection.held.append((ticket, received))
+            return
+        host = connection.target
+        if host.plain:  # what `step` does, without all that there is nothing of
+            net.steps += 1
+            carry_out = net.carry_out
+            for effect in host.handle(received):
+                carry_out[type(effect)](host, effect)
+            return
+        if net.recovery is not None and type(received.message) in TIMED:
+            net.take_in(host, None)
+        net.take_in(host, received)
+
+    return arrive

@@ -183,7 +183,7 @@ def test_the_living_go_on_when_brokers_die(name, seed):
             simulation.hosts[dead].handle = lambda received: []
             finder = simulation.hosts[dice.choice(living)]
             for effect in finder.handle(Received(dead, Gone(dead))):
-                simulation._carry_out[type(effect)](finder, effect)
+                simulation.carry_out[type(effect)](finder, effect)
     simulation.run()
     for broker in living:
         wanted = [("p", place) for place, n in enumerate(published, 1) if n >= lowest[broker]]

@@ -76,7 +76,7 @@ def network(recovery=None, **options):
 def send(net, source, to, *numbers):
     host = net.hosts[source]
     host.machine.orders += [Send(to, Note(number)) for number in numbers]
-    net._step(host, Ticked(net.now))
+    net.step(host, Ticked(net.now))
 
 
 def test_messages_arrive_in_order_and_a_multicast_reaches_all():
@@ -85,7 +85,7 @@ def test_messages_arrive_in_order_and_a_multicast_reaches_all():
         send(net, 0, 4, number)
         net.advance(0.01)
     net.hosts[2].machine.orders = [Multicast(Note(99))]
-    net._step(net.hosts[2], Ticked(net.now))
+    net.step(net.hosts[2], Ticked(net.now))
     net.run()
     assert net.broker(4).notes() == [*range(20), 99]
     assert net.broker(3).notes() == [99] and net.broker(2).notes() == []

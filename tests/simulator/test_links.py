@@ -10,7 +10,7 @@ class Silent:
 
 def make_link(ends, delay, model, seed):
     source, target = (Host(int(end), 0, lambda life: Silent()) for end in ends.split("/"))
-    link = Connection(source, target, delay, model, lambda *arrived: None, seed=seed)
+    link = Connection(source, target, delay, model, lambda *arrived: None, (seed, "unicast"))
     return lambda leaves: link.arrival(leaves, Weather())
 
 
