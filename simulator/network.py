@@ -256,7 +256,7 @@ class Network:
 
     def advance_to(self, until: float) -> int:
         """Let time pass until then; return how many steps were made."""
-        steps = self._drive(until)
+        steps = self._drive(checks.seconds("until", until))
         self.now = max(self.now, until)
         return steps
 
@@ -281,6 +281,9 @@ class Network:
 
     def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
         """Do something at a time to come."""
+        checks.seconds("when", when)
+        if not callable(action):
+            raise InputError(f"action is {checks.shown(action)}: it must be a function")
         heappush(self.heap, (max(when, self.now), next(self.order), _do, (action, values)))
 
     def _drive(self, until: float, steps_max: int = STEPS_MAX) -> int:

@@ -196,7 +196,7 @@ class Simulation(Network):
         ClientError
             If there is no such broker, it is dead, or the client is attached to another one.
         """
-        given = list(events)
+        given = list(checks.instance("events", events, Iterable, "mappings from attribute to value"))
         batch = batch_of(given)
         session = self._publisher(client, broker)
         machine = publisher(session)
@@ -232,8 +232,9 @@ class Simulation(Network):
 
         Returns False when that one is dead, or the same, or the client has never come to a broker.
         """
-        session = self.sessions.get(client)
-        return session is not None and self.clients.move(session, self.host(broker))
+        session = self.sessions.get(checks.text("client", client))
+        host = self.host(checks.whole_number("broker", broker, 0))
+        return session is not None and self.clients.move(session, host)
 
     # Admission control.
 
@@ -292,7 +293,7 @@ class Simulation(Network):
 
     def stop(self, client: ClientId) -> bool:
         """Kill the process of a publisher or a durable subscriber; return False when it is dead, or of no such kind."""
-        session = self.sessions[client]
+        session = self._known(client)
         machine = session.subscriber
         if not session.alive or (machine is not None and not machine.durable):
             return False
@@ -307,7 +308,7 @@ class Simulation(Network):
 
     def start(self, client: ClientId) -> bool:
         """Start a client's process again; return False when it runs, or a publisher has to wait for its broker."""
-        session = self.sessions[client]
+        session = self._known(client)
         if session.alive:
             return False
         if session.publisher is not None:
@@ -333,7 +334,7 @@ class Simulation(Network):
 
     def start_elsewhere(self, client: ClientId) -> None:
         """Start a publisher, a broker of which is dead for good, under numbers that it has not used."""
-        session = self.sessions[client]
+        session = self._known(client)
         machine = publisher(session)
         session.alive = True
         alive = [host for host in session.homes if host.alive]
@@ -370,7 +371,7 @@ class Simulation(Network):
 
     def homeless(self, client: ClientId) -> bool:
         """Return whether a broker is dead that may have accepted a publisher's last events."""
-        return any(not host.alive for host in self.sessions[client].homes)
+        return any(not host.alive for host in self._known(client).homes)
 
     def unconfirmed(self) -> list[tuple[ClientId, int]]:
         """Return the subscriptions that their present broker has not confirmed."""
@@ -412,6 +413,12 @@ class Simulation(Network):
         """Return the clients that were notified of anything, in order of their names."""
         return sorted({note.client for note in self.account.notifications()})
 
+    def _known(self, client: ClientId) -> Session:
+        session = self.sessions.get(checks.text("client", client))
+        if session is None:
+            raise ClientError(f"there was no client {client!r} in this network")
+        return session
+
     def _attached(self, client: ClientId) -> Session:
         session = self.sessions.get(checks.text("client", client))
         if session is None or session.left:
@@ -422,7 +429,7 @@ class Simulation(Network):
 
     def settle(self, seconds_max: float = 120.0) -> bool:
         """Let time pass until all that is numbered is acknowledged; return False when that takes too long."""
-        until, calm = self.now + seconds_max, 0
+        until, calm = self.now + checks.seconds("seconds_max", seconds_max), 0
         while calm < 2:
             if self.now > until:
                 return False
