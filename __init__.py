@@ -17,13 +17,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .actors.network import Network, networks
-    from .actors.notification import Notification
-    from .actors.publisher import Publisher
-    from .actors.subscriber import Subscriber
-    from .actors.telemetry import Telemetry
+    from .actors.clients.notification import Notification
+    from .actors.clients.publisher import Publisher
+    from .actors.clients.subscriber import Subscriber
+    from .actors.network.network import Network, networks
+    from .actors.telemetry.telemetry import Telemetry
     from .pipelines.run import report
-    from .protocol.admission import AdmissionConfig, Capacity
     from .protocol.configs import Limits
     from .protocol.errors import (
         BrokerUnavailable,
@@ -42,58 +41,59 @@ if TYPE_CHECKING:
         SubscriptionTimeout,
         TopologyError,
     )
-    from .protocol.recovery import Recovery
-    from .protocol.scenario import Scenario
+    from .protocol.messages.admission import AdmissionConfig, Capacity
+    from .protocol.messages.recovery import Recovery
+    from .protocol.scenarios.scenario import Scenario
     from .protocol.stability import Stability, Stable
-    from .protocol.telemetry import TelemetryConfig
-    from .routing.builders import attr
-    from .routing.comparing import covers, intersects, merge
-    from .routing.filters import Filter
-    from .routing.language import to_filter
-    from .routing.topologies import ClusterTree
+    from .protocol.telemetry.tables import TelemetryConfig
+    from .routing.filters.filter import Filter
+    from .routing.language.builders import attr
+    from .routing.language.comparing import covers, intersects, merge
+    from .routing.language.questions import to_filter
+    from .routing.topologies.cluster_trees import ClusterTree
     from .simulator.simulation import Simulation
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AdmissionConfig": "protocol.admission",
+    "AdmissionConfig": "protocol.messages.admission",
     "BrokerUnavailable": "protocol.errors",
-    "Capacity": "protocol.admission",
+    "Capacity": "protocol.messages.admission",
     "ClientError": "protocol.errors",
-    "ClusterTree": "routing.topologies",
+    "ClusterTree": "routing.topologies.cluster_trees",
     "EventError": "protocol.errors",
-    "Filter": "routing.filters",
+    "Filter": "routing.filters.filter",
     "FilterTooComplex": "protocol.errors",
     "InputError": "protocol.errors",
     "Limits": "protocol.configs",
     "MissingExtra": "protocol.errors",
-    "Network": "actors.network",
+    "Network": "actors.network.network",
     "NetworkExists": "protocol.errors",
     "NetworkNotFound": "protocol.errors",
     "NotAdvertised": "protocol.errors",
-    "Notification": "actors.notification",
-    "Publisher": "actors.publisher",
+    "Notification": "actors.clients.notification",
+    "Publisher": "actors.clients.publisher",
     "RateExceeded": "protocol.errors",
     "RayvousError": "protocol.errors",
-    "Recovery": "protocol.recovery",
+    "Recovery": "protocol.messages.recovery",
     "Stability": "protocol.stability",
     "Stable": "protocol.stability",
-    "Scenario": "protocol.scenario",
+    "Scenario": "protocol.scenarios.scenario",
     "SelectorError": "protocol.errors",
     "Simulation": "simulator.simulation",
-    "Subscriber": "actors.subscriber",
+    "Subscriber": "actors.clients.subscriber",
     "SubscriptionRejected": "protocol.errors",
     "SubscriptionTimeout": "protocol.errors",
-    "Telemetry": "actors.telemetry",
-    "TelemetryConfig": "protocol.telemetry",
+    "Telemetry": "actors.telemetry.telemetry",
+    "TelemetryConfig": "protocol.telemetry.tables",
     "TopologyError": "protocol.errors",
-    "attr": "routing.builders",
-    "covers": "routing.comparing",
-    "intersects": "routing.comparing",
-    "merge": "routing.comparing",
-    "networks": "actors.network",
+    "attr": "routing.language.builders",
+    "covers": "routing.language.comparing",
+    "intersects": "routing.language.comparing",
+    "merge": "routing.language.comparing",
+    "networks": "actors.network.network",
     "report": "pipelines.run",
-    "to_filter": "routing.language",
+    "to_filter": "routing.language.questions",
 }
 
 __all__ = [

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from ..protocol.effects import Plain
 from ..protocol.ids import Link
-from ..routing.filters import Filter
+from ..routing.filters.filter import Filter
 from .columns import FilterColumns, Relations
 
 Micros: TypeAlias = npt.NDArray[np.int64]

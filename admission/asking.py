@@ -17,23 +17,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..protocol.admission import (
+from ..protocol.configs import Onward
+from ..protocol.effects import Inform, Received, Send
+from ..protocol.ids import BrokerId, ClientId, Link
+from ..protocol.layers import Inward
+from ..protocol.messages.admission import (
     AdmissionConfig,
     Ask,
+    AskAnswer,
     Degraded,
     Judgement,
     Refusal,
     Release,
     Standing,
-    Verdict,
     WouldAdmit,
 )
-from ..protocol.configs import Onward
-from ..protocol.effects import Inform, Received, Send
-from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.layers import Inward
-from ..protocol.messages import Cancel, Detach, Register
-from ..routing.filters import Filter
+from ..protocol.messages.pubsub import Cancel, Detach, Register
+from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .spreading import Asked, Out, Request, Spreading
 
@@ -181,7 +181,7 @@ class Asking(Spreading):
             self._asked[link][item] = Asked(token, priority, [request])
         return [Send(link, Ask(item, priority, token, request.dry))]
 
-    def _on_verdict(self, source: BrokerId, message: Verdict) -> Out:
+    def _on_verdict(self, source: BrokerId, message: AskAnswer) -> Out:
         link, item, dry = self._tokens.pop(message.token, (None, None, None))
         if link != source:
             return []
@@ -211,7 +211,7 @@ class Asking(Spreading):
         if request.client is None:
             if request.link not in self._asked:
                 return []
-            return [Send(request.link, Verdict(request.token, request.asked, refusals))]
+            return [Send(request.link, AskAnswer(request.token, request.asked, refusals))]
         admitted = self._admits(request.asked, refusals)
         judged = Judgement(request.token, admitted, request.asked, refusals, request.dry)
         out: Out = [Inform(request.client, judged)]

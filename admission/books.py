@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..protocol.admission import MICRO, Capacity, Estimator, Refusal, Resource
 from ..protocol.configs import Onward
 from ..protocol.effects import Plain
 from ..protocol.ids import BrokerId, ClientId, Link
-from ..routing.filters import Filter
+from ..protocol.messages.admission import MICRO, Capacity, Estimator, Refusal, Resource
+from ..routing.filters.filter import Filter
 from .advertisements import LOCAL, AdvertisementDag, Micros, grown
 from .columns import FilterColumns
 from .demand import demand
@@ -42,7 +42,7 @@ class Advert:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldFilter:
     """A filter that is wanted over one link: its priority, and when it came among the others."""
 
     priority: int
@@ -84,7 +84,7 @@ class Books:
         self.estimator = estimator
         self.dag = AdvertisementDag()
         self.adverts: dict[tuple[ClientId, int], Advert] = {}
-        self.held: dict[Link, dict[Filter, Held]] = {LOCAL: {}}
+        self.held: dict[Link, dict[Filter, HeldFilter]] = {LOCAL: {}}
         self.changes: list[Change] = []
         self._wanted = FilterColumns()
         self._held_by: dict[Filter, int] = {}
@@ -169,7 +169,7 @@ class Books:
             known.priority = priority
             return
         self._reserved = None
-        items[item] = Held(priority, self._next_order)
+        items[item] = HeldFilter(priority, self._next_order)
         self._next_order += 1
         self.changes.append(Change(item, link, True))
         if item not in self._held_by:
@@ -365,7 +365,7 @@ class Books:
         self.dag.restore(plain["dag"])
         self.adverts = {tuple(key): Advert(*each) for key, each in plain["adverts"]}
         self.held = {
-            link: {item: Held(priority, order) for item, priority, order in items}
+            link: {item: HeldFilter(priority, order) for item, priority, order in items}
             for link, items in plain["held"]
         }
         self._wanted.restore(plain["wanted"])

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..protocol.effects import Plain
-from ..routing.covering import covers, intersects
-from ..routing.domains import Domain, Interval
-from ..routing.filters import Clause, Filter
+from ..routing.filters.covering import covers, intersects
+from ..routing.filters.domains import Domain, Interval
+from ..routing.filters.filter import Clause, Filter
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

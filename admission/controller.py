@@ -13,28 +13,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..protocol.admission import (
+from ..protocol.configs import Onward
+from ..protocol.effects import Inform, Plain, Send
+from ..protocol.ids import BrokerId, ClientId, Link
+from ..protocol.messages.admission import (
     AdmissionConfig,
     Advertise,
     Advertised,
     Ask,
+    AskAnswer,
     CapacityMeasured,
     Degraded,
     Greeting,
+    KnownBehind,
     Refusal,
     Release,
-    Spread,
     Standing,
     Unadvertise,
     Unadvertised,
-    Verdict,
     WouldAdmit,
 )
-from ..protocol.configs import Onward
-from ..protocol.effects import Inform, Plain, Send
-from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Cancel, Detach, Register
-from ..routing.filters import Filter
+from ..protocol.messages.pubsub import Cancel, Detach, Register
+from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .asking import Asking
 from .pending import Shared
@@ -69,14 +69,14 @@ class Admission(Asking):
             Advertise: self._on_advertise,
             Unadvertise: self._on_unadvertise,
             Advertised: self._on_advertised,
-            Spread: self._on_spread,
+            KnownBehind: self._on_spread,
             Unadvertised: self._on_unadvertised,
             Register: self._on_register,
             Cancel: self._on_cancel,
             Detach: self._on_detach,
             WouldAdmit: self._on_would_admit,
             Ask: self._on_ask,
-            Verdict: self._on_verdict,
+            AskAnswer: self._on_verdict,
             Release: self._on_release,
             Degraded: self._on_degraded,
             Greeting: self._on_greeting,

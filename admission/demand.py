@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..protocol.admission import Estimator
 from ..protocol.ids import Link
-from ..routing.filters import Filter
+from ..protocol.messages.admission import Estimator
+from ..routing.filters.filter import Filter
 from .advertisements import AdvertisementDag, Micros
 from .columns import Mask, Relations
 

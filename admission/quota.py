@@ -24,10 +24,10 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..protocol.admission import MICRO, AdmissionConfig
 from ..protocol.batch import EventBatch
 from ..protocol.ids import ClientId
-from ..routing.filters import Filter
+from ..protocol.messages.admission import MICRO, AdmissionConfig
+from ..routing.filters.filter import Filter
 from .bucket import TokenBucket
 
 BURST_SECONDS: Final = 2.0
@@ -41,7 +41,7 @@ _ALL: Final = 1 << 62
 T = TypeVar("T")
 
 
-class Advertised(Protocol):
+class AdvertisedRate(Protocol):
     """An advertisement: what, and how many micro-events a second."""
 
     filter: Filter
@@ -85,7 +85,7 @@ class Quotas(Generic[T]):
 
     def __init__(
         self,
-        advertised: Callable[[ClientId], Mapping[int, Advertised]],
+        advertised: Callable[[ClientId], Mapping[int, AdvertisedRate]],
         config: AdmissionConfig,
         again_seconds: float = 0.0,
     ) -> None:
@@ -194,7 +194,7 @@ class Quotas(Generic[T]):
         return True
 
     def _bucket(
-        self, line: _Line[Any], key: Key, adverts: Mapping[int, Advertised], now: float
+        self, line: _Line[Any], key: Key, adverts: Mapping[int, AdvertisedRate], now: float
     ) -> TokenBucket:
         number, again = key
         rate = adverts[number].rate / MICRO

@@ -19,27 +19,27 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..protocol import layers
-from ..protocol.admission import (
+from ..protocol.configs import Onward
+from ..protocol.effects import Inform, Plain, Send
+from ..protocol.ids import BrokerId, ClientId, Link
+from ..protocol.messages.admission import (
     AdmissionConfig,
     Advertise,
     Advertised,
     Ask,
     Everywhere,
+    KnownBehind,
     Refusal,
     Release,
-    Spread,
     Unadvertise,
     Unadvertised,
 )
-from ..protocol.configs import Onward
-from ..protocol.effects import Inform, Plain, Send
-from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages import Register
-from ..routing.filters import Filter
+from ..protocol.messages.pubsub import Register
+from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .books import Books
+from .degradation import Degradation
 from .pending import Shared
-from .standing import Standings
 
 Out: TypeAlias = list[layers.Out]
 Key: TypeAlias = tuple[ClientId, int]
@@ -107,7 +107,7 @@ class Spreading:
         self.broker = broker
         self.config = config
         self.books = Books(broker, config.of(broker), config.estimator, onward)
-        self.standings = Standings()
+        self.standings = Degradation()
         self._asked: dict[BrokerId, dict[Filter, Asked]] = {}
         self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
         self._waves: dict[BrokerId, dict[int, list[Wave]]] = {}  # who waits for which answer of a neighbour
@@ -205,14 +205,14 @@ class Spreading:
         if wave.client is not None:
             return [Inform(wave.client, Everywhere(wave.token))]
         answerable = wave.token and wave.link in self._asked
-        return [Send(wave.link, Spread(wave.token))] if answerable else []  # type: ignore[arg-type]
+        return [Send(wave.link, KnownBehind(wave.token))] if answerable else []  # type: ignore[arg-type]
 
     def unanswered(self, link: BrokerId) -> list[Filter]:
         """Return what was advertised to a neighbour that may not have told yet what is wanted of it."""
         keys = dict.fromkeys(wave.key for waves in self._waves.get(link, {}).values() for wave in waves)
         return [self._chosen[key][1].filter for key in keys if key in self._chosen]
 
-    def _on_spread(self, source: BrokerId, message: Spread) -> Out:
+    def _on_spread(self, source: BrokerId, message: KnownBehind) -> Out:
         return self._answered(source, self._waves[source].pop(message.token, []))
 
     def _answered(self, link: BrokerId, waves: Iterable[Wave]) -> Out:

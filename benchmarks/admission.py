@@ -18,11 +18,19 @@ from ..admission.advertisements import LOCAL
 from ..admission.books import Books
 from ..admission.controller import Admission
 from ..admission.demand import demand
-from ..protocol.admission import MICRO, AdmissionConfig, Advertised, Capacity, Estimator, Release, Verdict
 from ..protocol.effects import Send
-from ..protocol.messages import Cancel, Register
-from ..routing.filters import Filter
-from ..routing.language import to_filter
+from ..protocol.messages.admission import (
+    MICRO,
+    AdmissionConfig,
+    Advertised,
+    AskAnswer,
+    Capacity,
+    Estimator,
+    Release,
+)
+from ..protocol.messages.pubsub import Cancel, Register
+from ..routing.filters.filter import Filter
+from ..routing.language.questions import to_filter
 
 ATTRIBUTES = "abcdefghij"
 
@@ -79,7 +87,7 @@ def _measure(count: int, subscriptions: int, seed: int) -> dict[str, Any]:
     for number, item in enumerate(wanted):
         for effect in machine.handle("s", Register(number, item)):
             if isinstance(effect, Send):
-                machine.handle(1, Verdict(effect.message.token, 1, ()))  # type: ignore[union-attr]
+                machine.handle(1, AskAnswer(effect.message.token, 1, ()))  # type: ignore[union-attr]
     subscribed, cpu_seconds = time.perf_counter() - started, time.process_time() - busy
     started = time.perf_counter()
     released = sum(

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import ray
 
-from ..actors.network import Network, ensure_ray
+from ..actors.network.network import Network, ensure_ray
 from ..protocol.batch import Column, EventBatch, batch_from_columns
 from ..protocol.values import Kind
-from ..routing.topologies import ClusterTree
+from ..routing.topologies.cluster_trees import ClusterTree
 
 SYMBOLS = 5_000
 SUBSCRIBERS_PER_BROKER = 10

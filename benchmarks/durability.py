@@ -1,9 +1,10 @@
 """What stable storage costs: events a second through one broker's write path, in memory and in SQLite files.
 
-The write path is what an event meets at a broker with a store: the machine of `faults.crash_recover` numbers it, keeps
-it for the next broker and asks for the commit; the store encodes and commits several steps together, as the host does
-when they wait together; the next broker's acknowledgement lets it go. Measured in one process, without Ray, with
-publications of several sizes and several of them a commit. The messages are there when the clock starts.
+The write path is what an event meets at a broker with a store: the machine of `faults.durability.numbered_links`
+numbers it, keeps it for the next broker and asks for the commit; the store encodes and commits several steps
+together, as the host does when they wait together; the next broker's acknowledgement lets it go. Measured in one
+process, without Ray, with publications of several sizes and several of them a commit. The messages are there when the
+clock starts.
 
 **What batched commits allow** is measured beside it, in the same run and on the same disk: SQLite puts the same bytes,
 one row a publication, and deletes them later, in as many transactions. Those bytes are encoded before its clock
@@ -28,14 +29,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..actors.broker import Broker
-from ..faults.codec import encode
-from ..faults.sqlite_store import SqliteStore
-from ..faults.stores import MemoryStore, Store
+from ..faults.durability.codec import encode
+from ..faults.durability.sqlite_store import SqliteStore
+from ..faults.durability.stores import MemoryStore, Store
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.effects import Effect, Persist, Received, Ticked, Write
-from ..protocol.messages import Ack, Adv, Events
+from ..protocol.messages.pubsub import Ack, Events, Numbered
 from ..protocol.stability import SYNCHRONOUS, Synchronous
-from ..routing.topologies import ClusterTree
+from ..routing.topologies.cluster_trees import ClusterTree
 
 STEPS_A_COMMIT: Final = 16
 BATCHES_MAX: Final = 4_000
@@ -143,7 +144,7 @@ def _bare(batches: list[EventBatch]) -> None:
 def _steps(batches: list[EventBatch]) -> list[Received]:
     """Return the publications as they come to a broker."""
     return [
-        Received("p", Adv(int(batch.sequence[-1]), int(batch.sequence[0]) - 1, Events(batch)))
+        Received("p", Numbered(int(batch.sequence[-1]), int(batch.sequence[0]) - 1, Events(batch)))
         for batch in batches
     ]
 

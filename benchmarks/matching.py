@@ -29,9 +29,9 @@ import numpy.typing as npt
 
 from ..protocol.batch import Column, EventBatch, batch_from_columns
 from ..protocol.values import Kind
-from ..routing.domains import Domain, Interval
-from ..routing.filters import Clause, Filter
-from ..routing.matching import Matches, MatchIndex
+from ..routing.filters.domains import Domain, Interval
+from ..routing.filters.filter import Clause, Filter
+from ..routing.matching.index import Matches, MatchIndex
 
 ATTRIBUTES: Final = 10
 CONSTRAINED: Final = 5

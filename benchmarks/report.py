@@ -20,11 +20,11 @@ from typing import Any, Final
 import networkx as nx
 import numpy as np
 
-from ..actors.arrow import to_arrow
-from ..actors.launching import joined_ray
-from ..actors.telemetry import Telemetry
-from ..protocol.telemetry import LINK_KINDS, Table
-from ..routing.topologies import ClusterTree
+from ..actors.network.launching import joined_ray
+from ..actors.telemetry.arrow import to_arrow
+from ..actors.telemetry.telemetry import Telemetry
+from ..protocol.telemetry.tables import LINK_KINDS, Table
+from ..routing.topologies.cluster_trees import ClusterTree
 
 ROWS: Final = 84_000
 """Rows of all tables in a traced run of the demo: 20,000 events published, 62,000 notified, 2,000 transfers."""
@@ -37,9 +37,9 @@ def run(
 ) -> dict[str, Any]:
     """Measure, and return the figures as plain data; times in seconds."""
     from ..pipelines.run import report
-    from ..pipelines.session import spark_session
-    from ..pipelines.tables import to_spark
-    from ..pipelines.warming import starting_spark
+    from ..pipelines.spark.session import spark_session
+    from ..pipelines.spark.tables import to_spark
+    from ..pipelines.spark.warming import starting_spark
 
     show = progress or (lambda name, done, total: None)
     with joined_ray(), tempfile.TemporaryDirectory(prefix="rayvous-bench-") as folder:

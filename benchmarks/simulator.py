@@ -13,7 +13,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from ..protocol.scenario import LinkModel, Publish, Scenario, Subscribe, Workload
+from ..protocol.scenarios.scenario import LinkModel, Publish, Scenario, Subscribe, Workload
 from ..simulator.run import prepare
 from ..simulator.simulation import Simulation
 

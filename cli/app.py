@@ -15,11 +15,11 @@ import typer
 from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
-from .bench import bench
 from .inputs import check_out
-from .lbdd import experiment_lbdd
 from .options import AsJson, TraceDir, at_most
-from .report import report
+from .verbs.bench import bench
+from .verbs.lbdd import experiment_lbdd
+from .verbs.report import report
 
 app = typer.Typer(
     name="rayvous",
@@ -108,7 +108,7 @@ def demo(
       rayvous demo --kill deb
       rayvous demo --trace-dir out/trace --no-spark
     """
-    from .demo import DemoOptions, run_demo
+    from .verbs.demo import DemoOptions, run_demo
 
     if spark:
         try:
@@ -143,7 +143,7 @@ def run(
       rayvous run examples/scenarios/small.json
       rayvous run examples/scenarios/small.json --on ray --json
     """
-    from .scenarios import run_scenario_file
+    from .verbs.scenarios import run_scenario_file
 
     result = run_scenario_file(scenario, on, trace_dir, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
@@ -223,7 +223,7 @@ def chaos(
       rayvous chaos --on ray --seed 0 --seeds 6 --stable
       rayvous chaos --on ray --seed 0 --seeds 5 --stable --admission --operations
     """
-    from .chaos import run_chaos_seeds
+    from .verbs.chaos import run_chaos_seeds
 
     result = run_chaos_seeds(
         seed,
@@ -261,7 +261,7 @@ def audit(
       rayvous audit out/trace
       rayvous audit out/trace --no-spark --json
     """
-    from .audit import run_audit
+    from .verbs.audit import run_audit
 
     result = run_audit(trace, spark=spark, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
@@ -309,7 +309,7 @@ def compare(
       rayvous compare --schemes hybrid,hybrid+quench+merge,match-first --out out/compare
       rayvous compare --schemes hybrid,lbdd --on ray --clusters 4 --brokers-per-cluster 2 --json
     """
-    from .compare import compare_schemes
+    from .verbs.compare import compare_schemes
 
     load = {
         "subscribers": subscribers, "publishers": publishers, "publications": events, "matching": matching,
@@ -335,7 +335,7 @@ def selector(
       rayvous selector "price BETWEEN 2 AND 5 OR NOT (sym LIKE 'A%')"
       rayvous selector "price > 2" --covers "price > 3 AND sym = 'X'"
     """
-    from .selectors import describe_selector
+    from .verbs.selectors import describe_selector
 
     result = describe_selector(text, covers)
     if as_json:
@@ -372,7 +372,7 @@ def experiment_admission(
       rayvous experiment admission --preset paper --out out/admission --json
       rayvous experiment admission --on ray
     """
-    from .experiments import run_admission, run_admission_on_ray
+    from .verbs.experiments import run_admission, run_admission_on_ray
 
     if on not in ("sim", "ray"):
         raise InputError(f"--on {on}: it is sim or ray")
@@ -406,14 +406,14 @@ def experiment_hypercube(
       rayvous experiment hypercube --preset paper --json
       rayvous experiment hypercube --brokers 100
     """
-    from .experiments import run_hypercube
+    from .verbs.experiments import run_hypercube
 
     run_hypercube(preset, brokers, seed, out, as_json=as_json)
 
 
 def main() -> None:
     """Run the command line and exit."""
-    sys.path.append(str(Path.cwd()))  # for schemes and layers of the user's own (`routing.own`)
+    sys.path.append(str(Path.cwd()))  # for schemes and layers of the user's own (`routing.schemes.own`)
     try:
         status = app(standalone_mode=False)  # what a verb exits with, or None
     except USAGE_ERRORS as error:

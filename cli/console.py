@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..faults.trace import describe
-from ..faults.verdict import EXAMPLES_MAX, Verdict
+from ..faults.checker.trace import describe
+from ..faults.checker.verdict import EXAMPLES_MAX, Verdict
 from .columns import GAP, fitting
 
 out = Console(highlight=False)
@@ -129,7 +129,7 @@ def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]
         title = ""
 
 
-class Steps(Protocol):
+class CommandProgress(Protocol):
     """How far the steps of one command are."""
 
     def show(self, name: str, done: int, total: int) -> None:
@@ -170,7 +170,7 @@ class Lines:
 
 
 @contextmanager
-def steps() -> Iterator[Steps]:
+def steps() -> Iterator[CommandProgress]:
     """Show progress on standard error while the block runs: bars on a terminal, lines elsewhere."""
     if not err.is_terminal:
         yield Lines()

@@ -10,7 +10,7 @@ It looks at events on their way in, changes nothing, is kept by a store, and kno
 from collections import Counter
 
 from rayvous.protocol.layers import Inward
-from rayvous.protocol.messages import Events
+from rayvous.protocol.messages.pubsub import Events
 
 ATTRIBUTE = "origin"
 VALUES_MAX = 1000

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 from rayvous.protocol.effects import Deliver, Send
-from rayvous.routing.claims import Claims
-from rayvous.routing.mesh import MeshRouter
-from rayvous.routing.viewed import ViewedRouter
+from rayvous.routing.schemes.claims import Claims
+from rayvous.routing.schemes.mesh import MeshRouter
+from rayvous.routing.schemes.viewed import ViewedRouter
 
 
 class Row(ViewedRouter):

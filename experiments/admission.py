@@ -35,12 +35,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from ..protocol.admission import AdmissionConfig, Capacity, Judgement
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
-from ..routing.filters import Filter
-from ..routing.language import to_filter
-from ..routing.topologies import ClusterTree, Topology, fixed
+from ..protocol.messages.admission import AdmissionConfig, Capacity, Judgement
+from ..routing.filters.filter import Filter
+from ..routing.language.questions import to_filter
+from ..routing.topologies.cluster_trees import ClusterTree, Topology, fixed
 from ..simulator.overload import Queues
 from ..simulator.processes import end_with_parent
 from ..simulator.simulation import Simulation

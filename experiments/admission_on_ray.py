@@ -29,14 +29,14 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from ..actors.network import Network
-from ..actors.publisher import Publisher
-from ..actors.subscriber import Subscriber
-from ..protocol.admission import AdmissionConfig, Capacity
+from ..actors.clients.publisher import Publisher
+from ..actors.clients.subscriber import Subscriber
+from ..actors.network.network import Network
 from ..protocol.configs import Limits
 from ..protocol.errors import BrokerUnavailable, SubscriptionRejected
 from ..protocol.ids import BrokerId
-from ..routing.topologies import ClusterTree
+from ..protocol.messages.admission import AdmissionConfig, Capacity
+from ..routing.topologies.cluster_trees import ClusterTree
 from .admission import CRITERIA
 
 CALL_EVENTS: Final = 16

@@ -1,4 +1,4 @@
-"""How evenly a load is spread: the figures of `pipelines.aggregates.load_balance`, for plain numbers."""
+"""How evenly a load is spread: the figures of `pipelines.figures.aggregates.load_balance`, for plain numbers."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId, ClusterId
-from ..routing.hierarchical import Hierarchical
+from ..routing.schemes.hierarchical import Hierarchical
 
 
-class Bounds:
+class MessageBounds:
     """The bounds of one tree of clusters.
 
     Parameters

@@ -18,24 +18,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..faults.reliability import judge
-from ..faults.trace import EventId, Trace
+from ..faults.checker.reliability import judge
+from ..faults.checker.trace import EventId, Trace
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Deliver
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
-from ..protocol.messages import Directed, Events
-from ..protocol.scenario import Publish, Scenario, Subscribe, Unsubscribe, Workload
-from ..protocol.telemetry import SCHEMAS
-from ..routing.claims import claims_of
-from ..routing.language import to_predicate
-from ..routing.predicates import evaluate
-from ..routing.schemes import scheme as scheme_of
-from ..routing.topologies import topology_of
+from ..protocol.messages.pubsub import Directed, Events
+from ..protocol.scenarios.scenario import Publish, Scenario, Subscribe, Unsubscribe, Workload
+from ..protocol.telemetry.tables import SCHEMAS
+from ..routing.language.predicates import evaluate
+from ..routing.language.questions import to_predicate
+from ..routing.schemes.claims import claims_of
+from ..routing.schemes.registry import scheme as scheme_of
+from ..routing.topologies.cluster_trees import topology_of
 from ..simulator.network import Step
 from ..simulator.run import prepare, run_prepared
-from ..simulator.telemetry import Telemetry
-from .bounds import Bounds
+from ..simulator.telemetry import SimulatedTelemetry
+from .bounds import MessageBounds
 from .recovery import recovery_seconds
 
 TOPOLOGY: Final = {"clusters": 12, "brokers_per_cluster": 3, "degree": 4, "shape": "transit-stub"}
@@ -99,7 +99,7 @@ def run(
             "take fewer clusters, or --on sim"
         )
     scenario = Scenario("compare", dict(topology), seed=seed, workload=workload).explicit(positions)
-    bounds, wanted = Bounds(positions), _wanted(scenario)
+    bounds, wanted = MessageBounds(positions), _wanted(scenario)
     if not wanted:
         raise InputError("nothing is published: give the workload at least one publication")
     lower = _lower_bounds(bounds, wanted)
@@ -148,7 +148,7 @@ def _id(broker: BrokerId | str) -> BrokerId:
     return broker
 
 
-def _lower_bounds(bounds: Bounds, wanted: Wanted) -> dict[str, float]:
+def _lower_bounds(bounds: MessageBounds, wanted: Wanted) -> dict[str, float]:
     """Return the fewest messages an event can take: one broker at a time, with multicast, and copies."""
     events = len(wanted)
     return {
@@ -159,7 +159,7 @@ def _lower_bounds(bounds: Bounds, wanted: Wanted) -> dict[str, float]:
 
 
 def _figures(
-    name: str, seen: _Seen, bounds: Bounds, events: int, lower: Mapping[str, float]
+    name: str, seen: _Seen, bounds: MessageBounds, events: int, lower: Mapping[str, float]
 ) -> dict[str, Any]:
     verdict = judge(seen.trace)
     transfers, delivered = seen.tables["transfers"], seen.tables["deliveries"]
@@ -233,15 +233,15 @@ def _identities(batch: EventBatch) -> list[EventId]:
 def _on_simulator(scenario: Scenario) -> _Seen:
     chunks: list[Tables] = []
     hops = _Hops()
-    simulation, explicit = prepare(scenario, telemetry=Telemetry(chunks.append), record=hops)
+    simulation, explicit = prepare(scenario, telemetry=SimulatedTelemetry(chunks.append), record=hops)
     outcome = run_prepared(simulation, explicit)
     filters = [_entries(broker.describe()) for broker in simulation.brokers()]
     return _Seen(outcome.trace, _joined(chunks), filters, hops.hops)
 
 
 def _on_ray(scenario: Scenario) -> _Seen:
-    from ..actors.network import Network
-    from ..actors.replay import replay, telemetry_of
+    from ..actors.chaos.scenarios import replay, telemetry_of
+    from ..actors.network.network import Network
 
     topology = topology_of(scenario.topology)
     each = max(1, len(topology.positions()) // 4)

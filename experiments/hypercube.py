@@ -25,13 +25,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..pipelines.plots import save_png, short
+from ..pipelines.report.plots import save_png, short
 from ..protocol.effects import Send
 from ..protocol.errors import InputError
 from ..protocol.extras import extra
-from ..protocol.messages import Events, Spread
-from ..routing.cube import mean_hops
-from ..routing.topologies import ClusterTree
+from ..protocol.messages.pubsub import Events, Spread
+from ..routing.topologies.cluster_trees import ClusterTree
+from ..routing.topologies.cube import mean_hops
 from ..simulator.network import Step
 from ..simulator.simulation import Simulation
 from .balance import balance_of
@@ -48,7 +48,7 @@ Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class MessageWays:
     """Which messages are sent, between whom, for one broadcast and for one reply.
 
     Attributes
@@ -68,7 +68,7 @@ class Ways:
         return len(self.broadcast)
 
 
-def measure_ways(brokers: int) -> Ways:
+def measure_ways(brokers: int) -> MessageWays:
     """Let real brokers spread a subscription each, and deliver an event between each two; return who sent to whom.
 
     Raises
@@ -78,7 +78,7 @@ def measure_ways(brokers: int) -> Ways:
     """
     if brokers < 2:
         raise InputError(f"{brokers} brokers: a message needs two")
-    ways = Ways(
+    ways = MessageWays(
         np.zeros((brokers,) * 3, np.int64),
         np.zeros((brokers,) * 4, np.int64),
     )

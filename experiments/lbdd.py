@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from ..pipelines.plots import DPI, save_png
+from ..pipelines.report.plots import DPI, save_png
 from ..protocol.extras import extra
-from ..routing.lbdd_plan import Plan, plan
+from ..routing.topologies.lbdd_plan import Plan, plan
 
 with extra("plots"):
     from matplotlib.figure import Figure

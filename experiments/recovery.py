@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..faults.plans import Crash, FaultPlan
+from ..faults.chaos.plans import Crash, FaultPlan
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId
-from ..protocol.recovery import Recovery
-from ..routing.claims import claims_of
-from ..routing.topologies import topology_of
+from ..protocol.messages.recovery import Recovery
+from ..routing.schemes.claims import claims_of
+from ..routing.topologies.cluster_trees import topology_of
 from ..simulator.chaos import run_chaos
 
 DIES_AT_SECONDS: Final = 5.0

@@ -20,22 +20,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..actors.java import prepare_java
-from ..actors.network import Network
-from ..actors.telemetry import Telemetry
-from ..actors.telemetry_files import graph_of, parts, runs
-from ..faults.verdict import Verdict
+from ..actors.network.java import prepare_java
+from ..actors.network.network import Network
+from ..actors.telemetry.files import graph_of, parts, runs
+from ..actors.telemetry.telemetry import Telemetry
+from ..faults.checker.verdict import Verdict
 from ..protocol import checks
 from ..protocol.errors import InputError
-from ..protocol.telemetry import TABLES
-from .local import local_session, open_session
-from .session import jobs_of, on_one_machine, spark_session
+from ..protocol.telemetry.tables import TABLES
+from .spark.local import local_session, open_session
+from .spark.session import jobs_of, on_one_machine, spark_session
 
 if TYPE_CHECKING:
     import networkx as nx
     from pyspark.sql import DataFrame, SparkSession
 
-    from .report import Report
+    from .report.report import Report
 
 AUDIT_MEMORY: Final = "2g"
 """Heap of the executor of an audit: what it holds of a million notifications goes to disk where it does not fit."""
@@ -67,7 +67,7 @@ def report(
     graph
         The network as it is to be drawn; by default as it was launched.
     summary
-        What else is to stand in ``summary.json``; see :func:`~rayvous.pipelines.report.write_report`.
+        What else is to stand in ``summary.json``; see :func:`~rayvous.pipelines.report.report.write_report`.
     by_reference
         Whether Spark gets the rows from Ray's object store and not from files; by default when Ray runs on several
         machines. Only a session of RayDP can.
@@ -85,7 +85,7 @@ def report(
     SparkUnavailable
         Spark could not be started.
     """
-    from .report import check_folder, check_summary, write_report
+    from .report.report import check_folder, check_summary, write_report
 
     check_summary({} if summary is None else checks.instance("summary", summary, Mapping, "a mapping"))
     checks.path("out_dir", out_dir)
@@ -93,7 +93,7 @@ def report(
     drawn = graph_of(telemetry.network) if graph is None else graph
     folder = check_folder(out_dir)
     with _session_for(source, session) as spark:
-        from .figures import figures_of
+        from .figures.figures import figures_of
 
         began, jobs = time.perf_counter(), jobs_of(spark)
         with _tables(telemetry, folder / "tables", spark, by_reference) as tables:
@@ -128,8 +128,8 @@ def _tables(
     telemetry: Telemetry, folder: Path, spark: SparkSession, by_reference: bool | None
 ) -> Iterator[dict[str, DataFrame]]:
     """Give the tables that have rows; those without which there is no report also when they have none."""
-    from .figures import ALWAYS
-    from .frames import frames_in, frames_of, is_raydp
+    from .figures.figures import ALWAYS
+    from .spark.frames import frames_in, frames_of, is_raydp
 
     if by_reference is None:
         by_reference = is_raydp(spark) and not on_one_machine()
@@ -192,7 +192,7 @@ def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None
         with spark_session(
             "rayvous-audit", executor_cores=cores, executor_memory=AUDIT_MEMORY, light=False
         ) as spark:
-            from .audit import audit
+            from .audit.audit import audit
 
             return audit(spark, folder, progress)
     finally:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from .checks import positive_fields
-from .cube import CubeView
 from .ids import BrokerId, ClusterId
+from .messages.views import CubeView
 
 Role: TypeAlias = Literal["REB", "DEB", "NEB"]
 """Root, designated or normal event broker (paper 1, section 2). A root is a designated broker too."""

@@ -19,11 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from .admission import AdmissionMessage, AdmissionRequest, News
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
-from .messages import BrokerMessage, Events, Lost, Message
-from .recovery import RecoveryMessage
+from .messages.admission import AdmissionMessage, AdmissionRequest, News
+from .messages.pubsub import BrokerMessage, Events, Lost, Message
+from .messages.recovery import RecoveryMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,8 @@ class Confirm:
 class Acknowledge:
     """Tell a client that what it sent up to this number is stable (paper 4: ``ACK``).
 
-    `about` is "events" or "wishes": what a publisher sends and what a subscriber sends have numbers of their own.
+    `about` is "events" or "subscriptions": what a publisher sends and what a subscriber sends have numbers of their
+    own.
     """
 
     client: ClientId
@@ -137,7 +138,7 @@ class Acknowledge:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TellLost:
     """Tell a subscriber what it may have lost for good."""
 
     client: ClientId
@@ -208,7 +209,7 @@ Effect: TypeAlias = (
     | Renew
     | Deliver
     | Confirm
-    | Report
+    | TellLost
     | Drain
     | Flushed
     | Acknowledge

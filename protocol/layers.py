@@ -30,8 +30,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from .configs import Placed
 from .effects import Drained, Effect, Missed, Plain, Received, Ticked, Write
 from .ids import BrokerId, ClientId, Link, RoundNumber
-from .messages import Cancel, Detach, Register
-from .rounds import Forgotten, Marker
+from .messages.pubsub import Cancel, Detach, Register
+from .messages.rounds import Forgotten, Marker
 
 # What a layer tells those inside it.
 

@@ -14,7 +14,7 @@ from .ids import BrokerId
 
 Synchronous: TypeAlias = Literal["off", "normal", "full"]
 SYNCHRONOUS: Final = ("off", "normal", "full")
-"""What a commit waits for; `faults.sqlite_store` says what each promises."""
+"""What a commit waits for; `faults.durability.sqlite_store` says what each promises."""
 
 
 @dataclass(frozen=True, slots=True)

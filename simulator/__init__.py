@@ -3,12 +3,12 @@
 from .chaos import ChaosReport, run_chaos, run_seeds
 from .network import Step
 from .run import Outcome, run_scenario
-from .simulation import Notification, Simulation
+from .simulation import ArrivedEvent, Simulation
 from .transport import Traffic
 
 __all__ = [
+    "ArrivedEvent",
     "ChaosReport",
-    "Notification",
     "Outcome",
     "Simulation",
     "Step",

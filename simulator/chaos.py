@@ -22,18 +22,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..chaos.admission_cases import with_admission
-from ..chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
-from ..chaos.harm import Harm
-from ..chaos.report import ChaosReport
-from ..chaos.stable_cases import with_stores
-from ..faults.plans import Fault, FaultPlan
-from ..faults.trace import EventId
+from ..faults.chaos.admission_cases import with_admission
+from ..faults.chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
+from ..faults.chaos.injector import Injector
+from ..faults.chaos.plans import Fault, FaultPlan
+from ..faults.chaos.report import ChaosReport
+from ..faults.chaos.stable_cases import with_stores
+from ..faults.checker.trace import EventId
 from ..protocol.errors import ClientError
-from ..protocol.recovery import Recovery
-from ..routing.topologies import topology_of
+from ..protocol.messages.recovery import Recovery
+from ..routing.topologies.cluster_trees import topology_of
 from .hosts import in_memory
-from .operations import Operations
+from .operations import SimulatedOperations
 from .processes import end_with_parent
 from .simulation import Simulation
 from .survey import durable_problems, root_of, structure_problems, subscription_problems
@@ -67,8 +67,8 @@ def run_chaos(
     keep_trace
         Whether the report has the trace of the run.
     options
-        As :func:`rayvous.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`, `heals`,
-        `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
+        As :func:`rayvous.faults.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`,
+        `heals`, `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
     case = draw_sim_case(seed, stable=stable, admission=admission, **options)
     return run_case(case, keep_trace=keep_trace)
@@ -112,9 +112,9 @@ class _Run:
             **options,
         )
         self.timeline = Timeline(self.network)
-        self.operations: Operations | None = None
+        self.operations: SimulatedOperations | None = None
         if case.operations:
-            self.operations = Operations(self.network, self._tell)
+            self.operations = SimulatedOperations(self.network, self._tell)
         self.report = ChaosReport("sim", case.describe(), brokers=len(self.network.hosts))
         self.report.options = " --operations" if case.operations else ""
         self.heartbeat = 1.0 if case.recovery is None else case.recovery.heartbeat_seconds
@@ -152,7 +152,7 @@ class _Run:
         self._do_all(self.case.actions, start)
         for operation in self.case.operations:
             network.at(start + operation.at_seconds, self._operate, operation)
-        self.healed_at = Harm(network, self.case.plan, self._say, lambda: root_of(network)).begin()
+        self.healed_at = Injector(network, self.case.plan, self._say, lambda: root_of(network)).begin()
         while network.now < self.healed_at:
             network.advance_to(min(network.now + self.heartbeat / 2, self.healed_at))
             self._look()

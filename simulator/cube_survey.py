@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..faults.clients import SubscriberMachine
+from ..faults.replay.clients import SubscriberMachine
 from ..protocol.ids import BrokerId
-from ..routing.language import covers
+from ..routing.language.questions import covers
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import SimulatedNetwork
     from .simulation import Simulation
 
 
-def structure_problems(network: Network) -> list[str]:
+def structure_problems(network: SimulatedNetwork) -> list[str]:
     """Return what is wrong with the cube, as sentences; none when all that live have one view of it."""
     reports = _reports(network)
     problems: list[str] = []
@@ -37,7 +37,7 @@ def structure_problems(network: Network) -> list[str]:
     return problems
 
 
-def _reports(network: Network) -> dict[BrokerId, dict[str, Any]]:
+def _reports(network: SimulatedNetwork) -> dict[BrokerId, dict[str, Any]]:
     awake = [broker for broker in network.living() if not network.hosts[broker].paused]
     reports = {}
     for broker in awake:

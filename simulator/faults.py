@@ -1,4 +1,4 @@
-"""What may be done to the brokers of a network and their links, and how it ends; `chaos.harm` has the plan.
+"""What may be done to the brokers of a network and their links, and how it ends; `faults.chaos.injector` has the plan.
 
 Rules
 -----
@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ..faults.plans import Shake
-from ..protocol.cube import CubeLeave
+from ..faults.chaos.plans import Shake
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
-from ..protocol.recovery import RENDEZVOUS
-from ..routing.claims import claims_of
+from ..protocol.messages.recovery import RENDEZVOUS
+from ..protocol.messages.views import CubeLeave
+from ..routing.schemes.claims import claims_of
 from .hosts import Host
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import SimulatedNetwork
 
 
 class Faults:
@@ -38,7 +38,7 @@ class Faults:
         Called with the process that a crash has ended, and whether it was paused then.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: SimulatedNetwork) -> None:
         self._network = network
         self.mourners: list[Callable[[Host, bool], None]] = []
 

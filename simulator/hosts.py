@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..faults.stores import MemoryStore, Store
+from ..faults.durability.stores import MemoryStore, Store
 from ..protocol.effects import Drained, Effect, Missed, Received, Ticked
 from ..protocol.ids import BrokerId, ClientId
 

@@ -7,7 +7,7 @@ Rules
 * While a link is cut, what would arrive is held; when it is mended, all of it arrives at once, in order, one delay
   later, before anything newer.
 * A connection may break while both ends live: all that comes until it is renewed is lost, but for heartbeats.
-* What bad weather adds to one message, all behind it wait for too (see :mod:`rayvous.chaos.weather`).
+* What bad weather adds to one message, all behind it wait for too (see :mod:`rayvous.faults.chaos.link_faults`).
 * A datagram may be lost, arrive twice, or overtake others.
 * The chance of a link comes from a generator of its own, seeded with (seed, link), so that what happens on one link
   does not depend on what happens on another, nor on any hash order.
@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import TypeAlias
 
-from ..chaos.weather import Weather, pair_of
+from ..faults.chaos.link_faults import LinkFaults, pair_of
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
-from ..protocol.scenario import LinkModel
+from ..protocol.scenarios.scenario import LinkModel
 from .hosts import Host
 
 
@@ -149,7 +149,7 @@ class Connection:
         """Whether it has broken, and its source, which knows or will, has not renewed it."""
         return self.broken_life == self.source.life
 
-    def arrival(self, leaves: float, weather: Weather) -> float | None:
+    def arrival(self, leaves: float, weather: LinkFaults) -> float | None:
         """Return when a message that leaves now arrives; None when it is lost."""
         model = self._model
         arrives = leaves + self.delay_seconds

@@ -27,11 +27,10 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from ..actors.broker import Broker, rendezvous_of, start_of
-from ..chaos.harm import clusters_of
-from ..chaos.weather import Cuts, Weather
-from ..faults.stores import Store
+from ..faults.chaos.injector import clusters_of
+from ..faults.chaos.link_faults import Cuts, LinkFaults
+from ..faults.durability.stores import Store
 from ..protocol import checks
-from ..protocol.admission import AdmissionConfig
 from ..protocol.configs import Position
 from ..protocol.effects import (
     Drain,
@@ -44,17 +43,18 @@ from ..protocol.effects import (
 )
 from ..protocol.errors import ClientError, InputError, SimulationStepLimit, StorageFailed
 from ..protocol.ids import BrokerId
-from ..protocol.messages import Events
-from ..protocol.recovery import RENDEZVOUS, Recovery
-from ..protocol.scenario import LinkModel
+from ..protocol.messages.admission import AdmissionConfig
+from ..protocol.messages.pubsub import Events
+from ..protocol.messages.recovery import RENDEZVOUS, Recovery
+from ..protocol.scenarios.scenario import LinkModel
 from ..protocol.stability import Stability
-from ..routing.schemes import scheme as scheme_of
+from ..routing.schemes.registry import scheme as scheme_of
 from .faults import Faults
 from .hosts import FromClient, Host
 from .links import Datagrams
 from .overload import Queues
-from .telemetry import Telemetry
-from .transport import Traffic, Transport, Watcher
+from .telemetry import SimulatedTelemetry
+from .transport import SimulatedTransport, Traffic, Watcher
 
 TICKS_PER_HEARTBEAT: Final = 4
 SERVICE_SECONDS: Final = 0.001
@@ -72,7 +72,7 @@ class Step(NamedTuple):
     effects: list[Effect]
 
 
-class Network:
+class SimulatedNetwork:
     """Brokers in virtual time, and the links between them.
 
     Parameters
@@ -154,7 +154,7 @@ class Network:
         seed: int = 0,
         delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
         record: Callable[[Step], None] | None = None,
-        telemetry: Telemetry | None = None,
+        telemetry: SimulatedTelemetry | None = None,
         broker: Callable[..., Any] = Broker,
         rendezvous: Callable[..., Any] | None = rendezvous_of,
     ) -> None:
@@ -177,7 +177,7 @@ class Network:
         self._quotas = admission is not None and recovery is None and store is None
         self.failures: dict[BrokerId, StorageFailed] = {}
         self.watchers: dict[type, Watcher] = {}
-        self.weather, self.cuts, self.faults = Weather(), Cuts(), Faults(self)
+        self.weather, self.cuts, self.faults = LinkFaults(), Cuts(), Faults(self)
         faults = self.faults
         self.crash, self.crash_after, self.restart = faults.crash, faults.crash_after, faults.restart
         self.pause, self.resume, self.slow, self.leave = (
@@ -197,7 +197,7 @@ class Network:
         self.order = itertools.count()
         self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}
         self.members = clusters_of(positions)
-        self.transport = Transport(self, datagrams, last_words, delay_of)
+        self.transport = SimulatedTransport(self, datagrams, last_words, delay_of)
         self.carry_out: dict[type, Callable[[Host, Any], None]] = {
             **self.transport.effects,
             **self._client_effects(),

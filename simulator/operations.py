@@ -9,7 +9,7 @@ Rules
 * A tree is re-optimised one cluster after another. Where views say who is in, a cluster is the brokers that came
   together: near whom one joins, and where clients go first.
 
-The hosts' counterpart on Ray is :class:`rayvous.actors.operations.Operations`.
+The hosts' counterpart on Ray is :class:`rayvous.actors.network.operations.SimulatedOperations`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..protocol.configs import Position
 from ..protocol.effects import Received
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId
-from ..protocol.recovery import RENDEZVOUS, Leave, Reconsider
-from ..routing.claims import claims_of
+from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
+from ..routing.schemes.claims import claims_of
 from .simulation import Simulation
 
 LOOK_SECONDS = 0.25
@@ -32,7 +32,7 @@ SEARCH_SECONDS_MAX = 20.0
 """How long one cluster may look for a nearer parent before the next one's turn comes."""
 
 
-class Operations:
+class SimulatedOperations:
     """Operates one network.
 
     Parameters
@@ -130,7 +130,7 @@ class Operations:
     def _order(self, broker: BrokerId) -> None:
         host = self._network.hosts[broker]
         if host.alive:
-            self._network.take_in(host, Received(RENDEZVOUS, Leave()))
+            self._network.take_in(host, Received(RENDEZVOUS, LeaveNetwork()))
         self._watch(broker)
 
     def _watch(self, broker: BrokerId) -> None:

@@ -17,15 +17,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.admission import Capacity
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained, Effect, Missed, Multicast, Received, Send
 from ..protocol.ids import GROUP, BrokerId
-from ..protocol.messages import Adv, Events
+from ..protocol.messages.admission import Capacity
+from ..protocol.messages.pubsub import Events, Numbered
 from .hosts import Host
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import SimulatedNetwork
 
 
 class Queues:
@@ -51,7 +51,7 @@ class Queues:
     def __init__(self, capacity_of: Callable[[BrokerId], Capacity], deadline_seconds: float = 5.0) -> None:
         self._capacity_of = capacity_of
         self._deadline = deadline_seconds
-        self._network: Network
+        self._network: SimulatedNetwork
         self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # of one life of a broker
         self._link_free_at: dict[tuple[BrokerId, BrokerId], float] = {}
         self.dropped: dict[str, Counter[BrokerId]] = {"cpu": Counter(), "bandwidth": Counter()}
@@ -59,7 +59,7 @@ class Queues:
         self.taken_in: Counter[BrokerId] = Counter()
         self.sent: Counter[tuple[BrokerId, BrokerId]] = Counter()
 
-    def join(self, network: Network) -> None:
+    def join(self, network: SimulatedNetwork) -> None:
         """Stand in front of the brokers and links of this network."""
         self._network = network
 
@@ -115,5 +115,5 @@ class Queues:
 
 def _events(message: Any) -> EventBatch | None:
     """Return the events that a message brings, also a numbered one; None when it brings none."""
-    inner = message.message if isinstance(message, Adv) else message
+    inner = message.message if isinstance(message, Numbered) else message
     return inner.batch if isinstance(inner, Events) else None

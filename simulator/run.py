@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..faults.trace import Trace
+from ..faults.checker.trace import Trace
 from ..protocol.errors import InputError, ScenarioError
 from ..protocol.ids import ClientId
-from ..protocol.scenario import Publish, Scenario, Settle, Subscribe, Unsubscribe
-from ..protocol.scenario import Step as ScenarioStep
-from ..routing.topologies import topology_of
+from ..protocol.scenarios.scenario import Publish, Scenario, Settle, Subscribe, Unsubscribe
+from ..protocol.scenarios.scenario import Step as ScenarioStep
+from ..routing.topologies.cluster_trees import topology_of
 from .simulation import Simulation
 from .transport import Traffic
 

@@ -11,7 +11,7 @@ Rules
   left it.
 * Events that wait for their publisher's quota are accepted when they are let in, and those that are refused are lost by
   name.
-* What clients remember is theirs: `faults.clients`, the same machines as on Ray.
+* What clients remember is theirs: `faults.replay.clients`, the same machines as on Ray.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..chaos.account import Account
-from ..faults.client_link import ClientLinks
-from ..faults.clients import PublisherMachine, SubscriberMachine
-from ..protocol.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
+from ..faults.chaos.account import Account
+from ..faults.durability.client_link import ClientLinks
+from ..faults.replay.clients import PublisherMachine, SubscriberMachine
 from ..protocol.batch import EventBatch
-from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, Report
+from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, TellLost
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Detach, Events
+from ..protocol.messages.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
+from ..protocol.messages.pubsub import Detach, Events
 from .hosts import FromClient, Host
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import SimulatedNetwork
 
 ACKNOWLEDGE_SECONDS: Final = 0.7
 """How long a durable subscriber works on what it was given, before it acknowledges."""
 
 
-_Heard: TypeAlias = "Callable[[Session, Any], None]"
+_Heard: TypeAlias = "Callable[[ClientSession, Any], None]"
 
 
-class Session:
+class ClientSession:
     """A client, and where it is attached: to which life of a broker, over which of its connections.
 
     Attributes
@@ -143,10 +143,10 @@ class Sessions:
         (subscriber, number) of the subscriptions that were admitted, and how often one was refused.
     """
 
-    def __init__(self, network: Network, detect_seconds: float, *, keep: bool) -> None:
+    def __init__(self, network: SimulatedNetwork, detect_seconds: float, *, keep: bool) -> None:
         self._network = network
         self.detect_seconds = detect_seconds
-        self.by_name: dict[ClientId, Session] = {}
+        self.by_name: dict[ClientId, ClientSession] = {}
         self.account = Account()
         self.moves = self.notified = self.refused = 0
         self.flushed: list[tuple[float, ClientId, int]] = []
@@ -161,7 +161,7 @@ class Sessions:
             Deliver: self._deliver,
             Confirm: self._tells(self._confirmed, numbered=True),
             Inform: self._inform,
-            Report: self._tells(self._reported),
+            TellLost: self._tells(self._reported),
             Flushed: self._tells(self._flushed),
             Propose: self._tells(self._proposed),
             Acknowledge: self._tells(self._acknowledged),
@@ -171,7 +171,7 @@ class Sessions:
 
     # What clients say.
 
-    def attach(self, client: ClientId, broker: BrokerId) -> Session:
+    def attach(self, client: ClientId, broker: BrokerId) -> ClientSession:
         """Return a client, which is new there when it is nowhere.
 
         Raises
@@ -188,7 +188,7 @@ class Sessions:
             raise ClientError(f"client {client!r}: broker {broker} is dead")
         if session is None:
             link = ClientLinks() if self._numbered else None
-            session = self.by_name[client] = Session(client, home, link)
+            session = self.by_name[client] = ClientSession(client, home, link)
             if link is not None:
                 self._pass(session, link.back())
                 self._remind(session)
@@ -198,14 +198,14 @@ class Sessions:
             session.connect(home)
         return session
 
-    def tell(self, session: Session, messages: Sequence[Any]) -> None:
+    def tell(self, session: ClientSession, messages: Sequence[Any]) -> None:
         """Let a client say something to its broker, under numbers where it has to."""
         for message in messages:
             if isinstance(message, Events):
                 self._network.transport.sent["publish"][Events] += 1
         self._pass(session, messages if session.link is None else map(session.link.send, messages))
 
-    def _pass(self, session: Session, messages: Any) -> None:
+    def _pass(self, session: ClientSession, messages: Any) -> None:
         arrives = self._network.now + self._network.links.client_seconds
         for message in messages:
             given = FromClient(session.name, message, session.connection)
@@ -217,7 +217,7 @@ class Sessions:
         else:
             self._network.lost += 1
 
-    def _remind(self, session: Session) -> None:
+    def _remind(self, session: ClientSession) -> None:
         """Send what is not acknowledged again, now and then; connect again when the broker has died meanwhile."""
         assert session.link is not None
         if session.connected:
@@ -290,7 +290,7 @@ class Sessions:
 
     def _listening(
         self, client: ClientId, host: Host, life: int, over: int | None, number: int
-    ) -> Session | None:
+    ) -> ClientSession | None:
         """Return the client if what that broker has sent it still reaches it, and for the first time."""
         session = self.by_name[client]
         here = session.home is host and session.life == life == host.life and host.alive
@@ -328,30 +328,30 @@ class Sessions:
                     now + ACKNOWLEDGE_SECONDS, self._acknowledge_later, session, session.connection
                 )
 
-    def _acknowledge_later(self, session: Session, connection: int) -> None:
+    def _acknowledge_later(self, session: ClientSession, connection: int) -> None:
         if session.connection == connection:
             self.acknowledge(session)
 
-    def acknowledge(self, session: Session) -> None:
+    def acknowledge(self, session: ClientSession) -> None:
         """Let a durable subscriber acknowledge all that it was given."""
         if session.alive:
             self.tell(session, subscriber(session).acknowledge())
 
-    def _confirmed(self, session: Session, effect: Confirm) -> None:
+    def _confirmed(self, session: ClientSession, effect: Confirm) -> None:
         session.heard_at = self._network.now
         subscriber(session).confirmed(effect.subscription)
         self.account.confirmed(self._network.now, session.name, effect.subscription)
 
-    def _reported(self, session: Session, effect: Report) -> None:
+    def _reported(self, session: ClientSession, effect: TellLost) -> None:
         self.account.told(self._network.now, session.name, subscriber(session).lost(effect.losses))
 
-    def _flushed(self, session: Session, effect: Flushed) -> None:
+    def _flushed(self, session: ClientSession, effect: Flushed) -> None:
         self.flushed.append((self._network.now, session.name, effect.number))
 
-    def _proposed(self, session: Session, effect: Propose) -> None:
+    def _proposed(self, session: ClientSession, effect: Propose) -> None:
         self.move(session, self._network.hosts[effect.broker])
 
-    def _acknowledged(self, session: Session, effect: Acknowledge) -> None:
+    def _acknowledged(self, session: ClientSession, effect: Acknowledge) -> None:
         assert session.link is not None
         session.link.acknowledged(effect.about, effect.number)
         if effect.about == "events" and session.publisher is not None:
@@ -369,7 +369,7 @@ class Sessions:
             self._network.tell_time(host, news.seconds)
         self._tell_news(host, effect)
 
-    def _informed(self, session: Session, effect: Inform) -> None:
+    def _informed(self, session: ClientSession, effect: Inform) -> None:
         news, now = effect.news, self._network.now
         session.news.append(news)
         if isinstance(news, Everywhere) and session.publisher is not None:
@@ -385,7 +385,7 @@ class Sessions:
 
     # Other brokers.
 
-    def move(self, session: Session, target: Host) -> bool:
+    def move(self, session: ClientSession, target: Host) -> bool:
         """Let a client leave its broker and go on at another; return False when it cannot, or is there already."""
         if not session.alive or not target.alive or target is session.home:
             return False
@@ -396,7 +396,7 @@ class Sessions:
         self.settle_at(session, target)
         return True
 
-    def settle_at(self, session: Session, target: Host) -> None:
+    def settle_at(self, session: ClientSession, target: Host) -> None:
         """Let a client go on at a broker, and say there what has to be known."""
         now = self._network.now
         session.connect(target)
@@ -409,7 +409,7 @@ class Sessions:
             self.tell(session, subscriber(session).arrive(now, now - session.heard_at))
         session.heard_at = now
 
-    def _has_heard(self, session: Session) -> None:
+    def _has_heard(self, session: ClientSession) -> None:
         """Note that its broker was there up to now: clients ask for news all the time."""
         if session.alive and session.life == session.home.life:
             session.heard_at = max(session.heard_at, self._network.now - self._network.links.client_seconds)
@@ -425,7 +425,7 @@ class Sessions:
                 after = self._network.now + self.detect_seconds
                 self._network.at(after, self.learn, session, session.connection)
 
-    def learn(self, session: Session, connection: int) -> None:
+    def learn(self, session: ClientSession, connection: int) -> None:
         """Let a client find another broker, unless it has moved meanwhile, or died itself."""
         if session.connection != connection or not session.alive:
             return
@@ -439,7 +439,7 @@ class Sessions:
             network.at(network.now + self.detect_seconds, self.learn, session, connection)
 
 
-def subscriber(session: Session) -> SubscriberMachine:
+def subscriber(session: ClientSession) -> SubscriberMachine:
     """Return what a subscriber remembers.
 
     Raises
@@ -452,7 +452,7 @@ def subscriber(session: Session) -> SubscriberMachine:
     return session.subscriber
 
 
-def publisher(session: Session) -> PublisherMachine:
+def publisher(session: ClientSession) -> PublisherMachine:
     """Return what a publisher remembers.
 
     Raises

@@ -20,28 +20,28 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..chaos.account import Account
-from ..chaos.books import Clients, books_problems
-from ..faults.clients import PublisherMachine, SubscriberMachine
+from ..faults.chaos.account import Account
+from ..faults.chaos.books import Clients, books_problems
+from ..faults.replay.clients import PublisherMachine, SubscriberMachine
 from ..protocol import checks
-from ..protocol.admission import MICRO, News, WouldAdmit
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.configs import Position
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages import Cancel, Detach
-from ..protocol.recovery import Recovery
-from ..routing.language import FilterLike, to_filter
+from ..protocol.messages.admission import MICRO, News, WouldAdmit
+from ..protocol.messages.pubsub import Cancel, Detach
+from ..protocol.messages.recovery import Recovery
+from ..routing.language.questions import FilterLike, to_filter
 from .hosts import FromClient, Host
-from .network import Network
-from .sessions import Session, Sessions, publisher, subscriber
+from .network import SimulatedNetwork
+from .sessions import ClientSession, Sessions, publisher, subscriber
 from .survey import books_seen, ways_of
 
 INSTALL_SECONDS_MAX: Final = 600.0
 """How long to wait for a subscription in a network that never comes to rest."""
 
 
-class Notification(NamedTuple):
+class ArrivedEvent(NamedTuple):
     """One event at one subscriber, and when it arrived there."""
 
     time_seconds: float
@@ -49,8 +49,8 @@ class Notification(NamedTuple):
     sequence: int
 
 
-class Simulation(Network):
-    """A deterministic network of brokers with its clients; further parameters as of :class:`~.network.Network`.
+class Simulation(SimulatedNetwork):
+    """A deterministic network of brokers with its clients; see :class:`~.network.SimulatedNetwork`.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Simulation(Network):
 
     Examples
     --------
-    >>> from rayvous.routing.topologies import ClusterTree
+    >>> from rayvous.routing.topologies.cluster_trees import ClusterTree
     >>> simulation = Simulation(ClusterTree(clusters=3, brokers_per_cluster=2).positions())
     >>> number = simulation.subscribe("alice", 0, "price > 10")
     >>> simulation.run_until_installed("alice", number)
@@ -207,7 +207,7 @@ class Simulation(Network):
         self.clients.tell(session, messages)
         return range(first, first + len(given))
 
-    def _publisher(self, client: ClientId, broker: BrokerId) -> Session:
+    def _publisher(self, client: ClientId, broker: BrokerId) -> ClientSession:
         session = self.clients.attach(checks.text("client", client), broker)
         if session.publisher is None:
             if session.subscriber is not None and self.recovery is not None:
@@ -320,7 +320,7 @@ class Simulation(Network):
             self.clients.learn(session, session.connection)
         return True
 
-    def _start_publisher(self, session: Session, machine: PublisherMachine) -> bool:
+    def _start_publisher(self, session: ClientSession, machine: PublisherMachine) -> bool:
         """Start a publisher where most is known of it, when all brokers that may know of it answer."""
         if any(not host.alive or host.paused or host.waiting for host in session.homes):
             return False
@@ -346,7 +346,7 @@ class Simulation(Network):
     # How clients are.
 
     @property
-    def sessions(self) -> dict[ClientId, Session]:
+    def sessions(self) -> dict[ClientId, ClientSession]:
         """The clients by name."""
         return self.clients.by_name
 
@@ -400,11 +400,11 @@ class Simulation(Network):
         """Return (publisher, sequence) of what the client was notified of, in order of arrival."""
         return [(publisher, sequence) for _, publisher, sequence in self.timed_notifications(client)]
 
-    def timed_notifications(self, client: ClientId) -> list[Notification]:
+    def timed_notifications(self, client: ClientId) -> list[ArrivedEvent]:
         """Return what the client was notified of, in order of arrival, with the virtual times."""
         checks.text("client", client)
         return [
-            Notification(note.at_seconds, note.publisher, note.sequence)
+            ArrivedEvent(note.at_seconds, note.publisher, note.sequence)
             for note in self.account.notifications()
             if note.client == client
         ]
@@ -413,13 +413,13 @@ class Simulation(Network):
         """Return the clients that were notified of anything, in order of their names."""
         return sorted({note.client for note in self.account.notifications()})
 
-    def _known(self, client: ClientId) -> Session:
+    def _known(self, client: ClientId) -> ClientSession:
         session = self.sessions.get(checks.text("client", client))
         if session is None:
             raise ClientError(f"there was no client {client!r} in this network")
         return session
 
-    def _attached(self, client: ClientId) -> Session:
+    def _attached(self, client: ClientId) -> ClientSession:
         session = self.sessions.get(checks.text("client", client))
         if session is None or session.left:
             raise ClientError(f"client {client!r} is not attached to a broker")

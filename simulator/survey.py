@@ -19,22 +19,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..actors.broker import books_of
-from ..chaos.books import Books, Links, Way, in_view, joined, way_in
-from ..faults.clients import SubscriberMachine
+from ..faults.chaos.books import Links, SeenBooks, Way, in_view, joined, way_in
+from ..faults.replay.clients import SubscriberMachine
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
-from ..protocol.messages import Filter
-from ..protocol.recovery import ClusterView
-from ..routing.claims import claims_of
-from ..routing.language import covers
+from ..protocol.messages.pubsub import FilterLike
+from ..protocol.messages.recovery import ClusterView
+from ..routing.language.questions import covers
+from ..routing.schemes.claims import claims_of
 from . import cube_survey
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import SimulatedNetwork
     from .simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BrokerSurvey:
     """Where one broker says that it stands; what only the designated one knows is empty at the others."""
 
     broker: BrokerId
@@ -50,13 +50,13 @@ class Report:
     closed: tuple[Link, ...]
 
 
-def survey(network: Network, broker: BrokerId) -> Report:
+def survey(network: SimulatedNetwork, broker: BrokerId) -> BrokerSurvey:
     """Ask one broker; one that does not heal stands where it was put."""
     healing = getattr(network.broker(broker), "healing", None)
     if healing is None:
         return _standing(network, broker)
     said = healing.survey()
-    return Report(
+    return BrokerSurvey(
         broker,
         said["cluster"],
         said["view"],
@@ -71,7 +71,7 @@ def survey(network: Network, broker: BrokerId) -> Report:
     )
 
 
-def _standing(network: Network, broker: BrokerId) -> Report:
+def _standing(network: SimulatedNetwork, broker: BrokerId) -> BrokerSurvey:
     positions = network.positions
     place = positions[broker]
 
@@ -85,7 +85,7 @@ def _standing(network: Network, broker: BrokerId) -> Report:
         path.insert(0, positions[above].cluster)
         above = positions[positions[above].designated].parent
     speaks = place.role != "NEB"
-    return Report(
+    return BrokerSurvey(
         broker,
         place.cluster,
         view_of(place.designated),
@@ -100,7 +100,7 @@ def _standing(network: Network, broker: BrokerId) -> Report:
     )
 
 
-def root_of(network: Network) -> BrokerId | None:
+def root_of(network: SimulatedNetwork) -> BrokerId | None:
     """Return the living broker that says it is the root, the one of the latest term when several do."""
     if claims_of(network.scheme).views:
         return None
@@ -109,17 +109,17 @@ def root_of(network: Network) -> BrokerId | None:
     return max(roots, key=lambda report: report.term).broker if roots else None
 
 
-def structure_problems(network: Network, degree: int | None = None) -> list[str]:
+def structure_problems(network: SimulatedNetwork, degree: int | None = None) -> list[str]:
     """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree, or has one view."""
     if claims_of(network.scheme).views:
         return cube_survey.structure_problems(network)
     awake = [broker for broker in network.living() if not network.hosts[broker].paused]
     reports = {broker: survey(network, broker) for broker in awake}
-    by_cluster: dict[ClusterId, list[Report]] = {}
+    by_cluster: dict[ClusterId, list[BrokerSurvey]] = {}
     for report in reports.values():
         by_cluster.setdefault(report.cluster, []).append(report)
     problems: list[str] = []
-    heads: dict[ClusterId, Report] = {}
+    heads: dict[ClusterId, BrokerSurvey] = {}
     for cluster, members in by_cluster.items():
         problems += _cluster_problems(cluster, members)
         speakers = [report for report in members if report.designated]
@@ -128,7 +128,7 @@ def structure_problems(network: Network, degree: int | None = None) -> list[str]
     return problems or [*_tree_problems(heads, degree)]
 
 
-def _cluster_problems(cluster: ClusterId, members: list[Report]) -> Iterator[str]:
+def _cluster_problems(cluster: ClusterId, members: list[BrokerSurvey]) -> Iterator[str]:
     speakers = [report.broker for report in members if report.designated]
     if len(speakers) != 1:
         yield f"cluster {cluster} has designated brokers {speakers}"
@@ -141,7 +141,7 @@ def _cluster_problems(cluster: ClusterId, members: list[Report]) -> Iterator[str
             yield f"broker {report.broker} sees members {report.view.members} in cluster {cluster}, alive are {alive}"
 
 
-def _tree_problems(heads: dict[ClusterId, Report], degree: int | None) -> Iterator[str]:
+def _tree_problems(heads: dict[ClusterId, BrokerSurvey], degree: int | None) -> Iterator[str]:
     roots = [cluster for cluster, head in heads.items() if head.root]
     if len(roots) != 1:
         yield f"roots: {roots}"
@@ -174,7 +174,7 @@ def _tree_problems(heads: dict[ClusterId, Report], degree: int | None) -> Iterat
             yield f"cluster {cluster} is in term {head.term}, the root in {heads[roots[0]].term}"
 
 
-def _path(heads: dict[ClusterId, Report], cluster: ClusterId) -> tuple[ClusterId, ...] | None:
+def _path(heads: dict[ClusterId, BrokerSurvey], cluster: ClusterId) -> tuple[ClusterId, ...] | None:
     path = [cluster]
     while (parent := heads[path[0]].parent) is not None and parent.cluster in heads:
         if parent.cluster in path:
@@ -219,7 +219,7 @@ def subscription_problems(network: Simulation) -> list[str]:
 
 
 def _way_up(
-    heads: dict[ClusterId, Report], client: str, home: BrokerId, cluster: ClusterId, told: bool
+    heads: dict[ClusterId, BrokerSurvey], client: str, home: BrokerId, cluster: ClusterId, told: bool
 ) -> Iterator[tuple[BrokerId, Link, BrokerId | None]]:
     """Iterate over (broker, link, holder) where something has to be installed, from a client up to the root."""
     yield home, client, None
@@ -233,7 +233,7 @@ def _way_up(
         yield head.broker, below, None
 
 
-def _covered(broker: Any, wanted: Filter, link: Link, holder: BrokerId | None) -> bool:
+def _covered(broker: Any, wanted: FilterLike, link: Link, holder: BrokerId | None) -> bool:
     for entry in broker.router.table:
         holders = entry.links.get(link)
         if holders is not None and (holder is None or holder in holders):
@@ -242,12 +242,12 @@ def _covered(broker: Any, wanted: Filter, link: Link, holder: BrokerId | None) -
     return False
 
 
-def books_seen(network: Network) -> dict[BrokerId, Books]:
+def books_seen(network: SimulatedNetwork) -> dict[BrokerId, SeenBooks]:
     """Return what the books of the living brokers say."""
     return {broker: books_of(network.broker(broker)) for broker in network.living()}
 
 
-def ways_of(network: Network) -> tuple[Links, Way]:
+def ways_of(network: SimulatedNetwork) -> tuple[Links, Way]:
     """Return who is joined to whom, and how events go: by a view, or over a tree, a cluster being a star in it."""
     living = network.living()
     position = network.broker(living[0]).position

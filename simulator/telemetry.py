@@ -1,4 +1,4 @@
-"""What the hosts of brokers would write down for the collector, in virtual time (see `protocol.recorder`)."""
+"""What the hosts of brokers would write down for the collector, in virtual time (see `protocol.telemetry.recorder`)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from ..protocol import checks
 from ..protocol.configs import Limits, Position
 from ..protocol.effects import Effect, Received
 from ..protocol.ids import BrokerId
-from ..protocol.messages import Adv, Events
-from ..protocol.recorder import TelemetryBuffer, merge_tables
-from ..protocol.telemetry import Table
+from ..protocol.messages.pubsub import Events, Numbered
+from ..protocol.telemetry.recorder import TelemetryBuffer, merge_tables
+from ..protocol.telemetry.tables import Table
 from .hosts import Host
 
 FLUSH_STEPS: Final = 200_000
 """Telemetry goes out at least after so many steps, long before a buffer is full."""
 
 
-class Telemetry:
+class SimulatedTelemetry:
     """The tables of all brokers of one network.
 
     Parameters
     ----------
     take
-        Called with chunks of the tables of `protocol.telemetry`, the same as on Ray.
+        Called with chunks of the tables of `protocol.telemetry.tables`, the same as on Ray.
     trace_events
         Whether the tables with one row an event are kept too.
     limits
@@ -56,7 +56,7 @@ class Telemetry:
     def stepped(self, now: float, host: Host, event: Any) -> None:
         """Note what has come in; a publication is of interest."""
         if isinstance(event, Received) and isinstance(event.source, str):
-            message = event.message.message if isinstance(event.message, Adv) else event.message
+            message = event.message.message if isinstance(event.message, Numbered) else event.message
             if isinstance(message, Events):
                 self._buffers[host.id].published(now, message.batch)
         self._unflushed += 1

@@ -6,15 +6,15 @@ takeover, an accepted join is a rejoin. The clients of a paused broker wait as l
 
 from __future__ import annotations
 
-from ..chaos.story import Story
-from ..protocol.cube import CubeView
+from ..faults.chaos.recovery_times import RecoveryTimes
 from ..protocol.ids import BrokerId, ClusterId, RoundNumber
-from ..protocol.recovery import RENDEZVOUS, BecomeRoot, ClusterBeat, JoinAnswer, Probe
-from ..protocol.rounds import Round
-from .network import Network
+from ..protocol.messages.recovery import RENDEZVOUS, BecomeRoot, ClusterBeat, JoinAnswer, Probe
+from ..protocol.messages.rounds import Round
+from ..protocol.messages.views import CubeView
+from .network import SimulatedNetwork
 
 
-class Timeline(Story):
+class Timeline(RecoveryTimes):
     """The story of a run in virtual time.
 
     Parameters
@@ -23,7 +23,7 @@ class Timeline(Story):
         Its messages are watched.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: SimulatedNetwork) -> None:
         super().__init__()
         self._speakers: set[tuple[ClusterId, int, BrokerId]] = set()
         self._probed: dict[tuple[BrokerId, ClusterId], float] = {}

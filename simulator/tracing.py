@@ -11,23 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..actors.broker import Broker
-from ..protocol.admission import (
-    MICRO,
-    AdmissionMessage,
-    AdmissionRequest,
-    Advertise,
-    Advertised,
-    Ask,
-    Degraded,
-    Judgement,
-    News,
-    Refusal,
-    Release,
-    Standing,
-    Unadvertised,
-    Verdict,
-    WouldAdmit,
-)
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.configs import Position
 from ..protocol.effects import (
@@ -46,28 +29,45 @@ from ..protocol.effects import (
     Received,
     Regroup,
     Renew,
-    Report,
     Send,
+    TellLost,
     Ticked,
 )
 from ..protocol.ids import GROUP, BrokerId, Link
-from ..protocol.messages import (
+from ..protocol.messages.admission import (
+    MICRO,
+    AdmissionMessage,
+    AdmissionRequest,
+    Advertise,
+    Advertised,
+    Ask,
+    AskAnswer,
+    Degraded,
+    Judgement,
+    News,
+    Refusal,
+    Release,
+    Standing,
+    Unadvertised,
+    WouldAdmit,
+)
+from ..protocol.messages.pubsub import (
     Ack,
-    Adv,
     Announce,
     Back,
     Cancel,
     Directed,
     Echo,
     Events,
-    Filter,
+    FilterLike,
     Message,
+    Numbered,
     Register,
     Spread,
     Withdraw,
 )
-from ..protocol.recovery import RENDEZVOUS, RecoveryMessage
-from ..routing.viewed import ViewedRouter
+from ..protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
+from ..routing.schemes.viewed import ViewedRouter
 from .network import Step
 
 
@@ -89,7 +89,7 @@ class Tracer:
         self.lines: list[str] = []
         self._labels = {place.broker: place.label for place in positions}
         self._tables: dict[BrokerId, dict[str, None]] = {}
-        self._texts: dict[Filter, str] = {}
+        self._texts: dict[FilterLike, str] = {}
 
     def record(self, step: Step) -> None:
         """Add one step to the story."""
@@ -142,7 +142,7 @@ class Tracer:
                 for link in entry.links:
                     yield f"{self._filter(entry.filter)} broker {self.label(link)}"
 
-    def _filter(self, item: Filter) -> str:
+    def _filter(self, item: FilterLike) -> str:
         text = self._texts.get(item)
         if text is None:
             text = self._texts[item] = f"[{item}]"
@@ -170,7 +170,7 @@ class Tracer:
             return [f"propose to {effect.client}: broker {self.label(effect.broker)}"]
         if isinstance(effect, Persist):
             return [f"persist {write.table}{list(write.key)}" for write in effect.writes]
-        if isinstance(effect, Report):
+        if isinstance(effect, TellLost):
             spans = (f"{each.publisher}#{each.first}..{each.last}" for each in effect.losses)
             return [f"report to {effect.client}: lost {' '.join(spans)}"]
         if isinstance(effect, Flushed):
@@ -182,7 +182,7 @@ class Tracer:
         return list(_deliveries(effect))
 
     def _message(self, message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest) -> str:
-        if isinstance(message, Adv):
+        if isinstance(message, Numbered):
             return f"adv {message.number}: {self._message(message.message)}"
         if isinstance(message, Ack | Back):
             return f"{type(message).__name__.lower()} {message.number}"
@@ -213,7 +213,7 @@ class Tracer:
         if isinstance(message, Ask | WouldAdmit | Release):
             dry = "dry " if isinstance(message, Ask) and message.dry else ""
             return f"{dry}{type(message).__name__.lower()} {self._filter(message.filter)}"
-        if isinstance(message, Verdict):
+        if isinstance(message, AskAnswer):
             return f"verdict of {message.asked}: {_refusals(message.refusals)}"
         if isinstance(message, Degraded):
             return f"degraded {self._filter(message.filter)}: {_refusals(message.refusals)}"

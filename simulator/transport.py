@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterable
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..protocol.beats import is_beat
 from ..protocol.effects import Deliver, Effect, Missed, Multicast, Received, Regroup, Renew, Send
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
-from ..protocol.messages import Directed, Events
-from ..protocol.recovery import RENDEZVOUS, TIMED
-from ..protocol.telemetry import LINK_KINDS
-from ..routing.topologies import GROUP_SECONDS, LINK_SECONDS
+from ..protocol.messages.beats import is_beat
+from ..protocol.messages.pubsub import Directed, Events
+from ..protocol.messages.recovery import RENDEZVOUS, TIMED
+from ..protocol.telemetry.tables import LINK_KINDS
+from ..routing.topologies.cluster_trees import GROUP_SECONDS, LINK_SECONDS
 from .hosts import Host
 from .links import Connection, Datagrams, Ticket
 
 if TYPE_CHECKING:
-    from .network import Network
+    from .network import SimulatedNetwork
 
 CARRIERS: Final = (Events, Directed, Deliver)
 
@@ -41,7 +41,7 @@ class Traffic(NamedTuple):
     control: int
 
 
-class Transport:
+class SimulatedTransport:
     """The links of a network.
 
     Parameters
@@ -49,7 +49,7 @@ class Transport:
     network
         Whose links.
     datagrams, last_words, delay_of
-        See :class:`~.network.Network`.
+        See :class:`~.network.SimulatedNetwork`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Transport:
 
     def __init__(
         self,
-        network: Network,
+        network: SimulatedNetwork,
         datagrams: Datagrams | None,
         last_words: bool,
         delay_of: Callable[[BrokerId, BrokerId], float] | None,
@@ -216,7 +216,7 @@ class Transport:
         return connection
 
 
-def _arrival_in(net: Network) -> Callable[[Ticket, Received], None]:
+def _arrival_in(net: SimulatedNetwork) -> Callable[[Ticket, Received], None]:
     """Return what takes the messages that arrive; a function by itself, as it is called for every one of them."""
     cut = net.cuts.reasons
 

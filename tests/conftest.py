@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import ray
 from hypothesis import settings
-from rayvous.actors.java import prepare_java
+from rayvous.actors.network.java import prepare_java
 
 HEAVY = ("on_ray", "on_spark")
 

@@ -47,13 +47,13 @@ NAMED = """
             print(error)
 
     def report():
-        import rayvous.pipelines.report
+        import rayvous.pipelines.report.report
 
     def figures():
         import rayvous.experiments.hypercube
 
     def session():
-        from rayvous.pipelines.session import spark_session
+        from rayvous.pipelines.spark.session import spark_session
         with spark_session("none"):
             pass
 

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from rayvous.routing.topologies import figure_1, fixed
+from rayvous.routing.topologies.cluster_trees import figure_1, fixed
 from rayvous.simulator import Simulation
 from rayvous.simulator.tracing import Tracer
 

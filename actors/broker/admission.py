@@ -28,13 +28,13 @@ import numpy as np
 from ...admission.advertisements import LOCAL
 from ...admission.books import Advert
 from ...admission.controller import Admission
-from ...protocol.admission import AdmissionConfig
 from ...protocol.configs import Placed
 from ...protocol.effects import Multicast, Plain, Received, Send, Ticked
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Held, Inward, Out, Released, RoundBegan
-from ...protocol.messages import Cancel, Detach, Events, Register
-from ...routing.table import RoutingTable
+from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.pubsub import Cancel, Detach, Events, Register
+from ...routing.matching.table import RoutingTable
 
 GRACE_HEARTBEATS: Final = 10
 

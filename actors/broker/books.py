@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ...admission.advertisements import LOCAL
-from ...chaos.books import Books
+from ...faults.chaos.books import SeenBooks
 from ...protocol.ids import ClientId, Link
 from .broker import Broker
 
 
-def books_of(broker: Broker) -> Books:
+def books_of(broker: Broker) -> SeenBooks:
     """Return what the books of a broker with admission control say, and whether they balance."""
     assert broker.admitting is not None
     admission = broker.admitting.admission
@@ -20,7 +20,7 @@ def books_of(broker: Broker) -> Books:
     adverts: dict[Link | None, set[ClientId]] = {}
     for (publisher, _), advert in books.adverts.items():
         adverts.setdefault(_link(advert.link), set()).add(publisher)
-    return Books(
+    return SeenBooks(
         frozenset(admission.neighbours),
         {link: frozenset(publishers) for link, publishers in adverts.items()},
         {_link(link): frozenset(items) for link, items in books.held.items()},

@@ -16,30 +16,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...faults.crash_recover import CrashRecover
-from ...faults.durable_clients import DurableClients
-from ...faults.flushing import Flushing
-from ...faults.identity import Identity
-from ...faults.replay import Replay
-from ...faults.rounds import Rounds
-from ...faults.stores import Store
-from ...protocol.admission import AdmissionConfig
+from ...faults.durability.durable_clients import DurableClients
+from ...faults.durability.identity import Identity
+from ...faults.durability.numbered_links import CrashRecover
+from ...faults.durability.stores import Store
+from ...faults.replay.flushing import Flushing
+from ...faults.replay.replay import Replay
+from ...faults.replay.rounds import Rounds
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.effects import Effect, Ticked
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Layer, RecordedLayer
-from ...protocol.recovery import Recovery
+from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stability
-from ...routing.claims import claims_of
-from ...routing.own import own_layers
-from ...routing.schemes import Router, scheme
-from ..healing import HealingBroker
-from ..healing_views import HealingViews
+from ...routing.schemes.claims import claims_of
+from ...routing.schemes.own import own_layers
+from ...routing.schemes.registry import Router, scheme
 from .admission import GRACE_HEARTBEATS, Admitting
 from .capabilities import check
 from .fanout import FanOut
 from .healing import Membership, healing_of, membership_of
+from .membership.tree import HealingBroker
+from .membership.views import HealingViews
 from .pipeline import Pipeline
 from .routing import Routing
 from .shaping import Shaping

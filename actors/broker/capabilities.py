@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from ...protocol.errors import InputError
-from ...routing.claims import Claims, claims_of
-from ...routing.schemes import OPTIONS, SCHEMES
+from ...routing.schemes.claims import Claims, claims_of
+from ...routing.schemes.registry import OPTIONS, SCHEMES
 
 Feature: TypeAlias = Literal["recovery", "store", "admission", "operations", "chaos", "ray"]
 

@@ -28,10 +28,10 @@ from ...protocol.configs import Position
 from ...protocol.effects import Missed, Multicast, Plain, Received, Renew, Send
 from ...protocol.ids import Ballot, BrokerId
 from ...protocol.layers import Handler, Inward, Out
-from ...protocol.messages import Events
-from ...protocol.recovery import ClusterBeat, ClusterView
-from ...protocol.rounds import Forgotten, Handed, Marker
-from ...routing.dissemination import plan_of
+from ...protocol.messages.pubsub import Events
+from ...protocol.messages.recovery import ClusterBeat, ClusterView
+from ...protocol.messages.rounds import Forgotten, Handed, Marker
+from ...routing.schemes.dissemination import plan_of
 
 HELD_MAX: Final = 10_000
 """Messages of a ballot that has not begun here which are held."""

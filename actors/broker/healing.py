@@ -8,32 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...faults.identity import Identity
-from ...faults.rendezvous import RendezvousMachine
-from ...faults.rounds import Rounds
+from ...faults.durability.identity import Identity
+from ...faults.membership.root_registry import RendezvousMachine
+from ...faults.membership.view_registry import CubeRendezvous
+from ...faults.replay.rounds import Rounds
 from ...protocol.configs import Position
-from ...protocol.cube import CubeView
 from ...protocol.layers import Layer
-from ...protocol.recovery import ClusterView, Recovery
-from ...routing.claims import claims_of
-from ...routing.hold_back import HELD_MAX
-from ...routing.hypercube import Hypercube
-from ...routing.lbdd_views import LbddInViews
-from ...routing.moving import MovingHybrid
-from ...routing.moving_flooding import MovingFlooding
-from ...routing.moving_quench import (
+from ...protocol.messages.recovery import ClusterView, Recovery
+from ...protocol.messages.views import CubeView
+from ...routing.schemes.claims import claims_of
+from ...routing.schemes.hold_back import HELD_MAX
+from ...routing.schemes.hypercube import Hypercube
+from ...routing.schemes.lbdd_views import LbddInViews
+from ...routing.schemes.moving import MovingHybrid
+from ...routing.schemes.moving_flooding import MovingFlooding
+from ...routing.schemes.moving_quench import (
     MovingMatchFirst,
     MovingMerged,
     MovingQuenched,
     MovingQuenchedMerged,
 )
-from ...routing.own import bare, is_own, own
-from ...routing.point_to_point import PointToPointInViews
-from ..cube_rendezvous import CubeRendezvous
-from ..healing import HealingBroker
-from ..healing_fanned import HealingFanned
-from ..healing_views import HealingViews
-from ..starting import Start
+from ...routing.schemes.own import bare, is_own, own
+from ...routing.schemes.point_to_point import PointToPointInViews
+from .membership.fanned import HealingFanned
+from .membership.starting import Start
+from .membership.tree import HealingBroker
+from .membership.views import HealingViews
 from .nearing import Nearing
 
 Membership: TypeAlias = HealingBroker | HealingViews

@@ -3,7 +3,7 @@
 Rules
 -----
 * It counts what subscribers here get, by the broker at which that was published; what is sent again is not counted.
-* Now and then it looks which subscriber had better be elsewhere (`routing.affinity`), and proposes it to move.
+* Now and then it looks which subscriber had better be elsewhere (`routing.interest.affinity`), and proposes it to move.
 
 Source: paper 2, section 2.4; docs/decisions/0017-hypercube.md.
 """
@@ -16,9 +16,9 @@ from typing import Final
 from ...protocol.effects import Deliver, Propose, Received, Ticked
 from ...protocol.ids import BrokerId
 from ...protocol.layers import Handler, Inward, Out
-from ...protocol.messages import Detach
-from ...protocol.recovery import Recovery
-from ...routing.affinity import Affinity
+from ...protocol.messages.pubsub import Detach
+from ...protocol.messages.recovery import Recovery
+from ...routing.interest.affinity import Affinity
 
 REVIEW_HEARTBEATS: Final = 10
 """How often a broker looks which subscriber had better move."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...protocol.effects import Effect, Plain, Received
 from ...protocol.layers import Handler
-from ...routing.schemes import Router
+from ...routing.schemes.registry import Router
 
 
 class Routing:

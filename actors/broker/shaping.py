@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...admission.quota import Advertised, Quotas
-from ...protocol.admission import MICRO, AdmissionConfig, HeldBack, LetIn, OverQuota
+from ...admission.quota import AdvertisedRate, Quotas
 from ...protocol.batch import EventBatch
 from ...protocol.effects import Inform, Received, Ticked
 from ...protocol.ids import ClientId
 from ...protocol.layers import Handler, Inward, Out
-from ...protocol.messages import Adv, Events
+from ...protocol.messages.admission import MICRO, AdmissionConfig, HeldBack, LetIn, OverQuota
+from ...protocol.messages.pubsub import Events, Numbered
 
 
 class Shaping:
@@ -46,7 +46,7 @@ class Shaping:
 
     def __init__(
         self,
-        advertised: Callable[[ClientId], Mapping[int, Advertised]],
+        advertised: Callable[[ClientId], Mapping[int, AdvertisedRate]],
         config: AdmissionConfig,
         again_seconds: float,
         *,
@@ -61,7 +61,7 @@ class Shaping:
         self.takes: Mapping[type, Handler] = {} if timed else {Ticked: self._on_tick}
         self.sees: Mapping[type, Handler] = {
             Events: self._on_events,
-            Adv: self._on_adv,
+            Numbered: self._on_adv,
             Ticked: self._on_tick,
         }
 
@@ -82,7 +82,11 @@ class Shaping:
 
     def _on_adv(self, event: Received) -> list[Out]:
         source, adv = event.source, event.message
-        if not isinstance(source, str) or not isinstance(adv, Adv) or not isinstance(adv.message, Events):
+        if (
+            not isinstance(source, str)
+            or not isinstance(adv, Numbered)
+            or not isinstance(adv.message, Events)
+        ):
             return [Inward(event)]
         if any(_number(each.what) == adv.number for each in self._quotas.waiting(source)):
             return []  # it is said again
@@ -129,4 +133,4 @@ class Shaping:
 
 def _number(event: Received) -> int:
     """Return the number of a message over a numbered interface; 0 elsewhere."""
-    return event.message.number if isinstance(event.message, Adv) else 0
+    return event.message.number if isinstance(event.message, Numbered) else 0

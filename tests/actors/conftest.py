@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rayvous.actors.accounts import Flush
-from rayvous.protocol.telemetry import SCHEMAS, Table
+from rayvous.actors.telemetry.accounts import HandOver
+from rayvous.protocol.telemetry.tables import SCHEMAS, Table
 
 
 def rows_of(name: str, first: int, count: int) -> Table:
@@ -26,13 +26,13 @@ class Host:
         self.handed = dict.fromkeys(SCHEMAS, 0)
         self.dropped: dict[str, int] = {}
 
-    def flush(self, **counts: int) -> Flush:
+    def flush(self, **counts: int) -> HandOver:
         tables = {
             name: rows_of(name, self.first + self.handed[name], count)
             for name, count in counts.items()
             if count
         }
-        flush = Flush(self.source, dict(self.handed), (tables,) if tables else (), dict(self.dropped))
+        flush = HandOver(self.source, dict(self.handed), (tables,) if tables else (), dict(self.dropped))
         for name, count in counts.items():
             self.handed[name] += count
         return flush

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.admission.advertisements import LOCAL, AdvertisementDag
-from rayvous.routing.covering import covers
-from rayvous.routing.filters import Filter, to_filter
+from rayvous.routing.filters.covering import covers
+from rayvous.routing.filters.filter import Filter, to_filter
 
 FILTERS = [to_filter(f"x BETWEEN {low} AND {low + wide}") for low in range(6) for wide in range(5)]
 FILTERS += [to_filter(text) for text in ("TRUE", "x > 2 AND y = 1", "y = 1", "x = 1 OR x = 4", "x > 3")]

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.controller import Admission
-from rayvous.protocol.admission import (
+from rayvous.protocol.effects import Inform, Send
+from rayvous.protocol.layers import Inward
+from rayvous.protocol.messages.admission import (
     MICRO,
     AdmissionConfig,
     Advertise,
@@ -18,11 +20,9 @@ from rayvous.protocol.admission import (
     Unadvertise,
     WouldAdmit,
 )
-from rayvous.protocol.effects import Inform, Send
-from rayvous.protocol.layers import Inward
-from rayvous.protocol.messages import Cancel, Detach, Register
-from rayvous.routing.covering import intersects
-from rayvous.routing.filters import Filter, to_filter
+from rayvous.protocol.messages.pubsub import Cancel, Detach, Register
+from rayvous.routing.filters.covering import intersects
+from rayvous.routing.filters.filter import Filter, to_filter
 
 TEXTS = [f"x BETWEEN {low} AND {low + wide}" for low in range(0, 8, 2) for wide in range(0, 4, 2)]
 FILTERS = [

@@ -5,9 +5,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.admission.columns import FilterColumns
-from rayvous.protocol.workload import random_selector
-from rayvous.routing.covering import covers, intersects
-from rayvous.routing.language import to_filter
+from rayvous.protocol.scenarios.workload import random_selector
+from rayvous.routing.filters.covering import covers, intersects
+from rayvous.routing.language.questions import to_filter
 
 BIG = 2**53
 ODD = (

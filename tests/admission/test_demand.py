@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rayvous.admission.advertisements import LOCAL, AdvertisementDag
 from rayvous.admission.demand import demand
-from rayvous.routing.filters import Filter, to_filter
+from rayvous.routing.filters.filter import Filter, to_filter
 
 SPACE = [{"x": x, "y": y} for x in range(6) for y in range(3)]
 TEXTS = [f"x BETWEEN {low} AND {low + wide}" for low in range(6) for wide in range(4)]

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.admission.bucket import TokenBucket
 from rayvous.admission.quota import BURST_SECONDS, Quotas
-from rayvous.protocol.admission import MICRO, AdmissionConfig
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import InputError
-from rayvous.routing.filters import Filter
-from rayvous.routing.language import to_filter
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig
+from rayvous.routing.filters.filter import Filter
+from rayvous.routing.language.questions import to_filter
 
 
 @dataclass

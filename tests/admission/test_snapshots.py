@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rayvous.admission.columns import FilterColumns
 from rayvous.admission.controller import Admission
 from rayvous.admission.spreading import Offer
-from rayvous.faults.codec import decode, encode
-from rayvous.protocol.admission import (
+from rayvous.faults.durability.codec import decode, encode
+from rayvous.protocol.effects import Send
+from rayvous.protocol.messages.admission import (
     AdmissionConfig,
     Advertise,
     Capacity,
@@ -23,9 +24,8 @@ from rayvous.protocol.admission import (
     Unadvertise,
     WouldAdmit,
 )
-from rayvous.protocol.effects import Send
-from rayvous.protocol.messages import Cancel, Detach, Register
-from rayvous.routing.filters import Filter, to_filter
+from rayvous.protocol.messages.pubsub import Cancel, Detach, Register
+from rayvous.routing.filters.filter import Filter, to_filter
 
 LINKS = {0: (1, 2), 1: (0, 3), 2: (0,), 3: (1,)}
 SELECTORS = (

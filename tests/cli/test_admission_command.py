@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from rayvous.cli import experiments
 from rayvous.cli.app import experiment_admission
+from rayvous.cli.verbs import experiments
 from rayvous.experiments import admission, admission_on_ray
 from rayvous.protocol.errors import InputError
 
@@ -43,7 +43,7 @@ def test_the_one_on_actors_prints_what_was_measured(tmp_path, capsys, monkeypatc
         ],
     }
     monkeypatch.setattr(admission_on_ray, "run", lambda plan, progress: dict(made_up))
-    monkeypatch.setattr("rayvous.actors.network.ensure_ray", lambda: True)
+    monkeypatch.setattr("rayvous.actors.network.network.ensure_ray", lambda: True)
     experiments.run_admission_on_ray(tmp_path, as_json=False)
     printed = capsys.readouterr().out
     assert "[120.5, 80.0]" in printed and "40.0" in printed and "25%" in printed and "holds" in printed

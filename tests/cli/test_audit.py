@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from rayvous.cli.audit import check_trace_dir, keep_trace, run_audit
-from rayvous.cli.chaos import run_chaos_seeds
-from rayvous.cli.scenarios import run_scenario_file
-from rayvous.faults.trace import trace_of
-from rayvous.pipelines.trace_files import load_trace, save_trace
+from rayvous.cli.verbs.audit import check_trace_dir, keep_trace, run_audit
+from rayvous.cli.verbs.chaos import run_chaos_seeds
+from rayvous.cli.verbs.scenarios import run_scenario_file
+from rayvous.faults.checker.trace import trace_of
+from rayvous.pipelines.audit.trace_files import load_trace, save_trace
 from rayvous.protocol.errors import InputError
 
 PUBLISHED = {("p", number): {"x": number} for number in (1, 2, 3)}
@@ -25,7 +25,7 @@ def test_a_trace_that_holds_and_one_that_does_not(tmp_path, capsys):
     assert bad["conditions"]["once"] == {"checked": 2, "violated": 1, "indeterminate": 0}
     assert bad["examples"] == ["c was notified again of p #3", "c was never notified of p #2"]
     pieces = {violation["condition"]: violation["piece"] for violation in bad["violations"]}
-    assert pieces["complete"][0] == "0.000 s  Register(c, 1, x > 1)"
+    assert pieces["complete"][0] == "0.000 s  Registered(c, 1, x > 1)"
     json.dumps(bad, allow_nan=False)
 
 

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from rayvous.actors import chaos as on_ray
-from rayvous.chaos.report import ChaosReport
-from rayvous.chaos.stable_cases import with_stores
-from rayvous.chaos.story import Recovered
-from rayvous.cli.chaos import run_chaos_seeds
-from rayvous.faults.draws import AIMS
-from rayvous.faults.plans import Crash, FaultPlan
-from rayvous.faults.verdict import Verdict
+from rayvous.actors.chaos import run as on_ray
+from rayvous.cli.verbs.chaos import run_chaos_seeds
+from rayvous.faults.chaos.draws import AIMS
+from rayvous.faults.chaos.plans import Crash, FaultPlan
+from rayvous.faults.chaos.recovery_times import Recovered
+from rayvous.faults.chaos.report import ChaosReport
+from rayvous.faults.chaos.stable_cases import with_stores
+from rayvous.faults.checker.verdict import Verdict
 from rayvous.protocol.errors import InputError
 
 

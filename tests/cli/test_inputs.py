@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from rayvous.actors.columns import batch_from
+from rayvous.actors.clients.columns import batch_from
 from rayvous.cli.inputs import flight_alerts, flights, read_events, read_selectors, selectors_for
 from rayvous.protocol.errors import InputError, ScenarioError
-from rayvous.routing.language import to_filter
+from rayvous.routing.language.questions import to_filter
 
 
 def write(path: Path, content: str | bytes) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from rayvous.actors.broker import Broker
 from rayvous.cli.killing import Killing, check_kind, link_to_cut, recovery_for, victims
 from rayvous.protocol.errors import InputError
-from rayvous.routing.topologies import ClusterTree
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 def survey(tree: ClusterTree) -> dict[int, dict[str, Any]]:

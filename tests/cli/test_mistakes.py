@@ -145,7 +145,7 @@ def noisy(text, covers):
     {last}
     return {{"done": 1}}
 
-import rayvous.cli.selectors as selectors
+import rayvous.cli.verbs.selectors as selectors
 selectors.describe_selector = noisy
 sys.argv[0] = "rayvous"
 app.main()

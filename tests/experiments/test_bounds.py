@@ -6,9 +6,9 @@ import random
 import networkx as nx
 import pytest
 from networkx.algorithms.approximation import steiner_tree
-from rayvous.experiments.bounds import Bounds
-from rayvous.routing.hierarchical import Hierarchical
-from rayvous.routing.topologies import ClusterTree
+from rayvous.experiments.bounds import MessageBounds
+from rayvous.routing.schemes.hierarchical import Hierarchical
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 def flat(positions):
@@ -25,7 +25,7 @@ def test_links_are_those_of_networkx(seed):
     """On a tree the approximation of networkx is exact."""
     dice = random.Random(seed)
     positions = ClusterTree(8, 3, degree=3, shape="transit-stub", seed=seed).positions()
-    bounds, graph = Bounds(positions), flat(positions)
+    bounds, graph = MessageBounds(positions), flat(positions)
     for size in (1, 2, 3, 6, 12):
         terminals = dice.sample(range(24), size)
         wanted = steiner_tree(graph, terminals).number_of_edges() if size > 1 else 0
@@ -64,4 +64,4 @@ def test_no_choice_of_links_and_multicasts_does_with_fewer_messages(seed):
         for sends in itertools.combinations(ways, count)
         if set(wanting) <= reach(positions, origin, sends)
     )
-    assert Bounds(positions).messages(origin, wanting) == fewest
+    assert MessageBounds(positions).messages(origin, wanting) == fewest

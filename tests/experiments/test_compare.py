@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from rayvous.cli import compare as verb
+from rayvous.cli.verbs import compare as verb
 from rayvous.experiments import compare, recovery
 from rayvous.protocol.errors import InputError, ScenarioError
-from rayvous.protocol.scenario import Workload
-from rayvous.routing.schemes import SCHEMES
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.scenarios.scenario import Workload
+from rayvous.routing.schemes.registry import SCHEMES
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 SMALL = Workload(12, 6, 60, matching=0.1)
 FEW_BROKERS = compare.TOPOLOGY | {"clusters": 4, "brokers_per_cluster": 2}

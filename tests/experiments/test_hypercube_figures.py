@@ -5,7 +5,7 @@ import pytest
 from rayvous.experiments.balance import balance_of
 from rayvous.experiments.hypercube import growth, measure_ways, picture, run
 from rayvous.protocol.errors import InputError
-from rayvous.routing.cube import mean_hops
+from rayvous.routing.topologies.cube import mean_hops
 
 
 @pytest.fixture(scope="module")

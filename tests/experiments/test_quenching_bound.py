@@ -4,7 +4,7 @@ from statistics import median
 
 import pytest
 from rayvous.experiments import compare
-from rayvous.protocol.scenario import Workload
+from rayvous.protocol.scenarios.scenario import Workload
 
 LOAD = Workload(20, 12, 40, matching=0.05)
 TOPOLOGIES = 20

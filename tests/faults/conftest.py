@@ -1,16 +1,16 @@
 """Traces for the checkers: correct ones, of a small system that does everything right, and arbitrary ones."""
 
 import pytest
-from rayvous.faults.conditions import test_of as reference_test
-from rayvous.faults.trace import (
+from rayvous.faults.checker.conditions import test_of as reference_test
+from rayvous.faults.checker.trace import (
     Adv,
-    Cancel,
-    Installed,
-    Lost,
-    Notify,
-    Publish,
-    Quiet,
-    Register,
+    Cancelled,
+    Confirmed,
+    LossTold,
+    Notified,
+    Published,
+    Registered,
+    Settled,
     Trace,
     UnAdv,
 )
@@ -105,15 +105,15 @@ def any_trace():
         fresh = [(publisher, sequence) for publisher in "pq" for sequence in (1, 2, 3, 4)]
         dice.shuffle(fresh)
         makers = (
-            lambda: Publish(0.0, *fresh.pop(), {"x": dice.randrange(5)}) if fresh else Quiet(0.0),
-            lambda: Notify(0.0, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 4)),
-            lambda: Notify(0.0, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 4)),
-            lambda: Register(0.0, dice.choice("ab"), dice.randint(1, 2), dice.choice(SELECTORS)),
-            lambda: Installed(0.0, dice.choice("ab"), dice.randint(1, 2)),
-            lambda: Cancel(0.0, dice.choice("ab"), dice.randint(1, 2)),
-            lambda: Quiet(0.0),
+            lambda: Published(0.0, *fresh.pop(), {"x": dice.randrange(5)}) if fresh else Settled(0.0),
+            lambda: Notified(0.0, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 4)),
+            lambda: Notified(0.0, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 4)),
+            lambda: Registered(0.0, dice.choice("ab"), dice.randint(1, 2), dice.choice(SELECTORS)),
+            lambda: Confirmed(0.0, dice.choice("ab"), dice.randint(1, 2)),
+            lambda: Cancelled(0.0, dice.choice("ab"), dice.randint(1, 2)),
+            lambda: Settled(0.0),
             lambda: dice.choice((
-                Lost(0.0, dice.choice(("a", "")), dice.choice("pq"), dice.randint(1, 4)),
+                LossTold(0.0, dice.choice(("a", "")), dice.choice("pq"), dice.randint(1, 4)),
                 Adv(0.0, dice.choice("pq"), 1, dice.choice(SELECTORS)),
                 UnAdv(0.0, dice.choice("pq"), 1),
             )),

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import rayvous as rv
-from rayvous.actors import launching
-from rayvous.faults.reliability import judge
-from rayvous.faults.trace import trace_of
+from rayvous.actors.network import launching
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.checker.trace import trace_of
 
 SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
 EVENTS_AT_LEAST = 100

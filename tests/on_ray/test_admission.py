@@ -6,7 +6,7 @@ import pytest
 import ray
 import rayvous as rv
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.messages import Events
+from rayvous.protocol.messages.pubsub import Events
 
 CAPACITY = rv.Capacity(events_per_second=200, link_events_per_second=60)
 

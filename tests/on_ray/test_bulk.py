@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 import rayvous as rv
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.lbdd_plan import plan
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.topologies.lbdd_plan import plan
 
 BOUND_SECONDS = 60.0
 MEGABYTES = np.random.default_rng(5).integers(0, 256, 3 * 2**20 + 17, np.uint8).tobytes()

@@ -1,7 +1,7 @@
 """The comparison on real actors counts what the simulator counts."""
 
 from rayvous.experiments import compare
-from rayvous.protocol.scenario import Workload
+from rayvous.protocol.scenarios.scenario import Workload
 
 
 def test_schemes_send_as_much_on_ray_as_in_virtual_time(ray_started):

@@ -15,7 +15,7 @@ import ray
 import rayvous as rv
 from ray.exceptions import RayActorError
 from rayvous.protocol.errors import StorageFailed
-from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
-from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0
 

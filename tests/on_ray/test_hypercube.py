@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import rayvous as rv
-from rayvous.faults.reliability import judge
-from rayvous.faults.trace import trace_of
-from rayvous.protocol.recovery import Recovery
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.checker.trace import trace_of
+from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0
 SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "moves": "x < 70"}

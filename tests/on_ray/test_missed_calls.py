@@ -3,8 +3,8 @@
 import time
 
 import rayvous as rv
-from rayvous.actors.weather import Forecast
-from rayvous.protocol.recovery import Recovery
+from rayvous.actors.chaos.link_faults import Forecast
+from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 60.0
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)

@@ -13,7 +13,7 @@ import pytest
 import ray
 import rayvous as rv
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0
 

@@ -2,9 +2,9 @@
 
 import pytest
 import rayvous as rv
-from rayvous.actors.replay import replay
-from rayvous.faults.reliability import judge
-from rayvous.routing.topologies import topology_of
+from rayvous.actors.chaos.scenarios import replay
+from rayvous.faults.checker.reliability import judge
+from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator.run import run_scenario
 
 RUNS = [

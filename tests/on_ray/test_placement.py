@@ -11,8 +11,8 @@ from itertools import islice
 
 import pytest
 import rayvous as rv
-from rayvous.actors.weather import Forecast
-from rayvous.protocol.recovery import Recovery
+from rayvous.actors.chaos.link_faults import Forecast
+from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0
 NEAR, NEXT = 2, 4

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import rayvous as rv
-from rayvous.faults.reliability import judge
-from rayvous.faults.sqlite_store import SqliteStore
-from rayvous.faults.trace import trace_of
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.checker.trace import trace_of
+from rayvous.faults.durability.sqlite_store import SqliteStore
 from rayvous.protocol.errors import StorageFailed
 
 SELECTORS = {"all": "x >= 0", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}

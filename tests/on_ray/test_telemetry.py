@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import ray
 import rayvous as rv
-from rayvous.actors.telemetry_files import runs
+from rayvous.actors.telemetry.files import runs
 
 SHAPE = rv.ClusterTree(2, 2)
 

@@ -11,7 +11,7 @@ import rayvous as rv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.protocol.errors import RayvousError
-from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.messages.recovery import Recovery
 
 wrong = st.sampled_from(
     (

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from rayvous.actors.arrow import arrow_schema
-from rayvous.pipelines.session import spark_session
+from rayvous.actors.telemetry.arrow import arrow_schema
+from rayvous.pipelines.spark.session import spark_session
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ def counts(frames: dict[str, Any]) -> dict[str, int]:
 def main() -> None:
     import rayvous as rv
     from pyspark.sql import SparkSession
-    from rayvous.actors.java import prepare_java
-    from rayvous.protocol.telemetry import SCHEMAS
+    from rayvous.actors.network.java import prepare_java
+    from rayvous.protocol.telemetry.tables import SCHEMAS
 
     prepare_java()
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()

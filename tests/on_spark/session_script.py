@@ -8,7 +8,7 @@ from typing import Any
 
 
 def main() -> None:
-    import rayvous.pipelines.session as session
+    import rayvous.pipelines.spark.session as session
     from rayvous.protocol.errors import SparkUnavailable
 
     found: dict[str, Any] = {

@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from rayvous.pipelines.aggregates import (
+from rayvous.pipelines.figures.aggregates import (
     aed,
     broker_load,
     latency_percentiles,
@@ -21,7 +21,7 @@ from rayvous.pipelines.aggregates import (
     tct,
     throughput,
 )
-from rayvous.pipelines.rates import rate_over_time
+from rayvous.pipelines.figures.rates import rate_over_time
 
 TRANSFERS = [
     # time, broker, cluster, link_kind, peer, messages, events, nbytes

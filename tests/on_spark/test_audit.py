@@ -3,11 +3,22 @@
 import random
 
 import pytest
-from rayvous.faults.mutants import MUTANTS
-from rayvous.faults.reliability import judge
-from rayvous.faults.trace import Adv, Cancel, Installed, Lost, Notify, Publish, Quiet, Register, Trace, UnAdv
-from rayvous.pipelines.audit import audit
-from rayvous.pipelines.trace_files import save_trace
+from rayvous.faults.checker.mutants import MUTANTS
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.checker.trace import (
+    Adv,
+    Cancelled,
+    Confirmed,
+    LossTold,
+    Notified,
+    Published,
+    Registered,
+    Settled,
+    Trace,
+    UnAdv,
+)
+from rayvous.pipelines.audit.audit import audit
+from rayvous.pipelines.audit.trace_files import save_trace
 from rayvous.simulator.chaos import run_chaos
 
 SEEDS = range(12)
@@ -43,24 +54,24 @@ def nonsense(seed):
     dice = random.Random(seed)
     selectors = ("x > 0", "TRUE", "NOT x = 1", "x IS NULL")
     makers = (
-        lambda at: Notify(at, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 40)),
-        lambda at: Notify(at, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 40)),
-        lambda at: Publish(at, dice.choice("pq"), int(at) // 3 + 1, {"x": dice.randrange(3)}),
-        lambda at: Publish(at, dice.choice("pq"), 100 + int(at), {}),
-        lambda at: Register(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(selectors)),
-        lambda at: Installed(at, dice.choice("ab"), dice.randint(1, 2)),
-        lambda at: Cancel(at, dice.choice("ab"), dice.randint(1, 2)),
+        lambda at: Notified(at, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 40)),
+        lambda at: Notified(at, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 40)),
+        lambda at: Published(at, dice.choice("pq"), int(at) // 3 + 1, {"x": dice.randrange(3)}),
+        lambda at: Published(at, dice.choice("pq"), 100 + int(at), {}),
+        lambda at: Registered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(selectors)),
+        lambda at: Confirmed(at, dice.choice("ab"), dice.randint(1, 2)),
+        lambda at: Cancelled(at, dice.choice("ab"), dice.randint(1, 2)),
         lambda at: Adv(at, dice.choice("pq"), 1, dice.choice(selectors)),
         lambda at: UnAdv(at, dice.choice("pq"), 1),
-        lambda at: Lost(at, dice.choice(("a", "")), dice.choice("pq"), dice.randint(1, 40)),
-        Quiet,
+        lambda at: LossTold(at, dice.choice(("a", "")), dice.choice("pq"), dice.randint(1, 40)),
+        Settled,
     )
     operations, seen = [], set()
     for at in range(300):
         op = dice.choice(makers)(float(at))
-        if not isinstance(op, Publish) or (op.publisher, op.sequence) not in seen:
+        if not isinstance(op, Published) or (op.publisher, op.sequence) not in seen:
             operations.append(op)
-            seen |= {(op.publisher, op.sequence)} if isinstance(op, Publish) else set()
+            seen |= {(op.publisher, op.sequence)} if isinstance(op, Published) else set()
     return Trace(operations)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rayvous.actors.arrow import to_arrow
-from rayvous.actors.telemetry import Chunk, Holdings, Telemetry
-from rayvous.actors.telemetry_files import PartKey, write_part
-from rayvous.pipelines import frames as module
-from rayvous.pipelines.frames import is_raydp
-from rayvous.protocol.telemetry import TABLES
+from rayvous.actors.telemetry.arrow import to_arrow
+from rayvous.actors.telemetry.files import PartKey, write_part
+from rayvous.actors.telemetry.telemetry import Chunk, Holdings, Telemetry
+from rayvous.pipelines.spark import frames as module
+from rayvous.pipelines.spark.frames import is_raydp
+from rayvous.protocol.telemetry.tables import TABLES
 
 SCRIPT = Path(__file__).with_name("plain_session_script.py")
 

@@ -7,13 +7,13 @@ import networkx as nx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from rayvous.actors.arrow import to_arrow
-from rayvous.actors.telemetry import Telemetry
-from rayvous.actors.telemetry_files import runs
-from rayvous.pipelines.figures import described, figures_of
-from rayvous.pipelines.frames import frames_of
-from rayvous.pipelines.report import write_report
+from rayvous.actors.telemetry.arrow import to_arrow
+from rayvous.actors.telemetry.files import runs
+from rayvous.actors.telemetry.telemetry import Telemetry
+from rayvous.pipelines.figures.figures import described, figures_of
+from rayvous.pipelines.report.report import write_report
 from rayvous.pipelines.run import report as report_of
+from rayvous.pipelines.spark.frames import frames_of
 from rayvous.protocol.errors import InputError
 
 JOBS_MAX = 8

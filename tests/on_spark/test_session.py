@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rayvous.pipelines.jvm import LIGHT_JVM
+from rayvous.pipelines.spark.jvm import LIGHT_JVM
 
 SCRIPT = Path(__file__).with_name("session_script.py")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rayvous.actors.arrow import to_arrow
-from rayvous.actors.telemetry_files import PartKey, write_part
-from rayvous.pipelines.live import ACCURACY, Following
+from rayvous.actors.telemetry.arrow import to_arrow
+from rayvous.actors.telemetry.files import PartKey, write_part
+from rayvous.pipelines.figures.live import ACCURACY, Following
+from rayvous.pipelines.figures.streaming import CHECKPOINT, FIGURES_FILE, follow
 from rayvous.pipelines.run import report
-from rayvous.pipelines.streaming import CHECKPOINT, FIGURES_FILE, follow
 from rayvous.protocol.errors import InputError
 
 RUN = "run-1"

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from rayvous.actors.arrow import arrow_schema, to_arrow
-from rayvous.pipelines.tables import empty, to_spark
+from rayvous.actors.telemetry.arrow import arrow_schema, to_arrow
+from rayvous.pipelines.spark.tables import empty, to_spark
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.telemetry import SCHEMAS
+from rayvous.protocol.telemetry.tables import SCHEMAS
 
 
 def chunk(first: int, rows: int) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from rayvous.faults.verdict import Finding, Verdict
+from rayvous.faults.checker.verdict import Finding, Verdict
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,12 @@ import random
 from collections import defaultdict
 
 import pytest
-from rayvous.faults.reliability import judge
-from rayvous.protocol.scenario import Publish, Settle, Subscribe, Unsubscribe
+from rayvous.faults.checker.reliability import judge
+from rayvous.protocol.scenarios.scenario import Publish, Settle, Subscribe, Unsubscribe
+from rayvous.protocol.scenarios.workload import random_event, random_selector
 from rayvous.protocol.stability import Stability
-from rayvous.protocol.workload import random_event, random_selector
-from rayvous.routing.language import to_predicate
-from rayvous.routing.predicates import evaluate
+from rayvous.routing.language.predicates import evaluate
+from rayvous.routing.language.questions import to_predicate
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems

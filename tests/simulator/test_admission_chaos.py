@@ -4,11 +4,11 @@ import pytest
 from rayvous.actors.broker import HEALING
 from rayvous.actors.broker.admission import Admitting
 from rayvous.admission.advertisements import LOCAL
-from rayvous.chaos.admission_cases import with_admission
-from rayvous.chaos.cases import draw_case
-from rayvous.protocol.admission import AdmissionConfig, Capacity, Refusal
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.topologies import ClusterTree
+from rayvous.faults.chaos.admission_cases import with_admission
+from rayvous.faults.chaos.cases import draw_case
+from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Refusal
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation

@@ -1,10 +1,10 @@
 """Admission works the same with every scheme: who fits gets its events, who does not is told so and gets none."""
 
 import pytest
-from rayvous.protocol.admission import AdmissionConfig, Capacity, Judgement
-from rayvous.routing.claims import CLAIMS
-from rayvous.routing.schemes import scheme
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Judgement
+from rayvous.routing.schemes.claims import CLAIMS
+from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.books import Books
-from rayvous.protocol.admission import MICRO, AdmissionConfig, Capacity
 from rayvous.protocol.effects import Send
-from rayvous.protocol.messages import Events
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 

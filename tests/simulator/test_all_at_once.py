@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker.capabilities import MISSING, check
-from rayvous.faults.reliability import judge
-from rayvous.protocol.admission import AdmissionConfig, Capacity
+from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
+from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stability
-from rayvous.routing.claims import claims_of
-from rayvous.routing.schemes import SCHEMES
-from rayvous.routing.topologies import ClusterTree
+from rayvous.routing.schemes.claims import claims_of
+from rayvous.routing.schemes.registry import SCHEMES
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.operations import Operations
+from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.overload import Queues
 from rayvous.simulator.simulation import Simulation
 
@@ -58,7 +58,7 @@ def play(net: Simulation, parts: tuple[str, ...]) -> None:
     net.publish("p", 5, [{"n": 0}, {"n": 1}])
     net.advance(1.0)
     if "operations" in parts:
-        operations = Operations(net)
+        operations = SimulatedOperations(net)
         operations.add_broker(net.hosts[0].cluster)
         assert operations.remove_broker(1)
     if "faults" in parts:

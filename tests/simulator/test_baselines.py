@@ -7,8 +7,8 @@ import random
 
 import networkx as nx
 import pytest
-from rayvous.routing.schemes import scheme as scheme_of
-from rayvous.routing.topologies import fixed
+from rayvous.routing.schemes.registry import scheme as scheme_of
+from rayvous.routing.topologies.cluster_trees import fixed
 from rayvous.simulator import Simulation
 
 SUBSCRIPTIONS = 12

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 from rayvous.actors.broker import Broker
-from rayvous.chaos.cases import draw_case
-from rayvous.chaos.story import Recovered, by_kind
-from rayvous.faults import trace as operations
-from rayvous.faults.plans import Crash, FaultPlan, Restart
+from rayvous.faults.chaos.cases import draw_case
+from rayvous.faults.chaos.plans import Crash, FaultPlan, Restart
+from rayvous.faults.chaos.recovery_times import Recovered, by_kind
+from rayvous.faults.checker import trace as operations
 from rayvous.protocol.effects import Confirm, Deliver, Multicast, Received, Send
-from rayvous.protocol.messages import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
-from rayvous.protocol.recovery import ClusterView, Recovery
-from rayvous.routing.topologies import topology_of
+from rayvous.protocol.messages.pubsub import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
+from rayvous.protocol.messages.recovery import ClusterView, Recovery
+from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator.chaos import run_case, run_chaos, run_seeds
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems, survey
@@ -319,5 +319,5 @@ def test_confirmations_are_those_of_the_present_broker():
     network.subscribe("s", 1, "a = 1", 1)
     network.run()
     assert len(confirmed) == 1 and network.unconfirmed() == []
-    (told,) = [op for op in network.account if isinstance(op, operations.Installed)]
+    (told,) = [op for op in network.account if isinstance(op, operations.Confirmed)]
     assert told.at_seconds == pytest.approx(network.now)

@@ -6,11 +6,11 @@ the options beside them, in networks in which the rule had something to do.
 
 import pytest
 from rayvous.actors.broker import HEALING
-from rayvous.actors.healing import HealingBroker
+from rayvous.actors.broker.membership.tree import HealingBroker
 from rayvous.protocol.effects import Multicast, Received
 from rayvous.protocol.ids import FIRST_ROUND
-from rayvous.protocol.messages import Announce
-from rayvous.protocol.recovery import TableEntry
+from rayvous.protocol.messages.pubsub import Announce
+from rayvous.protocol.messages.recovery import TableEntry
 from rayvous.simulator.chaos import run_chaos
 
 OPERATED = {"brokers_max": 8, "seconds": 8.0, "operations": True}

@@ -5,8 +5,8 @@ are in ``test_chaos_rules.py``.
 """
 
 import pytest
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 

@@ -1,4 +1,4 @@
-"""One suite for every routing scheme: what all claim, and for each what it claims beside (`routing.claims`)."""
+"""One suite for every routing scheme: what all claim, and for each what it claims beside (`routing.schemes.claims`)."""
 
 import random
 from collections import Counter
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages import Directed, Events, Gone
-from rayvous.protocol.scenario import LinkModel, Scenario, Workload
-from rayvous.routing.claims import CLAIMS, claims_of
-from rayvous.routing.schemes import SCHEMES, scheme
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Directed, Events, Gone
+from rayvous.protocol.scenarios.scenario import LinkModel, Scenario, Workload
+from rayvous.routing.schemes.claims import CLAIMS, claims_of
+from rayvous.routing.schemes.registry import SCHEMES, scheme
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator import Simulation, run_scenario
 
 WITH_OPTIONS = [

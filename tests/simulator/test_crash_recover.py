@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker import Pipeline
-from rayvous.faults.logged_router import TABLE
-from rayvous.faults.reliability import judge
-from rayvous.faults.sqlite_store import SqliteStore
-from rayvous.faults.verdict import Verdict
-from rayvous.protocol.admission import AdmissionConfig
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.checker.verdict import Verdict
+from rayvous.faults.durability.journal import TABLE
+from rayvous.faults.durability.sqlite_store import SqliteStore
 from rayvous.protocol.effects import Effect, Persist
 from rayvous.protocol.errors import StorageFailed
+from rayvous.protocol.messages.admission import AdmissionConfig
 from rayvous.protocol.stability import Stability
-from rayvous.routing.schemes import OPTIONS, SCHEMES
-from rayvous.routing.topologies import ClusterTree
+from rayvous.routing.schemes.registry import OPTIONS, SCHEMES
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation

@@ -6,15 +6,15 @@ import subprocess
 import sys
 
 import pytest
-from rayvous.protocol.scenario import LinkModel, Scenario, Workload
-from rayvous.routing.topologies import topology_of
+from rayvous.protocol.scenarios.scenario import LinkModel, Scenario, Workload
+from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator import run_scenario
 from rayvous.simulator.tracing import Tracer
 
 DIGEST = """
 import hashlib
-from rayvous.protocol.scenario import Scenario
-from rayvous.routing.topologies import topology_of
+from rayvous.protocol.scenarios.scenario import Scenario
+from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator import run_scenario
 from rayvous.simulator.tracing import Tracer
 scenario = Scenario.load({path!r})

@@ -4,10 +4,10 @@ import pytest
 from rayvous.actors.broker import Broker
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver, Received, Ticked
-from rayvous.protocol.messages import Acknowledge, Events, Register, Resume
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.language import to_filter
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Consumed, Events, Register, Resume
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.language.questions import to_filter
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
@@ -336,11 +336,11 @@ def test_what_is_acknowledged_is_not_kept_when_it_comes_again():
     broker.handle(Ticked(0.0))
     broker.handle(Received("alice", Resume({}, life=1)))
     broker.handle(Received("alice", Register(1, to_filter("n >= 0"))))
-    broker.handle(Received("alice", Acknowledge({"p": 3}, 1)))
+    broker.handle(Received("alice", Consumed({"p": 3}, 1)))
     batch = batch_of([{"n": 1}] * 4, publisher="p", first_sequence=1)
     effects = broker.handle(Received("p", Events(batch, again=True)))
     (deliver,) = [effect for effect in effects if isinstance(effect, Deliver)]
     assert deliver.batch.sequence[deliver.rows].tolist() == [4]
     assert len(broker.durable.entries["alice"]) == 1
-    broker.handle(Received("alice", Acknowledge({"p": 4}, 1)))
+    broker.handle(Received("alice", Consumed({"p": 4}, 1)))
     assert len(broker.durable.entries["alice"]) == 0

@@ -4,10 +4,10 @@ from collections import Counter
 
 from rayvous.experiments import compare
 from rayvous.protocol.effects import Multicast, Send
-from rayvous.protocol.messages import Events
-from rayvous.protocol.scenario import Workload
-from rayvous.routing.lbdd_plan import plan
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.scenarios.scenario import Workload
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.routing.topologies.lbdd_plan import plan
 from rayvous.simulator import Simulation
 
 

@@ -6,16 +6,16 @@ Reference: promises 1 to 3 and 6; paper 5, section 3; docs/decisions/0022-fan-ou
 from collections import Counter
 
 import pytest
-from rayvous.actors import healing_fanned
 from rayvous.actors.broker import HEALING, fanout
-from rayvous.faults.reliability import judge
+from rayvous.actors.broker.membership import fanned as healing_fanned
+from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.effects import Multicast, Renew, Send
-from rayvous.protocol.messages import Events
-from rayvous.protocol.recovery import ClusterBeat, Recovery
-from rayvous.routing.lbdd_plan import plan
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.messages.recovery import ClusterBeat, Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.routing.topologies.lbdd_plan import plan
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.operations import Operations
+from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 
 MEMBERS = 10
@@ -88,7 +88,7 @@ def test_events_go_by_the_plan_of_those_that_live(assert_healed):
 def test_whoever_joins_is_in_all_plans_and_whoever_leaves_in_none(assert_healed):
     sent = Sent()
     net = network(ClusterTree(2, 5), record=sent)
-    operations = Operations(net)
+    operations = SimulatedOperations(net)
     publish_for(net, 18)
     net.at(net.now + 3.0, operations.add_broker, 0)
     net.at(net.now + 10.0, operations.remove_broker, 1)

@@ -5,11 +5,11 @@ Reference: promises 1 to 3 and 6; docs/schemes.md, "Trees without clusters that 
 
 import pytest
 from rayvous.actors.broker import HEALING_SCHEMES
-from rayvous.faults.reliability import judge
-from rayvous.protocol.messages import Events
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.claims import claims_of
-from rayvous.routing.topologies import ClusterTree
+from rayvous.faults.checker.reliability import judge
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.schemes.claims import claims_of
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems, survey

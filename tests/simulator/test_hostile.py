@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 import pytest
-from rayvous.chaos.harm import Harm
-from rayvous.chaos.weather import RETRY_SECONDS
-from rayvous.faults import plans
-from rayvous.faults.plans import FaultPlan
+from rayvous.faults.chaos import plans
+from rayvous.faults.chaos.injector import Injector
+from rayvous.faults.chaos.link_faults import RETRY_SECONDS
+from rayvous.faults.chaos.plans import FaultPlan
 from rayvous.protocol.effects import Multicast, Received, Send, Ticked
 from rayvous.protocol.errors import ClientError, InputError, ScenarioError
-from rayvous.protocol.messages import Cancel, Detach, Events, Register, Resume
-from rayvous.protocol.recovery import RENDEZVOUS, Recovery
-from rayvous.protocol.scenario import LinkModel
-from rayvous.routing.topologies import fixed
+from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Register, Resume
+from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
+from rayvous.protocol.scenarios.scenario import LinkModel
+from rayvous.routing.topologies.cluster_trees import fixed
 from rayvous.simulator.network import SERVICE_SECONDS, TICKS_PER_HEARTBEAT
 from rayvous.simulator.simulation import Simulation
 
@@ -244,7 +244,7 @@ def test_the_rendezvous_point_keeps_what_it_wrote_down():
 def play(net, faults, heal=10.0, stay_dead=()):
     said = []
     plan = FaultPlan("x", tuple(faults), heal, stay_dead)
-    Harm(net, plan, lambda fault, what: said.append(what), lambda: 4).begin()
+    Injector(net, plan, lambda fault, what: said.append(what), lambda: 4).begin()
     return said
 
 

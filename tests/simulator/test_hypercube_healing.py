@@ -3,16 +3,16 @@
 from collections import Counter
 
 import pytest
-from rayvous.actors import healing_views
 from rayvous.actors.broker import HEALING
-from rayvous.faults import plans
-from rayvous.faults.plans import FaultPlan
-from rayvous.protocol.cube import CubeBeat, CubeView
+from rayvous.actors.broker.membership import views as healing_views
+from rayvous.faults.chaos import plans
+from rayvous.faults.chaos.plans import FaultPlan
 from rayvous.protocol.effects import Propose
-from rayvous.protocol.messages import Events, Spread
-from rayvous.protocol.recovery import RENDEZVOUS, Recovery
-from rayvous.routing.affinity import EVENTS_MIN, Affinity
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Events, Spread
+from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
+from rayvous.protocol.messages.views import CubeBeat, CubeView
+from rayvous.routing.interest.affinity import EVENTS_MIN, Affinity
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems

@@ -5,13 +5,13 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 
 import pytest
 from rayvous.actors.broker import HEALING, healing
-from rayvous.actors.healing_views import HealingViews
+from rayvous.actors.broker.membership.views import HealingViews
 from rayvous.protocol.layers import RoundBegan
-from rayvous.protocol.messages import Directed
-from rayvous.protocol.recovery import RENDEZVOUS, Recovery
-from rayvous.routing import lbdd_views
-from rayvous.routing.lbdd_plan import plan
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Directed
+from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
+from rayvous.routing.schemes import lbdd_views
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.routing.topologies.lbdd_plan import plan
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 

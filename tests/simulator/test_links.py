@@ -1,5 +1,5 @@
-from rayvous.chaos.weather import Weather
-from rayvous.protocol.scenario import LinkModel
+from rayvous.faults.chaos.link_faults import LinkFaults
+from rayvous.protocol.scenarios.scenario import LinkModel
 from rayvous.simulator.hosts import Host
 from rayvous.simulator.links import Connection
 
@@ -11,7 +11,7 @@ class Silent:
 def make_link(ends, delay, model, seed):
     source, target = (Host(int(end), 0, lambda life: Silent()) for end in ends.split("/"))
     link = Connection(source, target, delay, model, lambda *arrived: None, (seed, "unicast"))
-    return lambda leaves: link.arrival(leaves, Weather())
+    return lambda leaves: link.arrival(leaves, LinkFaults())
 
 
 def test_a_plain_link_takes_its_delay():

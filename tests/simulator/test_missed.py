@@ -7,11 +7,11 @@ import random
 
 import pytest
 from rayvous.actors.broker import Broker
-from rayvous.actors.healing import HealingBroker
-from rayvous.faults.reliability import judge
+from rayvous.actors.broker.membership.tree import HealingBroker
+from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.effects import Missed, Renew, Ticked
-from rayvous.protocol.recovery import ClusterBeat, MemberBeat, Recovery
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.recovery import ClusterBeat, MemberBeat, Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems

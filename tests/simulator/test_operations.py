@@ -4,21 +4,14 @@ Reference: promises 1, 2, 3, 5 and 6; paper 1, 4.2; docs/operations.md.
 """
 
 import pytest
-from rayvous.faults.reliability import judge
+from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages import Events
-from rayvous.protocol.recovery import (
-    RENDEZVOUS,
-    ClusterBeat,
-    JoinAnswer,
-    Probe,
-    Recovery,
-    YieldRoot,
-)
-from rayvous.protocol.scenario import LinkModel
-from rayvous.routing.topologies import ClusterTree, fixed
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.messages.recovery import RENDEZVOUS, ClusterBeat, JoinAnswer, Probe, Recovery, YieldRoot
+from rayvous.protocol.scenarios.scenario import LinkModel
+from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.operations import Operations
+from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems, survey
 
@@ -31,7 +24,7 @@ class World:
         self.degree = degree
         self.net = Simulation(topology.positions(), recovery=recovery, seed=5, **options)
         self.said = []
-        self.operations = Operations(self.net, self.said.append)
+        self.operations = SimulatedOperations(self.net, self.said.append)
         self.brokers = list(self.net.hosts)
         for broker in self.brokers:
             self.net.subscribe(f"s{broker}", broker, "n >= 0", 1)
@@ -253,7 +246,7 @@ def test_who_is_overloaded_takes_no_more_children():
     for number in range(2_000):  # 100 a second, all of them through the root
         net.at(1.0 + number / 100, net.publish, "p", 0, [{"n": number}])
     net.advance(5.0)
-    _, (broker,) = Operations(net).add_cluster(1)
+    _, (broker,) = SimulatedOperations(net).add_cluster(1)
     net.advance(5.0)
     assert (0, "overloaded") in reasons
     parent = net.broker(broker).healing.parent
@@ -262,14 +255,14 @@ def test_who_is_overloaded_takes_no_more_children():
 
 
 def test_what_cannot_be_operated_says_why():
-    operations = Operations(Simulation(ClusterTree(1, 1).positions(), recovery=Recovery()))
+    operations = SimulatedOperations(Simulation(ClusterTree(1, 1).positions(), recovery=Recovery()))
     with pytest.raises(InputError, match="cluster 3 is not there"):
         operations.add_broker(3)
     with pytest.raises(InputError, match="at least one"):
         operations.add_cluster(0)
     assert not operations.remove_cluster(0) and not operations.remove_broker(0)
     with pytest.raises(InputError, match="does not heal"):
-        Operations(Simulation(ClusterTree(1, 1).positions(), links=LinkModel()))
+        SimulatedOperations(Simulation(ClusterTree(1, 1).positions(), links=LinkModel()))
     assert RENDEZVOUS < 0
 
 

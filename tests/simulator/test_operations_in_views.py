@@ -5,15 +5,15 @@ Reference: promises 1 to 3 and 6; paper 2, 2.4; paper 5, 3.4; docs/operations.md
 
 import pytest
 from rayvous.actors.broker import HEALING, check
-from rayvous.actors.healing_views import HealingViews
-from rayvous.chaos.cases import IN_TREES, draw_case
+from rayvous.actors.broker.membership.views import HealingViews
+from rayvous.faults.chaos.cases import IN_TREES, draw_case
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages import Directed
-from rayvous.protocol.recovery import Leave, Recovery
-from rayvous.routing.cube import cube_of
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Directed
+from rayvous.protocol.messages.recovery import LeaveNetwork, Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.routing.topologies.cube import cube_of
 from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.operations import Operations
+from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 
 SCHEMES = ("hypercube", "lbdd", "point-to-point")
@@ -27,7 +27,7 @@ class World:
         recovery = Recovery.for_simulator(**changes)
         self.net = Simulation(ClusterTree(brokers, members).positions(), scheme, recovery=recovery, seed=3)
         self.said = []
-        self.operations = Operations(self.net, self.said.append)
+        self.operations = SimulatedOperations(self.net, self.said.append)
         for number in range(6):
             self.net.subscribe(f"s{number}", number % (brokers * members), f"n >= {number}", 1)
         self.net.advance(3.0)
@@ -142,7 +142,7 @@ def test_there_is_no_tree_to_make_better(scheme):
 def test_a_broker_that_does_not_leave_is_found_out(monkeypatch):
     class Stubborn(HealingViews):
         def _on_leave(self, source, message):
-            return [] if isinstance(message, Leave) else super()._on_leave(source, message)
+            return [] if isinstance(message, LeaveNetwork) else super()._on_leave(source, message)
 
     monkeypatch.setitem(HEALING, "point-to-point", HEALING["point-to-point"]._replace(membership=Stubborn))
     reports = (run_chaos(seed, brokers_max=8, scheme="point-to-point", operations=True) for seed in range(4))

@@ -5,9 +5,9 @@ from rayvous.experiments import admission
 from rayvous.experiments.admission import AdmissionPlan, preset, run, run_one
 from rayvous.experiments.admission_plots import figure_9, figure_10
 from rayvous.experiments.admission_statements import compare
-from rayvous.protocol.admission import AdmissionConfig, Capacity
 from rayvous.protocol.errors import InputError
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.overload import Queues
 from rayvous.simulator.simulation import Simulation
 

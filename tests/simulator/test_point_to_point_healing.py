@@ -5,11 +5,11 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 
 import pytest
 from rayvous.actors.broker import HEALING
-from rayvous.actors.healing_views import HealingViews
+from rayvous.actors.broker.membership.views import HealingViews
 from rayvous.protocol.layers import RoundBegan
-from rayvous.protocol.messages import Events
-from rayvous.protocol.recovery import RENDEZVOUS, Recovery
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 

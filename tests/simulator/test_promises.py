@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 from rayvous.protocol.effects import Multicast, Send
-from rayvous.protocol.messages import Events
-from rayvous.protocol.scenario import LinkModel, Scenario, Workload
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.scenarios.scenario import LinkModel, Scenario, Workload
 from rayvous.simulator import run_scenario
 
 SCHEMES = ["hybrid", "hierarchical"]

@@ -5,12 +5,12 @@ Reference: promises 1 to 3 and 6.
 
 import pytest
 from rayvous.actors.broker import HEALING
-from rayvous.faults import reliability
-from rayvous.protocol.messages import Events
-from rayvous.protocol.quench import Above
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.moving_quench import MovingQuenched
-from rayvous.routing.topologies import ClusterTree
+from rayvous.faults.checker import reliability
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.messages.quench import Above
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.schemes.moving_quench import MovingQuenched
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems

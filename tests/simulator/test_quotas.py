@@ -5,13 +5,13 @@ Reference: promises 1 to 3, 8 and 9.
 
 import pytest
 from rayvous.actors.broker.shaping import Shaping
-from rayvous.faults.reliability import judge
-from rayvous.protocol.admission import AdmissionConfig, HeldBack, LetIn, OverQuota
+from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.layers import Inward
-from rayvous.protocol.recovery import Recovery
+from rayvous.protocol.messages.admission import AdmissionConfig, HeldBack, LetIn, OverQuota
+from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stability
-from rayvous.routing.schemes import SCHEMES
-from rayvous.routing.topologies import ClusterTree
+from rayvous.routing.schemes.registry import SCHEMES
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 from rayvous.protocol.errors import ClientError, EventError, ScenarioError, SelectorError, SimulationStepLimit
-from rayvous.protocol.recorder import merge_tables
-from rayvous.protocol.scenario import LinkModel, Publish, Scenario, Subscribe, Workload
-from rayvous.protocol.telemetry import SCHEMAS
-from rayvous.routing.topologies import GROUP_SECONDS, LINK_SECONDS, figure_1, fixed
-from rayvous.simulator import Notification, Simulation, run_scenario
-from rayvous.simulator.telemetry import Telemetry
+from rayvous.protocol.scenarios.scenario import LinkModel, Publish, Scenario, Subscribe, Workload
+from rayvous.protocol.telemetry.recorder import merge_tables
+from rayvous.protocol.telemetry.tables import SCHEMAS
+from rayvous.routing.topologies.cluster_trees import GROUP_SECONDS, LINK_SECONDS, figure_1, fixed
+from rayvous.simulator import ArrivedEvent, Simulation, run_scenario
+from rayvous.simulator.telemetry import SimulatedTelemetry
 
 CLIENT = LinkModel().client_seconds
 
@@ -64,7 +64,7 @@ def test_time_is_the_sum_of_the_links(simulation, tree):
     simulation.publish("bob", tree.broker("D4"), [{}])
     simulation.run()
     ((when, publisher, sequence),) = simulation.timed_notifications("alice")
-    assert isinstance(simulation.timed_notifications("alice")[0], Notification)
+    assert isinstance(simulation.timed_notifications("alice")[0], ArrivedEvent)
     assert (publisher, sequence) == ("bob", 1)
     assert when == pytest.approx(began + 2 * CLIENT + 4 * LINK_SECONDS + GROUP_SECONDS)
 
@@ -161,7 +161,7 @@ def test_telemetry_says_what_happened():
     chunks = []
     workload = Workload(30, 5, 60, events_per_publication=2, rounds=2)
     scenario = Scenario("x", {"clusters": 9, "brokers_per_cluster": 3, "degree": 3}, workload=workload)
-    outcome = run_scenario(scenario, telemetry=Telemetry(chunks.append, trace_events=True))
+    outcome = run_scenario(scenario, telemetry=SimulatedTelemetry(chunks.append, trace_events=True))
     tables = merge_tables(chunks)
     assert list(tables) == list(SCHEMAS)
     for name, table in tables.items():

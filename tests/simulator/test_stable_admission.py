@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker import Pipeline
-from rayvous.faults.reliability import judge
-from rayvous.protocol.admission import AdmissionConfig, Capacity
+from rayvous.faults.checker.reliability import judge
+from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.stability import Stability
-from rayvous.routing.schemes import OPTIONS, SCHEMES
-from rayvous.routing.topologies import ClusterTree
+from rayvous.routing.schemes.registry import OPTIONS, SCHEMES
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation

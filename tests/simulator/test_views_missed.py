@@ -7,11 +7,11 @@ import itertools
 import random
 
 import pytest
-from rayvous.actors.healing_views import HealingViews
-from rayvous.faults.reliability import judge
+from rayvous.actors.broker.membership.views import HealingViews
+from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.effects import Renew
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems

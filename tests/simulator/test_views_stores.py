@@ -4,11 +4,11 @@ Reference: promises 1, 2 and 7; docs/exactly-once.md.
 """
 
 import pytest
-from rayvous.actors.cube_rendezvous import CubeRendezvous
-from rayvous.faults.durable_clients import DurableClients
-from rayvous.faults.replay import Replay
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.topologies import ClusterTree
+from rayvous.faults.durability.durable_clients import DurableClients
+from rayvous.faults.membership.view_registry import CubeRendezvous
+from rayvous.faults.replay.replay import Replay
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation

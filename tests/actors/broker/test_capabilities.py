@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from rayvous.actors.broker import HEALING_SCHEMES, MISSING, Broker, check
 from rayvous.actors.broker.capabilities import ALL_SCHEMES
-from rayvous.faults.stores import MemoryStore
-from rayvous.protocol.admission import AdmissionConfig
+from rayvous.faults.durability.stores import MemoryStore
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.schemes import scheme
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.admission import AdmissionConfig
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "schemes.md"
 

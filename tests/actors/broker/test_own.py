@@ -9,11 +9,11 @@ from rayvous.actors.broker import Broker
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Received
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages import Events
-from rayvous.routing.claims import claims_of
-from rayvous.routing.own import own, own_layers
-from rayvous.routing.schemes import scheme
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.routing.schemes.claims import claims_of
+from rayvous.routing.schemes.own import own, own_layers
+from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker import Broker, Pipeline
-from rayvous.faults.stores import MemoryStore
-from rayvous.protocol.admission import AdmissionConfig
+from rayvous.faults.durability.stores import MemoryStore
 from rayvous.protocol.configs import Placed
 from rayvous.protocol.effects import Persist, Received, Send, Ticked, Write
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.layers import Inward
-from rayvous.protocol.messages import Ack, Back, Cancel, Detach
-from rayvous.protocol.recovery import Recovery
-from rayvous.routing.topologies import ClusterTree
+from rayvous.protocol.messages.admission import AdmissionConfig
+from rayvous.protocol.messages.pubsub import Ack, Back, Cancel, Detach
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 @dataclass

@@ -1,0 +1,247 @@
+"""The layer that knows the tree of clusters, with the router inside: it heals (paper 1, section 4).
+
+Rule: every machine knows only its own part. Here their news for each other (`faults.membership.local`) become calls;
+a piece of news is worked off before the next message. docs/decisions/0011-recovery.md has the whole picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ....faults.membership.local import (
+    Joined,
+    MadeRoot,
+    MembersChanged,
+    NeighbourLost,
+    NeighbourMoved,
+    SteppedDown,
+    TookOver,
+)
+from ....protocol.configs import Placed, Position
+from ....protocol.effects import Missed, Received, Send, Ticked
+from ....protocol.ids import Link
+from ....protocol.layers import Event, Handler, Out, Restored, RoundWanted, Tell
+from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
+from ....protocol.messages.recovery import (
+    RENDEZVOUS,
+    AskChildren,
+    BecomeRoot,
+    Children,
+    ClusterBeat,
+    ClusterView,
+    Goodbye,
+    JoinAnswer,
+    JoinRequest,
+    LeaveNetwork,
+    Leaving,
+    MemberBeat,
+    MemberGone,
+    MemberInstalled,
+    Ping,
+    Pong,
+    Probe,
+    ProbeAnswer,
+    Reconsider,
+    Resign,
+    Root,
+    RootBeat,
+    TableCopy,
+    TableEntry,
+    TreeBeat,
+    Wants,
+)
+from ....protocol.messages.rounds import AskRound, Doubt, Forgotten, Marker, Round
+from .operations import OperationsSide
+from .starting import Start
+
+
+class HealingBroker(OperationsSide):
+    """One broker of a tree that heals.
+
+    Parameters
+    ----------
+    start
+        What it starts with.
+    """
+
+    sees: Mapping[type, Handler] = {}
+    alters: Mapping[type, Handler] = {}
+
+    def __init__(self, start: Start) -> None:
+        super().__init__(start)
+        self._beat_at = 0.0
+        self._ticked = False
+        self._told_place: Placed | None = None
+        self._handlers = self._table()
+        events: dict[type, Callable[[Any], list[Any]]] = {
+            Ticked: self._on_tick,
+            Missed: self._on_missed,
+            Tell: self._on_tell,
+            RoundWanted: self._on_round_wanted,
+            Restored: self._on_restored,
+        }
+        self._events = events
+        self.takes: Mapping[type, Handler] = dict.fromkeys((*events, *self._handlers), self.handle)
+        if start.incarnation == 0 and self.designated:
+            if start.joins:
+                self._found()
+            else:
+                self._stand_at(start.position)
+
+    def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
+        return {
+            **dict.fromkeys(self.router.takes, self._on_routed),
+            Events: self._on_events,
+            Announce: self._on_announce,
+            Withdraw: self._on_announce,
+            Installed: self._on_installed,
+            ClusterBeat: self._on_cluster,
+            MemberBeat: self._on_cluster,
+            TableEntry: self._on_table_entry,
+            TableCopy: self._on_table_copy,
+            Wants: self._on_wants,
+            MemberInstalled: self._on_member_installed,
+            TreeBeat: self._on_tree_beat,
+            Probe: self._on_probe,
+            ProbeAnswer: self._on_probe_answer,
+            Goodbye: self._on_goodbye,
+            AskChildren: self._on_ask_children,
+            Ping: self._on_ping,
+            JoinRequest: self._on_join_request,
+            JoinAnswer: self._on_join_answer,
+            Root: self._on_root,
+            BecomeRoot: self._on_become_root,
+            Children: self._on_join,
+            Pong: self._on_pong,
+            AskRound: self._on_ask_round,
+            Round: self._on_round,
+            Doubt: self._on_doubt,
+            Forgotten: self._on_told,
+            Marker: self._on_told,
+            Resign: self._on_resign,
+            MemberGone: self._on_member_gone,
+            Leaving: self._on_leaving,
+            LeaveNetwork: self._on_leave,
+            Reconsider: self._on_reconsider,
+        }
+
+    def _stand_at(self, position: Position) -> None:
+        """Take the place in the tree that the network begins with."""
+        for cluster, designated in zip(position.child_clusters, position.children, strict=True):
+            self.children[cluster] = ClusterView(cluster, 0, designated, (designated,))
+        if position.parent is not None and position.parent_cluster is not None:
+            self.parent = ClusterView(position.parent_cluster, 0, position.parent, (position.parent,))
+        else:
+            self.root = True
+            self.path = (position.cluster,)
+        for view in self._neighbours():
+            self.probing.watch(view, self.now)
+        self._tell_succession()
+
+    def handle(self, event: Event) -> list[Out]:
+        """Take in an event and return what is to be done."""
+        out: list[Out]
+        if isinstance(event, Received):
+            out = self._handlers[type(event.message)](event.source, event.message)
+        elif self.left and isinstance(event, Ticked | Missed):
+            out = []
+        else:
+            out = self._events[type(event)](event)
+        below = self.router.tell_below()
+        out = [*out, *(self._counted([*below]) if below else ())]
+        out += self.identity.writes(self.now, self.succession.epoch_seen, self.term, self._after)
+        if self.placed != self._told_place:
+            self._told_place = self.placed
+            out.append(self.placed)
+        return out
+
+    def _absorb(self, out: Iterable[Any]) -> list[Out]:
+        """Turn what a machine returned into effects; its news for the others are worked off here."""
+        effects: list[Out] = []
+        for item in out:
+            match item:
+                case TookOver(view):
+                    effects += self._take_over(view)
+                case SteppedDown():
+                    effects += self._step_down()
+                case MembersChanged(_, joined, left):
+                    effects += self._change_members(joined, left)
+                case NeighbourMoved(view):
+                    effects += self._neighbour_moved(view)
+                case NeighbourLost(cluster):
+                    effects += self._neighbour_lost(cluster)
+                case Joined(parent, path, term):
+                    effects += self._joined(parent, path, term)
+                case MadeRoot(term):
+                    effects += self._made_root(term)
+                case Send(_, JoinRequest() as request):
+                    self._offered = dict(request.filters)  # type: ignore[arg-type]
+                    effects.append(item)
+                case _:
+                    effects.append(item)
+        return effects
+
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        founds = False
+        if not self._ticked:
+            self._ticked = True  # nobody has been silent before the clock began
+            founds = self.designated and not self.root and self.parent is None
+            for view in self._neighbours():
+                self.probing.watch(view, event.now)
+        self.now = event.now
+        self.load.tick(self.now)
+        if self.path if self.designated else self.succession.path:
+            self._has_reached_root = True
+        elif self._has_reached_root:
+            self.rounds.doubt_from(self.now)
+        effects = self._with_succession(event) + self._operate()
+        if not self.designated:
+            return effects + self._ask_round()
+        if founds:
+            effects += self._seek_parent(root_died=False)
+        probed = set(self.probing.probed)
+        effects += self._absorb(self.probing.handle(event))
+        if set(self.probing.probed) - probed:
+            effects += self._suspected()
+        effects += self._joining(event) + self._remind_children()
+        if self._answer_by is not None and self.now >= self._answer_by:
+            effects += self._orphaned()
+        if self.now >= self._beat_at:
+            self._beat_at = self.now + self.recovery.heartbeat_seconds
+            effects += self._tree_beats()
+            if self.root:
+                effects.append(
+                    Send(RENDEZVOUS, RootBeat(self.view, self.term, tuple(self.children.values())))
+                )
+        return effects + self._ask_round()
+
+    def survey(self) -> dict[str, Any]:
+        """Return where the broker stands, for whoever checks the whole network from outside."""
+        return {
+            "broker": self.home.broker,
+            "cluster": self.home.cluster,
+            "designated": self.designated,
+            "view": self.view,
+            "root": self.root and self.designated,
+            "parent": self.parent if self.designated else None,
+            "children": tuple(self.children.values()) if self.designated else (),
+            "path": self.path if self.designated else (),
+            "term": self.term,
+            "round": self.rounds.current,
+            "settled": self.router.settled(),
+            "closed": self.rounds.closed_links(),
+            "searching": self.searching,
+            "left": self.left,
+        }
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what the broker keeps."""
+        return {
+            **self.router.describe(),
+            "epoch": self.view.epoch,
+        }
+
+    def check(self) -> None:
+        """Assert the broker's invariants; for tests."""
+        self.router.check()

@@ -1,0 +1,368 @@
+"""The layer that knows the views of the rendezvous point, with the router inside: it heals.
+
+Rules
+-----
+* The rendezvous point says who is in the network (`cube_rendezvous`). Its beat keeps a broker in; who is not in asks
+  with it.
+* Every view is a round. A broker takes part in a view once it knows what all others of the view want: then what its
+  publishers gave it lately is sent again, in order, before anything newer (`faults.replay.replay`). What comes from a
+  later view is held until then; what comes from an earlier one is dropped, as it will come again.
+* So under each view the events of a publisher come whole and in order, as the scheme sees to (`hypercube`,
+  `lbdd_views`); a subscriber gets nothing that it has had (`faults.replay.deduplicator`). A publisher that moves
+  publishes again what it keeps: its two streams are both whole and in order, and the ledger takes from each what is
+  new.
+* A round that is wanted is asked for with the beat, once all that it has to reach is installed.
+* A broker that has missed something gets nothing more of that sender under this view. The sender asks for another,
+  under which it says all again that the other may lack; the longer that goes on, the more rarely.
+* Who leaves asks its clients to go, waits a while for that, tells the rendezvous point, and is out when a view without
+  it comes. What was under way over it is sent again under that view.
+
+Source: docs/decisions/0017-hypercube.md; for leaving paper 2, section 2.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ....protocol.configs import Placed
+from ....protocol.effects import Deliver, Missed, Propose, Received, Renew, Send, Ticked
+from ....protocol.ids import BrokerId, ClientId, Link, RoundNumber
+from ....protocol.layers import Event, Handler, Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
+from ....protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, Register, Spread
+from ....protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
+from ....protocol.messages.rounds import Forgotten
+from ....protocol.messages.views import CubeBeat, CubeLeave, CubeView, CubeWants, ToAll
+from ....routing.schemes.viewed import ViewedRouter
+from .starting import Start
+
+HELD_MAX: Final = 10_000
+"""Messages of later views that are held; past it they are dropped, and a round is asked for."""
+
+PATIENCE_MAX: Final = 10
+"""The longest wait before another view is asked for somebody who misses what it is sent, in times of suspicion."""
+
+OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
+"""What is for brokers that have one view, and is held by those that have not come to it yet."""
+
+
+class HealingViews:
+    """One broker of a network that heals by views.
+
+    Parameters
+    ----------
+    start
+        What it starts with; nothing here is left to chance.
+
+    Attributes
+    ----------
+    placed
+        Where it stands in its view.
+    left
+        Whether it has left the network for good.
+    """
+
+    sees: Mapping[type, Handler] = {}
+    alters: Mapping[type, Handler] = {}
+
+    def __init__(self, start: Start) -> None:
+        position, recovery = start.position, start.recovery
+        self.home = position
+        self.recovery = recovery
+        self.incarnation = start.incarnation
+        self.now = start.identity.alive_at
+        anew = start.incarnation > 0
+        self.router: ViewedRouter = start.router(replace(position, cube=None) if anew else position)
+        self.rounds = start.rounds
+        self.identity = start.identity
+        self.placed = self.router.placed()
+        self.left = False
+        self._me = position.broker
+        self._told_place: Placed | None = None
+        self._clients: dict[ClientId, None] = {}
+        self._held: list[tuple[Link, OfView]] = []
+        self._wants_round = False
+        self._asked_in = 0  # the view in which a round was asked for last
+        self._beat_at = 0.0
+        self._leave_by: float | None = None
+        self._missed: dict[BrokerId, None] = {}  # who gets nothing more under this view
+        self._mend_at = 0.0  # not before that another view is asked for them
+        self._patience = recovery.heartbeat_seconds
+        self._mends_from = math.inf  # since when the round of the view mends, once it has begun
+        self._handlers = self._table()
+        self._events: dict[type, Callable[[Any], list[Out]]] = {
+            Ticked: self._on_tick,
+            Missed: self._on_missed,
+            Tell: self._on_tell,
+            RoundWanted: self._on_round_wanted,
+            Restored: self._on_restored,
+        }
+        self.takes: Mapping[type, Handler] = dict.fromkeys((*self._events, *self._handlers), self.handle)
+        self._has_taken_part = self.takes_part
+        if self.takes_part:
+            self.rounds.current = RoundNumber(0, self.version)
+
+    def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
+        return {
+            Events: self._on_events,
+            Register: self._on_client,
+            Cancel: self._on_client,
+            Detach: self._on_detach,
+            **{
+                kind: self._on_routed for kind in (Spread, Echo, Directed, ToAll) if kind in self.router.takes
+            },
+            CubeWants: self._on_wants,
+            CubeView: self._on_view,
+            CubeLeave: self._on_leave,
+            LeaveNetwork: self._on_leave,
+        }
+
+    @property
+    def designated(self) -> bool:
+        """Return True: no broker speaks for another."""
+        return True
+
+    def handle(self, event: Event) -> list[Out]:
+        """Take in an event and return what is to be done."""
+        if self.left:
+            return []
+        if isinstance(event, Received):
+            out = self._handlers[type(event.message)](event.source, event.message)
+        else:
+            out = self._events[type(event)](event)
+        out = [*out, *self.identity.writes(self.now, 0, 0, self.rounds.current)]
+        if self.placed != self._told_place:
+            self._told_place = self.placed
+            out.append(self.placed)
+        return out
+
+    @property
+    def version(self) -> int:
+        """The view that this broker has; 0 for none."""
+        return 0 if self.router.view is None else self.router.view.version
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether it knows what all others of its view want, so that events may go over it."""
+        return self.router.view is not None and not self.router.missing
+
+    # Time.
+
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        now = self.now = event.now
+        if self.takes_part:
+            self._has_taken_part = True
+        elif self._has_taken_part:
+            self.rounds.doubt_from(now)
+        asks = self._asks_round() or bool(self._missed and now >= self._mend_at)
+        effects: list[Out] = []
+        if now >= self._beat_at or (asks and self._asked_in != self.version):
+            self._beat_at = now + self.recovery.heartbeat_seconds
+            self._asked_in = self.version if asks else self._asked_in
+            contacts = tuple(other for other in self.home.members if other != self._me)
+            doubt = self.rounds.doubted_seconds() + self.recovery.doubt_seconds
+            effects.append(Send(RENDEZVOUS, CubeBeat(self.incarnation, self.version, contacts, asks, doubt)))
+            effects += self._leaving()
+        return effects
+
+    def _on_round_wanted(self, event: RoundWanted) -> list[Out]:
+        self._wants_round = True
+        return []
+
+    def _asks_round(self) -> bool:
+        """Return whether a round is wanted and would be of use: all that it has to reach is installed."""
+        if not self._wants_round or not self.takes_part or not self.router.settled():
+            return False
+        for link in self.rounds.closed_links():
+            self.rounds.make_ready(link, self.rounds.current)
+        return True
+
+    # What a living broker has missed.
+
+    def _on_missed(self, event: Missed) -> list[Out]:
+        self.rounds.doubt_from(self.now - event.seconds)
+        if self.router.view is None or event.over_group or event.broker not in self.router.view.born:
+            return [Renew(event.broker, event.over_group)]
+        self._missed[event.broker] = None
+        return []
+
+    def _renewed(self) -> list[BrokerId]:
+        """Return who gets messages again from now on, under another view."""
+        missed, self._missed = list(self._missed), {}
+        longest = self.recovery.suspect_after_seconds * PATIENCE_MAX
+        self._patience = min(2 * self._patience, longest) if missed else self.recovery.heartbeat_seconds
+        self._mend_at = self.now + self._patience
+        return missed
+
+    # Clients.
+
+    def _on_client(self, source: Link, message: Any) -> list[Out]:
+        assert isinstance(source, str)
+        if isinstance(message, Register):
+            self._clients[source] = None
+        return [*self.router.handle(Received(source, message))]
+
+    def _on_detach(self, source: Link, message: Detach) -> list[Out]:
+        assert isinstance(source, str)
+        self._clients.pop(source, None)
+        return self._on_client(source, message)
+
+    def _on_restored(self, event: Restored) -> list[Out]:
+        """Want again what somebody wanted in an earlier life; others are told when there is a view."""
+        return [each for register in event.registers for each in self._on_client(event.client, register)]
+
+    # Events.
+
+    def _on_events(self, source: Link, message: Events) -> list[Out]:
+        if isinstance(source, str):
+            if not message.again:  # what is kept is sent again also of publishers that have gone elsewhere
+                self._clients[source] = None
+            if not self.takes_part:
+                return []  # they are among what is kept, and go out when the round begins
+            message = replace(message, entry=self._me)
+            return self._carried(source, message)
+        return self._on_routed(source, message)
+
+    # Other brokers.
+
+    def _on_routed(self, source: Link, message: Events | Directed | Spread | Echo | ToAll) -> list[Out]:
+        """Give the router what is of the present view; what is in order with events, when this broker takes part."""
+        if isinstance(message, Events | Directed):
+            due = self._is_due(source, message, message.round.number, takes_part=True)
+        else:
+            due = self._is_due(source, message, message.version, takes_part=isinstance(message, ToAll))
+        return self._carried(source, message) if due else []
+
+    def _carried(self, source: Link, message: Any) -> list[Out]:
+        """Say of deliveries what has brought them, and hand on what is for everybody when its turn has come."""
+        out: list[Out] = []
+        routed: list[Any] = self.router.handle(Received(source, message))
+        for each in routed:
+            if isinstance(each, ToAll):
+                out.append(Heard(each.origin, each.message))
+            elif isinstance(each, Deliver) and each.brought_by is None:
+                out.append(Deliver(each.batch, each.clients, each.starts, each.rows, brought_by=message))
+            else:
+                out.append(each)
+        self._wants_round = self._wants_round or self.router.lacking
+        return out
+
+    def _on_wants(self, source: Link, message: CubeWants) -> list[Out]:
+        newest = max(message.mine, message.yours)
+        if newest > self.version:
+            self._hold(source, message)
+            return []
+        if not isinstance(source, int) or self.router.view is None:
+            return []
+        return [*self.router.adopt(source, message), *self._advance()]
+
+    def _is_due(self, source: Link, message: OfView, version: int, *, takes_part: bool = False) -> bool:
+        """Return whether a message is of the present view; one that comes too early is held."""
+        if version < self.version:
+            return False
+        if version > self.version or (takes_part and not self.takes_part):
+            self._hold(source, message)
+            return False
+        return True
+
+    def _hold(self, source: Link, message: OfView) -> None:
+        if len(self._held) < HELD_MAX:
+            self._held.append((source, message))
+        else:
+            self._wants_round = True
+
+    # What is told to every broker.
+
+    def _on_tell(self, event: Tell) -> list[Out]:
+        """Tell all others at once; what another one tells has been passed on when it came."""
+        if not self.takes_part:
+            if isinstance(event.message, Forgotten):  # the round that begins then tells it
+                self.rounds.doubt_from(self.now - max(age for _, _, age in event.message.entries))
+                self._wants_round = True
+            return []
+        if event.source != self._me:
+            return [Passed(event.source, event.message, frozenset())]
+        to = frozenset(self.router.view.born) - {self._me}  # type: ignore[union-attr]
+        return [*self.router.to_all(event.message), Passed(self._me, event.message, to)]
+
+    # Views.
+
+    def _on_view(self, source: Link, view: CubeView) -> list[Out]:
+        if source != RENDEZVOUS or view.version <= self.version:
+            return []
+        if self._me not in view.born:
+            self.left = self._leave_by is not None
+            return []  # who was dropped without leaving asks to be taken in again with its next beat
+        missed = self._renewed()
+        effects: list[Out] = [Renew(broker, False) for broker in missed]
+        effects += self.router.install(view, missed)
+        self._mends_from = min(self._mends_from, self.now - view.doubt_seconds)
+        self.placed = self.router.placed()
+        return [*effects, *self._advance()]
+
+    def _advance(self) -> list[Out]:
+        """Begin the round of the view as soon as this broker takes part in it; then work off what was held."""
+        effects: list[Out] = []
+        view = self.router.view
+        if view is not None and self.takes_part:
+            # What an earlier view should have mended, in which this broker did not take part, this one mends too.
+            if self.rounds.begin(RoundNumber(0, view.version), self.now - self._mends_from):
+                self._mends_from = math.inf
+                self._wants_round = bool(self.rounds.closed_links())
+                effects.append(RoundBegan(self.rounds.current))
+        held, self._held = self._held, []
+        for source, message in held:
+            effects += self.handle(Received(source, message))
+        return effects
+
+    # Leaving.
+
+    def _on_leave(self, source: Link, message: CubeLeave | LeaveNetwork) -> list[Out]:
+        """Begin to leave, as the host or the rendezvous point asks: clients should go to a neighbour first.
+
+        The last one stays until another comes, and who is not in yet comes in first.
+        """
+        if source not in (self._me, RENDEZVOUS) or self._leave_by is not None:
+            return []
+        self._leave_by = self.now + self.recovery.suspect_after_seconds
+        others = self.router.neighbours()
+        if not others:
+            return []
+        return [Propose(client, others[place % len(others)]) for place, client in enumerate(self._clients)]
+
+    def _leaving(self) -> list[Out]:
+        if self._leave_by is None or (self._clients and self.now < self._leave_by):
+            return []
+        return [Send(RENDEZVOUS, CubeLeave())]
+
+    # To look at.
+
+    def survey(self) -> dict[str, Any]:
+        """Return where the broker stands, for whoever checks the whole network from outside."""
+        view = self.router.view
+        return {
+            "broker": self._me,
+            "cluster": self.home.cluster,
+            "designated": self.designated,
+            "neighbours": tuple(sorted(self.router.neighbours())),
+            "version": self.version,
+            "seats": () if view is None else view.seats,
+            "cube": view,
+            "settled": self.router.settled() and self.takes_part,
+            "closed": self.rounds.closed_links(),
+            "left": self.left,
+        }
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what the broker keeps."""
+        return {
+            **self.router.describe(),
+            "view": self.version,
+            "held": len(self._held),
+        }
+
+    def check(self) -> None:
+        """Assert the broker's invariants; for tests."""
+        self.router.check()

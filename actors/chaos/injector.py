@@ -1,0 +1,262 @@
+"""Breaks a running network on Ray: kills and stops processes, starts brokers again, tells hosts which links are bad.
+
+Rules
+-----
+* A crash is a SIGKILL of the process or a `ray.kill`, in turns. A pause is SIGSTOP. All processes must be on this
+  machine.
+* What is wrong with links and who is slow is told to every living host (`weather`), which does it where it sends.
+* The rendezvous point is started again by Ray as soon as it is dead, so there is nothing to do when a plan says so.
+* The last living broker is spared. Each broker must have an actor of its own.
+* Brokers may come and leave meanwhile (`operating`): who was to leave and died is not started again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from typing import Any, Final
+
+import ray
+
+from ...faults.chaos.injector import clusters_of
+from ...faults.chaos.link_faults import Cuts
+from ...faults.chaos.plans import Shake
+from ...protocol.configs import Position
+from ...protocol.errors import InputError
+from ...protocol.ids import BrokerId, ClusterId
+from ...protocol.messages.recovery import RENDEZVOUS
+from ...routing.schemes.claims import claims_of
+from ..network.network import Network
+from .link_faults import Forecast
+
+TELL_SECONDS: Final = 2.0
+"""How long hosts have to take note of the weather; a paused one takes it when it goes on."""
+
+LEFT_SECONDS: Final = 0.1
+"""Between two questions whether a broker that leaves is out."""
+
+
+class Breaker:
+    """A network that can be harmed, as :class:`rayvous.faults.chaos.injector.Breakable` has it.
+
+    Parameters
+    ----------
+    net
+        The network, which heals; this process launched it.
+    clock
+        Returns the seconds of the run.
+    turn
+        Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); then they take turns.
+
+    Raises
+    ------
+    InputError
+        If brokers share an actor, or a process is on another machine.
+    """
+
+    def __init__(self, net: Network, clock: Callable[[], float], turn: int = 0) -> None:
+        self._net = net
+        self._clock = clock
+        self.positions: dict[BrokerId, Position] = {place.broker: place for place in net.positions}
+        self.members: dict[ClusterId, tuple[BrokerId, ...]] = clusters_of(net.positions)
+        self.rendezvous: Any = net.rendezvous
+        if len(net.hosts()) != len(net.positions):
+            raise InputError("brokers share an actor: only one that has an actor of its own can be broken")
+        self._views = claims_of(net.scheme).views
+        self._pids = {broker: net.pid_of(broker) for broker in self.positions}
+        self._dead: set[BrokerId] = set()
+        self._retiring: set[BrokerId] = set()
+        self._gone: set[BrokerId] = set()
+        self._paused: set[BrokerId] = set()
+        self._cuts = Cuts()
+        self._shakes: list[tuple[float, Shake]] = []
+        self._factors: dict[BrokerId, float] = {}
+        self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = itertools.count()
+        self._kills = itertools.count(turn)
+
+    @property
+    def now(self) -> float:
+        """Seconds on the clock of the run."""
+        return self._clock()
+
+    def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
+        """Do something at a time to come, when `run` is called."""
+        heappush(self._agenda, (when, next(self._order), action, values))
+
+    def run(self) -> None:
+        """Do all that is on the agenda, each thing when its time has come."""
+        while self._agenda:
+            when, _, action, values = heappop(self._agenda)
+            time.sleep(max(0.0, when - self.now))
+            action(*values)
+
+    def living(self) -> list[BrokerId]:
+        """Return the brokers whose process runs, or stands still."""
+        return [broker for broker in list(self.positions) if broker not in self._dead | self._gone]
+
+    def dead(self) -> list[BrokerId]:
+        """Return the others, without those that have left for good."""
+        return sorted(self._dead - self._gone)
+
+    def staying(self) -> list[BrokerId]:
+        """Return those that live and are not about to leave."""
+        return [broker for broker in self.living() if broker not in self._retiring]
+
+    def leaving(self) -> list[BrokerId]:
+        """Return those that are about to leave and have not yet."""
+        return sorted(self._retiring - self._gone)
+
+    def silent(self) -> list[BrokerId]:
+        """Return those that would not answer now: the dead, and who stands still."""
+        return sorted((self._dead | self._paused) - self._gone)
+
+    # Brokers that come, and leave in good order.
+
+    def came(self, brokers: Iterable[BrokerId]) -> None:
+        """Take note of brokers that have joined the network; from now on they can be harmed too."""
+        places = {place.broker: place for place in self._net.positions}
+        for broker in brokers:
+            self._pids[broker] = self._net.pid_of(broker)
+            self.positions[broker] = place = places[broker]
+            self.members[place.cluster] = (*self.members.get(place.cluster, ()), broker)
+            self._net.host_of(broker).weather.remote(self._forecast())
+
+    def retire(self, brokers: Iterable[BrokerId]) -> None:
+        """Take note of brokers that are to leave: one that dies before is not started again."""
+        self._retiring.update(brokers)
+
+    def stay(self, brokers: Iterable[BrokerId]) -> None:
+        """Take note of brokers that do not leave after all."""
+        self._retiring.difference_update(brokers)
+
+    def left(self, brokers: Iterable[BrokerId]) -> None:
+        """Take note of brokers that have left, or died before they had."""
+        self._gone.update(brokers)
+        for broker in brokers:
+            place = self.positions[broker]
+            rest = (other for other in self.members[place.cluster] if other != broker)
+            self.members[place.cluster] = tuple(rest)
+
+    # Processes.
+
+    def crash(self, broker: BrokerId) -> bool:
+        """Kill a process; return False, and spare it, when it is dead or the last broker alive."""
+        if broker == RENDEZVOUS:
+            ray.kill(self.rendezvous, no_restart=False)
+            return True
+        if broker not in self.living() or len(self.living()) == 1:
+            return False
+        # Ray asks a process to end itself, which one that stands still does not hear.
+        if next(self._kills) % 2 == 0 or broker in self._paused:
+            self._signal(broker, signal.SIGKILL)
+        elif (host := self._host(broker)) is not None:
+            ray.kill(host, no_restart=True)
+        self._dead.add(broker)
+        self._paused.discard(broker)
+        self._factors.pop(broker, None)
+        return True
+
+    def restart(self, broker: BrokerId) -> bool:
+        """Start a dead broker afresh; False when it lives, as the rendezvous point always does, or is to leave."""
+        if broker not in self._dead - self._retiring:
+            return False
+        self._net.kill_broker(broker)  # it is dead; this waits until Ray knows
+        self._net.restart_broker(broker)
+        self._pids[broker] = self._net.pid_of(broker)
+        self._dead.discard(broker)
+        ray.get(self._net.host_of(broker).weather.remote(self._forecast()))
+        return True
+
+    def leave(self, broker: BrokerId) -> bool:
+        """Let a broker leave; its process ends when it is out. False when it is dead, the last one, or in a tree."""
+        if not self._views or broker in self.silent() or len(self.living()) == 1:
+            return False
+        self._net.leave(broker)
+        self.at(self.now, self._end_when_out, broker, self._pids[broker])
+        return True
+
+    def _end_when_out(self, broker: BrokerId, pid: int) -> None:
+        if broker in self._dead or self._pids[broker] != pid:
+            return
+        out = broker not in self._paused and ray.get(self._net.host_of(broker).left.remote(broker))
+        if not (out and self.crash(broker)):
+            self.at(self.now + LEFT_SECONDS, self._end_when_out, broker, pid)
+
+    def pause(self, broker: BrokerId) -> bool:
+        """Let a broker stand still; return False when it is dead or does already."""
+        if broker not in self.living() or broker in self._paused:
+            return False
+        if not self._signal(broker, signal.SIGSTOP):
+            return False  # it has just left
+        self._paused.add(broker)
+        return True
+
+    def resume(self, broker: BrokerId) -> bool:
+        """Let a paused broker go on; return False when it was not paused."""
+        if broker not in self._paused:
+            return False
+        self._paused.discard(broker)
+        return self._signal(broker, signal.SIGCONT)
+
+    def _signal(self, broker: BrokerId, number: signal.Signals) -> bool:
+        """Send a signal to a broker's process; return False when it has ended meanwhile."""
+        try:
+            os.kill(self._pids[broker], number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def _host(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker; None when it has just left."""
+        return self._net.host_of(broker) if broker in self._net.brokers() else None
+
+    # Links, and who is slow.
+
+    def slow(self, broker: BrokerId, factor: float) -> None:
+        """Let a broker take `factor` times as long; 1 makes it quick again."""
+        if broker not in self._dead:
+            self._factors[broker] = factor
+            self._tell()
+
+    def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
+        """Cut links both ways."""
+        for one, other in pairs:
+            self._cuts.add(one, other, reason)
+        self._tell()
+
+    def mend(self, reason: object = None) -> bool:
+        """Take a reason for cuts away, or all; return whether a link was mended."""
+        mended = self._cuts.clear() if reason is None else self._cuts.remove(reason)
+        self._tell()
+        return bool(mended)
+
+    def shake(self, fault: Shake) -> None:
+        """Let links be bad for a while."""
+        self._shakes.append((self.now + fault.seconds, fault))
+        self._tell()
+
+    def calm(self) -> None:
+        """End every cut, bad spell, pause and slowness."""
+        for broker in list(self._paused):
+            self.resume(broker)
+        self._shakes.clear()
+        self._factors.clear()
+        self._cuts.clear()
+        self._tell()
+
+    def _forecast(self) -> Forecast:
+        now = self.now
+        self._shakes = [(until, shake) for until, shake in self._shakes if until > now]
+        left = tuple((until - now, shake) for until, shake in self._shakes)
+        return Forecast(frozenset(self._cuts.reasons), left, dict(self._factors))
+
+    def _tell(self) -> None:
+        forecast = self._forecast()
+        hosts = [host for broker in self.living() if (host := self._host(broker)) is not None]
+        told = [host.weather.remote(forecast) for host in hosts]
+        ray.wait(told, num_returns=max(1, len(told) - len(self._paused)), timeout=TELL_SECONDS)

@@ -1,0 +1,239 @@
+"""Clients of a run of chaos that die: each in a process of its own, which is killed, and comes back in another.
+
+Rules
+-----
+* The process does what it is told and tells what it has heard; what is to be remembered of it is remembered by who
+  runs it. A durable subscriber acknowledges only what has been told, so that it is known what it had when it died.
+* Processes are started ahead, so that coming back takes no longer than attaching does.
+* A publisher comes back when all brokers that may have accepted its last events answer, or are dead for good.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import ray
+from ray.exceptions import RayActorError
+
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.admission import Refusal
+from ...protocol.messages.pubsub import Lost
+from ...routing.filters.filter import Filter
+from ..clients.durable import DurableSubscriber
+from ..clients.publisher import Publisher
+from ..clients.subscriber import Subscriber
+from ..host.errors import broker_errors
+from ..network.network import Network
+
+CALLS_AT_ONCE: Final = 4
+ANSWER_SECONDS: Final = 90.0
+"""More than any call of a client takes."""
+
+Heard = tuple[list[tuple[float, ClientId, int]], list[Lost]]
+"""(when, publisher, sequence) of each notification, and what may be lost."""
+
+
+Standing = tuple[BrokerId, dict[int, Filter], dict[int, tuple[Refusal, ...]]]
+"""Where a client is, what it wants, and what that lacks."""
+
+
+def arrived(subscriber: Subscriber) -> list[tuple[float, ClientId, int]]:
+    """Return when what has come to a subscriber since it was asked last: (when, publisher, sequence)."""
+    return [
+        (arrival.received_at, *arrival.batch.identity(row))
+        for arrival in subscriber.batches(timeout_seconds=0)
+        for row in arrival.rows.tolist()
+    ]
+
+
+def standing(client: Publisher | Subscriber) -> Standing:
+    """Return the broker of a client, and what a subscriber wants and lacks, by number."""
+    if isinstance(client, Publisher):
+        return client.broker, {}, {}
+    return client.broker, dict(client.subscriptions), client.degraded()
+
+
+class ProcessIsDead(Exception):
+    """The client's process is dead, or died of what it was asked."""
+
+
+class ClientActor:
+    """One client in a process of its own.
+
+    Parameters
+    ----------
+    network
+        The name of the network.
+    """
+
+    def __init__(self, network: str) -> None:
+        self._network = network
+        self._client: Publisher | Subscriber
+        self._told = 0
+
+    def pid(self) -> int:
+        """Return the id of the process."""
+        return os.getpid()
+
+    def come(self, name: ClientId, broker: BrokerId, publishes: bool) -> int | dict[ClientId, int]:
+        """Attach; return the last number that was accepted of a publisher, or a subscriber's position."""
+        net = Network.attach(self._network)
+        if publishes:
+            self._client = publisher = net.publisher(name, broker=broker, durable=True)
+            return publisher.published
+        self._client = subscriber = net.subscriber(name, broker=broker, durable=True)
+        return subscriber.position
+
+    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the client."""
+        return getattr(self._client, method)(*arguments, **options)
+
+    def standing(self) -> Standing:
+        """Return where the client is, what it wants, and what that lacks."""
+        return standing(self._client)
+
+    def place(self) -> tuple[Any, int]:
+        """Return the actor of its broker, and how often it has moved."""
+        return self._client.host, self._client.moves
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of a subscriber's subscriptions."""
+        assert isinstance(self._client, Subscriber)
+        return list(self._client.subscriptions)
+
+    def hear(self) -> Heard:
+        """Return what a subscriber has not told yet."""
+        assert isinstance(self._client, DurableSubscriber)
+        heard = arrived(self._client)
+        losses = self._client.losses[self._told :]
+        self._told += len(losses)
+        return heard, losses
+
+
+class Spares:
+    """The processes of the clients that may die.
+
+    Parameters
+    ----------
+    network
+        The name of the network.
+    count
+        How many processes are started ahead.
+    """
+
+    def __init__(self, network: str, count: int) -> None:
+        kind = ray.remote(ClientActor).options(num_cpus=0, max_concurrency=CALLS_AT_ONCE)
+        self._actors = [kind.remote(network) for _ in range(count)]
+        pids = ray.get([actor.pid.remote() for actor in self._actors])
+        self._free = list(zip(self._actors, pids, strict=True))
+        self._turn = threading.Lock()
+
+    def take(self) -> tuple[Any, int]:
+        """Return a process that no client has been in yet, and its id."""
+        with self._turn:
+            return self._free.pop()
+
+    def close(self) -> None:
+        """End all processes."""
+        for actor in self._actors:
+            ray.kill(actor)
+
+
+class KillableClients:
+    """A client whose process can be killed, as whoever runs it sees it.
+
+    Parameters
+    ----------
+    name, broker, publishes
+        Which client, where it is to be first, and whether it publishes or subscribes.
+    spares
+        Where its processes come from.
+
+    Attributes
+    ----------
+    alive
+        Whether its process runs.
+    broker
+        Where it comes to, when it comes.
+    published
+        Of a publisher: the last number that it has used.
+    """
+
+    def __init__(self, name: ClientId, broker: BrokerId, publishes: bool, spares: Spares) -> None:
+        self.name, self.publishes = name, publishes
+        self.alive = False
+        self.published = 0
+        self.broker = broker
+        self._spares = spares
+        self._moves = 0
+        self._actor: Any = None
+        self._pid = 0
+
+    def start(self) -> int | dict[ClientId, int]:
+        """Let it come, or come back; return what :meth:`ClientActor.come` does."""
+        self._actor, self._pid = self._spares.take()
+        found: int | dict[ClientId, int] = self._ask("come", self.name, self.broker, self.publishes)
+        if isinstance(found, int):
+            self.published = found
+        self.alive = True
+        return found
+
+    def kill(self) -> bool:
+        """Kill its process, whatever it is doing; return False when it is dead."""
+        if not self.alive:
+            return False
+        self.alive = False
+        os.kill(self._pid, signal.SIGKILL)
+        return True
+
+    def publish_batch(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Publish; the numbers are used, whatever comes of it."""
+        self.published += len(events)
+        self._ask("call", "publish_batch", list(events))
+
+    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the client, in its process.
+
+        Raises
+        ------
+        ProcessIsDead
+            If it is dead, or dies meanwhile.
+        RayvousError
+            What the client raises.
+        """
+        return self._ask("call", method, *arguments, **options)
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of its subscriptions, none of a publisher."""
+        return [] if self.publishes else list(self._ask("numbers"))
+
+    def hear(self) -> Heard:
+        """Return what it has heard since it was asked last."""
+        return self._ask("hear")  # type: ignore[no-any-return]
+
+    def standing(self) -> Standing:
+        """Return where it is, what it wants, and what that lacks."""
+        return self._ask("standing")  # type: ignore[no-any-return]
+
+    def host(self) -> Any:
+        """Return the actor of its broker."""
+        host, self._moves = self._ask("place")
+        return host
+
+    @property
+    def moves(self) -> int:
+        """How often the present process had changed its broker when it was looked at last."""
+        return self._moves
+
+    def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+        with broker_errors(f"client {self.name!r}"):
+            try:
+                return ray.get(
+                    getattr(self._actor, method).remote(*arguments, **options), timeout=ANSWER_SECONDS
+                )
+            except RayActorError:
+                raise ProcessIsDead(self.name) from None

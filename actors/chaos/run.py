@@ -1,0 +1,366 @@
+"""Chaos on Ray: a drawn network of real actors under a drawn plan of faults, then healed, and judged.
+
+Phases
+------
+1. Build: the network stands, clients subscribe, everything settles.
+2. Faults: the plan is carried out while clients publish, subscribe, cancel and move.
+3. Heal: everything is put right; within :data:`CONVERGE_SECONDS` the network must be one tree again with every
+   subscription installed and every client at a broker that lives (promise 6), and stay so for a few looks.
+4. Liveness: every publisher publishes again; when the network has settled all is judged (promises 1-3).
+
+The case of a seed is drawn as for the simulator (:mod:`rayvous.faults.chaos.cases`), for few brokers, each with a
+process of its own. With `stable` each broker has a file, from which it comes back, and processes of clients are
+killed, too (:mod:`rayvous.faults.chaos.stable_cases`, :mod:`.mortal`). With `operations` brokers come and go
+(:mod:`.operating`). With `admission` brokers admit only what they can carry, and all their books are judged whenever
+the network is quiet (:mod:`rayvous.faults.chaos.books`). A plan's first fault kills whom ``AIMS[seed % 6]`` says, so
+six seeds in a row have every kind of killing; with a scheme that has no tree it is ``FLAT_AIMS[seed % 5]``. The same
+seed is the same case; when what happens inside it is up to the machine.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import ray
+
+from ...faults.chaos.admission_cases import with_admission
+from ...faults.chaos.books import Clients, books_problems
+from ...faults.chaos.cases import Case, draw_case, small_topology
+from ...faults.chaos.draws import AIMS, FLAT_AIMS
+from ...faults.chaos.injector import Injector
+from ...faults.chaos.plans import Fault, FaultPlan
+from ...faults.chaos.report import ChaosReport
+from ...faults.chaos.stable_cases import with_stores
+from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import Recovery
+from ...protocol.stability import Stable
+from ...routing.schemes.claims import claims_of
+from ...routing.topologies.cluster_trees import topology_of
+from ..network.network import Network, ensure_ray
+from .convergence import ways_of
+from .injector import Breaker
+from .operating import Operator
+from .watching import ViewWatch, Watch
+from .workload import RunningWorkload
+
+BROKERS_MAX: Final = 9
+FAULT_SECONDS: Final = 8.0
+"""How long things go wrong, in a plan that is drawn."""
+
+CONVERGE_SECONDS: Final = 30.0
+SETTLE_SECONDS: Final = 60.0
+STEADY_LOOKS: Final = 4
+"""Looks come every half heartbeat."""
+
+PROBLEMS_MAX: Final = 20
+
+
+def draw_ray_case(
+    seed: int,
+    *,
+    brokers_max: int = BROKERS_MAX,
+    plan: FaultPlan | None = None,
+    scheme: str = "hybrid",
+    stable: bool = False,
+    admission: bool = False,
+    operations: bool = False,
+) -> Case:
+    """Return the case of a seed for real actors.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    brokers_max
+        The largest network that is drawn.
+    plan
+        Taken instead of a drawn one.
+    scheme
+        One that heals.
+    stable
+        Whether brokers have stores, and clients die too.
+    admission
+        Whether brokers admit only what they can carry.
+    operations
+        Whether brokers and clusters come and go.
+    """
+    aims = aims_of(scheme)
+    topology = small_topology(seed, brokers_max)
+    recovery = Recovery.for_tests(degree=topology["degree"] + 1, retention_seconds=600.0)
+    case = draw_case(
+        seed,
+        seconds=FAULT_SECONDS,
+        plan=plan,
+        recovery=recovery,
+        topology=topology,
+        aim=aims[seed % len(aims)],
+        scheme=scheme,
+        operations=operations,
+    )
+    case = with_admission(case) if admission else case
+    return with_stores(case) if stable else case
+
+
+def aims_of(scheme: str) -> tuple[str, ...]:
+    """Return whom the first faults of seeds in a row are aimed at."""
+    return FLAT_AIMS if claims_of(scheme).views else AIMS
+
+
+def run_ray_chaos(
+    seed: int, *, keep_trace: bool = False, store_dir: Path | None = None, **options: Any
+) -> ChaosReport:
+    """Draw a case from a seed, run it on Ray and judge it.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    keep_trace
+        Whether the report has the trace of the run.
+    store_dir
+        Where brokers with stores keep their files, in a folder ``seed-N``; a temporary one when None.
+    options
+        As :func:`draw_ray_case` takes them.
+    """
+    case = draw_ray_case(seed, **options)
+    if not case.stable:
+        return _Run(case, keep_trace, None).run()
+    if store_dir is not None:
+        return _Run(case, keep_trace, Stable(store_dir / f"seed-{seed}")).run()
+    with tempfile.TemporaryDirectory(prefix="rayvous-chaos-") as folder:
+        return _Run(case, keep_trace, Stable(folder)).run()
+
+
+def run_ray_seeds(
+    seeds: Sequence[int], *, progress: Callable[[ChaosReport], None] | None = None, **options: Any
+) -> list[ChaosReport]:
+    """Run many seeds, one after the other on one Ray; a failure stops nothing.
+
+    Parameters
+    ----------
+    seeds
+        Which.
+    progress
+        Called with each report as it comes.
+    options
+        As for :func:`run_ray_chaos`.
+    """
+    started = ensure_ray()
+    reports = []
+    try:
+        for seed in seeds:
+            reports.append(run_ray_chaos(seed, **options))
+            if progress is not None:
+                progress(reports[-1])
+    finally:
+        if started:
+            ray.shutdown()
+    return reports
+
+
+class _Run:
+    def __init__(self, case: Case, keep_trace: bool, stable: Stable | None) -> None:
+        assert case.recovery is not None, "drawn with one"
+        self.stable = stable
+        self.case = case
+        self.keep_trace = keep_trace
+        self.recovery = case.recovery
+        self.report = ChaosReport("ray", case.describe())
+        self.watch = ViewWatch() if claims_of(case.scheme).views else Watch(case.recovery.degree)
+        self.zero = time.time() - time.monotonic()
+        self.started = time.monotonic()
+        self.healed_at = 0.0
+        self.net: Network
+        self.clients = Clients()
+        self.breaker: Breaker
+        self.players: RunningWorkload
+        self.operator: Operator
+
+    def clock(self) -> float:
+        return time.monotonic() - self.started
+
+    def run(self) -> ChaosReport:
+        topology = topology_of(self.case.topology)
+        try:
+            with Network.launch(
+                topology,
+                scheme=self.case.scheme,
+                recovery=self.recovery,
+                stable=self.stable,
+                admission=self.case.admission,
+                progress=False,
+            ) as net:
+                self.net = net
+                self.breaker = Breaker(net, self.clock, self.case.seed // len(aims_of(self.case.scheme)))
+                self.players = RunningWorkload(
+                    net,
+                    self.clock,
+                    self.zero + self.started,
+                    self._problem,
+                    say=lambda what: self.watch.say(self.clock(), what),
+                    silent=self.breaker.silent,
+                    durable=self.case.durable,
+                    deaths=Counter(action.client for action in self.case.actions if action.do == "stop"),
+                    adverts=self.case.adverts,
+                    priorities=self.case.priorities,
+                )
+                self.operator = Operator(net, self.breaker, self.players, self._tell, self._problem)
+                try:
+                    self._phases()
+                finally:
+                    self.breaker.calm()
+                    self.players.close()
+                    self._judge()
+        except Exception as error:  # whatever it is, it is a finding, and a run of many seeds goes on
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(frame.filename).name}:{frame.lineno}, {frame.name}"
+            self._problem(f"{self.clock():.3f} s: {type(error).__name__}: {error} ({where})")
+        self.report.seconds = self.clock()
+        return self.report
+
+    def _phases(self) -> None:
+        self._build()
+        self._faults()
+        if self._converge():
+            self._liveness()
+
+    def _build(self) -> None:
+        self.net.await_convergence(CONVERGE_SECONDS)
+        self._play(self.case.opening, min(action.at_seconds for action in self.case.opening))
+        self.net.settle(SETTLE_SECONDS)
+        for problem in self.net.problems() + self._books():
+            self._problem(f"before the first fault: {problem}")
+        self._look()
+
+    def _play(self, actions: Sequence[Any], first: float) -> None:
+        threads = self.players.play(actions, self.clock() - first)
+        self.players.await_end(threads, SETTLE_SECONDS)
+
+    def _faults(self) -> None:
+        start = self.clock()
+        playing = self.players.play(self.case.actions, start)
+        self.operator.begin(self.case.operations, start)
+        Injector(self.breaker, self.case.plan, self._say, self._root).begin()
+        done = threading.Event()
+
+        def carry_out() -> None:
+            try:
+                self.breaker.run()
+            except Exception as error:
+                self._problem(f"{self.clock():.3f} s: the plan stopped: {type(error).__name__}: {error}")
+            finally:
+                done.set()
+
+        threading.Thread(target=carry_out, daemon=True, name="harm").start()
+        while not done.wait(self.recovery.heartbeat_seconds / 2):
+            self._look()
+        self.healed_at = self.clock()
+        self.players.await_end(playing, SETTLE_SECONDS)
+
+    def _converge(self) -> bool:
+        self.players.revive()
+        steady, converged_at, problems = 0, 0.0, ["not looked at"]
+        deadline = max(self.healed_at + CONVERGE_SECONDS, self.clock() + CONVERGE_SECONDS / 2)
+        while steady < STEADY_LOOKS and self.clock() < deadline:
+            time.sleep(self.recovery.heartbeat_seconds / 2)
+            self._look()
+            problems = self.net.problems() + self.players.homeless() + self.operator.unfinished()
+            steady = 0 if problems or not self.watch.sound[-1][1] else steady + 1
+            if steady == 1:
+                converged_at = self.clock()
+        if steady < STEADY_LOOKS:
+            for problem in problems or ["it does not stay sound"]:
+                self._problem(f"not converged {CONVERGE_SECONDS:g} s after the healing: {problem}")
+            return False
+        self.report.converged_seconds = converged_at - self.healed_at
+        self.watch.say(converged_at, "converged")
+        return True
+
+    def _liveness(self) -> None:
+        account = self.players.account
+        self.net.settle(SETTLE_SECONDS)
+        account.settled(self.clock())
+        for problem in self._books():
+            self._problem(f"after the healing: {problem}")
+        self._play(self.case.closing, 0.0)
+        self.net.settle(SETTLE_SECONDS)
+        account.settled(self.clock())
+        problems = self._end_of_stable() if self.case.stable else []
+        for problem in problems + self.net.problems() + self._books():
+            self._problem(f"at the end: {problem}")
+        self.net.check()
+
+    def _end_of_stable(self) -> list[str]:
+        """Ask whether all is delivered, and look whether nothing is left that nobody waits for."""
+        unanswered = self.players.flush(SETTLE_SECONDS)
+        deadline = self.clock() + CONVERGE_SECONDS
+        while (left := kept_in_vain(self.net, len(self.case.durable))) and self.clock() < deadline:
+            time.sleep(self.recovery.heartbeat_seconds)
+        return unanswered + left
+
+    def _books(self) -> list[str]:
+        """Return what is wrong with the books of all brokers, while nothing is under way."""
+        if self.case.admission is None:
+            return []
+        self.clients = self.players.books()
+        links, way = ways_of(self.net.survey(), self.case.scheme)
+        return books_problems(self.net.books(), links, self.clients, way)
+
+    def _judge(self) -> None:
+        report, account = self.report, self.players.account
+        if self.case.admission is not None:
+            report.admission = {
+                "admitted": self.players.admitted,
+                "refused": self.players.refused,
+                "degraded": sum(len(self.clients.told(name)) for name in self.clients.wanted),
+            }
+        account.settled(self.clock())  # it had all the time that it is given
+        trace = account.in_time()
+        report.judge(trace, keep_trace=self.keep_trace)
+        report.brokers = len(self.net.positions)
+        report.moves = self.players.moves
+        self.watch.tell(report, trace, self.recovery.heartbeat_seconds / 2, self.clock())
+
+    # What happened.
+
+    def _look(self) -> None:
+        self.watch.look(self.clock(), self.net.survey(without=self.breaker.silent()))
+
+    def _root(self) -> BrokerId | None:
+        if isinstance(self.watch, ViewWatch):
+            return None
+        survey = self.net.survey(without=self.breaker.silent())
+        roots = [one for one in survey.values() if one["root"]]
+        return max(roots, key=lambda one: one["term"])["broker"] if roots else None
+
+    def _say(self, fault: Fault | None, what: str) -> None:
+        self.watch.harmed(self.clock(), fault, what)
+
+    def _tell(self, what: str) -> None:
+        self.watch.say(self.clock(), what)
+
+    def _problem(self, sentence: str) -> None:
+        if len(self.report.problems) < PROBLEMS_MAX:
+            self.report.problems.append(sentence)
+
+
+def kept_in_vain(net: Network, durable: int) -> list[str]:
+    """Return what brokers hold for durable subscribers, of which there are so many, that they should not in the end."""
+    found = []
+    sizes = net.describe().nodes.data()
+    held = sum(size["durable_subscribers"] for _, size in sizes)
+    if held != durable:
+        found.append(f"brokers hold {held} durable subscribers, there are {durable}")
+    found += [
+        f"broker {broker} keeps {size['notes_kept']} notifications that are acknowledged"
+        for broker, size in sizes
+        if size["notes_kept"]
+    ]
+    return found

@@ -1,0 +1,95 @@
+"""A scenario on Ray: the same steps that the simulator does, by real clients at real broker actors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...faults.checker.recording import Recording
+from ...faults.checker.trace import Trace
+from ...protocol.scenarios.scenario import Scenario
+from ...protocol.scenarios.steps import Publish, Settle, Subscribe, Unsubscribe
+from ...protocol.telemetry.tables import SCHEMAS
+from ..clients.publisher import Publisher
+from ..clients.subscriber import Subscriber
+from ..network.network import Network
+
+
+@dataclass(slots=True)
+class _Clients:
+    """The clients of a scenario, attached when they first act."""
+
+    net: Network
+    publishers: dict[str, Publisher] = field(default_factory=dict)
+    subscribers: dict[str, Subscriber] = field(default_factory=dict)
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def subscribe(self, step: Subscribe) -> None:
+        if step.client not in self.subscribers:
+            self.subscribers[step.client] = self.net.subscriber(step.client, broker=_id(step.broker))
+        number = self.subscribers[step.client].subscribe(step.selector)
+        self.numbers[step.client, step.number] = number
+
+    def unsubscribe(self, step: Unsubscribe) -> None:
+        self.subscribers[step.client].unsubscribe(self.numbers.pop((step.client, step.number)))
+
+    def publish(self, step: Publish) -> None:
+        if step.client not in self.publishers:
+            self.publishers[step.client] = self.net.publisher(step.client, broker=_id(step.broker))
+        self.publishers[step.client].publish_batch(list(step.events))
+
+    def drain(self, trace: Trace) -> None:
+        """Take in what the subscribers were notified of since this was last called."""
+        for name, subscriber in self.subscribers.items():
+            for arrival in subscriber.batches(timeout_seconds=0):
+                for row in arrival.rows.tolist():
+                    trace.notified(arrival.received_at, name, *arrival.batch.identity(row))
+
+
+def _id(broker: int | str) -> int:
+    assert isinstance(broker, int), "explicit() turns labels into ids"
+    return broker
+
+
+def replay(net: Network, scenario: Scenario) -> Trace:
+    """Do the steps of a scenario on a network; return what clients did and were notified of.
+
+    Parameters
+    ----------
+    net
+        A network launched with the scenario's topology and scheme.
+    scenario
+        As :meth:`Scenario.explicit` returns it.
+    """
+    clients = _Clients(net)
+    recording = Recording()
+    for step in scenario.steps:
+        recording.begin(time.time(), step)
+        if isinstance(step, Subscribe):
+            clients.subscribe(step)
+            recording.confirm(time.time(), step)
+        elif isinstance(step, Unsubscribe):
+            clients.unsubscribe(step)
+        elif isinstance(step, Publish):
+            clients.publish(step)
+        elif isinstance(step, Settle):
+            net.settle()
+            clients.drain(recording.trace)
+            recording.trace.settled(time.time())
+    net.settle()
+    clients.drain(recording.trace)
+    return recording.finish(time.time())
+
+
+def telemetry_of(net: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return tables of what was seen so far as numpy columns; see `protocol.telemetry.tables`."""
+    found = net.telemetry().to_arrow()
+    return {
+        name: {
+            column: found[name][column].to_numpy().astype(object if kind is str else kind)
+            for column, kind in SCHEMAS[name].items()
+        }
+        for name in names
+    }

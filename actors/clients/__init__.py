@@ -1,0 +1,1 @@
+"""Publishers and subscribers as users see them."""

@@ -1,0 +1,234 @@
+"""How clients attach to a network, and leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Literal, overload
+from uuid import uuid4
+
+import ray
+
+from ...faults.durability.durable_cursor import DeadLetter
+from ...protocol import checks
+from ...protocol.errors import ClientError, InputError
+from ...protocol.ids import BrokerId, ClientId
+from ..chaos.restarts import Restarts
+from ..host.errors import broker_errors
+from ..network.directory import Directory
+from .coming_back import publisher_back, subscriber_back
+from .durable import DurableSubscriber
+from .nearness import Placement, Tiers, checked
+from .process import ClientProcess
+from .publisher import Publisher
+from .subscriber import Subscriber
+
+
+class Attaching(Restarts):
+    """The part of a network that clients come from; the rest is :class:`~.network.Network`."""
+
+    _directory: Directory
+    _rendezvous: Any
+    _process: ClientProcess
+    _clients: list[Publisher | Subscriber]
+    _closed: bool
+
+    @property
+    def name(self) -> str:
+        """By which other processes attach."""
+        return self._directory.name
+
+    # Clients.
+
+    def publisher(
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: bool = False,
+    ) -> Publisher:
+        """Attach a publisher, at the broker with the fewest clients unless one is named.
+
+        Parameters
+        ----------
+        name, broker
+            Its name and where it attaches.
+        place
+            Where it attaches when no broker is named, and where it goes when it has to leave its broker: to the
+            ``"nearest"`` by measured round trip, or the ``"least-loaded"``, which has the fewest clients. None attaches
+            at the least loaded, and goes to another broker of the same cluster first. See docs/operations.md.
+        durable
+            Whether it goes on counting where an earlier process of that name stopped, which is dead: `published` is the
+            last number that was accepted. Only in a network that heals.
+
+        Raises
+        ------
+        ClientError
+            If there is a publisher of that name, and this one is not durable.
+        InputError
+            If it is durable and the network does not heal.
+        """
+        checks.text("name", name)
+        if checks.flag("durable", durable):
+            publisher: Publisher = self._lasting(publisher_back, name, broker, place)
+            return publisher
+        return self.publishers([name], broker=broker, place=place)[0]
+
+    @overload
+    def subscriber(
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: Literal[True],
+    ) -> DurableSubscriber: ...
+
+    @overload
+    def subscriber(
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: bool = False,
+    ) -> Subscriber: ...
+
+    def subscriber(
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: bool = False,
+    ) -> Subscriber:
+        """Attach a subscriber, at the broker with the fewest clients unless one is named.
+
+        Parameters
+        ----------
+        name, broker
+            Its name and where it attaches.
+        place
+            Where it attaches when no broker is named, and where it goes when it has to leave its broker: to the
+            ``"nearest"`` by measured round trip, or the ``"least-loaded"``, which has the fewest clients. None attaches
+            at the least loaded, and goes to another broker of the same cluster first. See docs/operations.md.
+        durable
+            Whether its subscriptions and position outlive this process; whoever comes under its name takes them over,
+            and goes on behind the last acknowledgement. Only in a network that heals. See docs/exactly-once.md.
+
+        Raises
+        ------
+        ClientError
+            If there is a subscriber of that name, and this one is not durable.
+        InputError
+            If it is durable and the network does not heal.
+        """
+        checks.text("name", name)
+        if checks.flag("durable", durable):
+            subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker, place)
+            return subscriber
+        return self.subscribers([name], broker=broker, place=place)[0]
+
+    def publishers(
+        self, names: Iterable[ClientId], *, broker: BrokerId | None = None, place: Placement | None = None
+    ) -> list[Publisher]:
+        """Attach several publishers at once; see `publisher`."""
+        return self._attach(Publisher, checks.texts("names", names), broker, place)
+
+    def subscribers(
+        self, names: Iterable[ClientId], *, broker: BrokerId | None = None, place: Placement | None = None
+    ) -> list[Subscriber]:
+        """Attach several subscribers at once; see `subscriber`."""
+        return self._attach(Subscriber, checks.texts("names", names), broker, place)
+
+    def _near(self, broker: BrokerId | None, place: Placement | None) -> Tiers | None:
+        """Return the brokers by nearness, when that decides where a client attaches."""
+        if broker is not None:
+            return None
+        with broker_errors(f"attaching to {self.name!r}"):
+            return self._process.submit(self._process.nearness.tiers(place, self._rendezvous)).result()
+
+    def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None, place: Placement | None) -> Any:
+        self._require_open()
+        placement = checked(place)
+        if self._recovery is None:
+            raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
+        self._find_reborn()
+        if broker is not None:
+            self.host_of(broker)
+        near = self._near(broker, placement)
+        client = back(self._directory, self._rendezvous, self._process, name, broker, placement, near)
+        self._clients.append(client)
+        return client
+
+    def accepted(self, publisher: ClientId, without: Collection[BrokerId] = ()) -> int:
+        """Return the last number of a publisher that any living broker has accepted, 0 for none.
+
+        Parameters
+        ----------
+        publisher
+            Its name.
+        without
+            Brokers that are not asked, since they could not answer.
+        """
+        checks.text("publisher", publisher)
+        checks.instance("without", without, Collection, "a collection of brokers")
+        return max(self._ask("accepted_here", publisher, timeout_seconds=60, without=without), default=0)
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Return the events that could not be delivered to durable subscribers, oldest first."""
+        letters = [letter for answer in self._ask("dead_letters", timeout_seconds=60) for letter in answer]
+        return sorted(letters, key=lambda letter: letter.at_seconds)
+
+    def _attach(
+        self, kind: Any, names: list[ClientId], broker: BrokerId | None, place: Placement | None
+    ) -> list[Any]:
+        self._require_open()
+        placement = checked(place)
+        if broker is not None:
+            checks.whole_number("broker", broker)
+        near = self._near(broker, placement)
+        with broker_errors(f"attaching to {self.name!r}"):
+            call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex, near)
+            places = ray.get(call, timeout=60)
+            if any(at not in self._directory.hosts for at in places):
+                self._find_reborn()
+            last = [0] * len(names)
+            if self._recovery is not None and kind is Publisher:
+                last = ray.get(self._rendezvous.sequences.remote(names), timeout=60)
+        clients = [
+            kind(
+                name,
+                at,
+                self._directory,
+                self._process,
+                self._rendezvous,
+                *([used] if used else []),
+                placement=placement,
+            )
+            for name, at, used in zip(names, places, last, strict=True)
+        ]
+        self._clients += clients
+        return clients
+
+    def release(self, client: Publisher | Subscriber) -> None:
+        """Close a client of this process and free its name.
+
+        Raises
+        ------
+        ClientError
+            If it is no client of this network in this process, or the network is closed.
+        """
+        self._require_open()
+        if client not in self._clients:
+            raise ClientError(f"{checks.shown(client)} is no client of network {self.name!r} in this process")
+        client.close()
+        self._clients.remove(client)
+        self._leave([client])
+
+    def _leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
+        for kind in ("publisher", "subscriber"):
+            leaving = [client for client in clients if client.kind == kind]
+            used = {client.name: client.published for client in leaving if isinstance(client, Publisher)}
+            if leaving:
+                self._rendezvous.leave.remote(kind, [client.name for client in leaving], used)

@@ -1,0 +1,302 @@
+"""What publishers and subscribers have in common: a broker to call, and another one to go to when it is of no use.
+
+Rules
+-----
+* In a network that heals, a call to a broker that died, or does not answer, is made again at the next one, within the
+  time for the call.
+* In a network with stable brokers the call is made again at the same one, which is started again.
+* A broker is left when it is dead, or when the poll of the process has had no sign of life of it for
+  `client_patience_seconds`; a call alone tells nothing, since it waits while the network is busy. Who is left without
+  being dead is told so, and forgets the client when it is back.
+* What a broker answers while its client is leaving it does not count: the call is made again at the next one, which
+  otherwise may have got everything but this.
+* A move is made once, whoever noticed first: the poll of the process, or one of its calls.
+* Where a client goes is for the rendezvous point to say: to the nearest broker or the least loaded one when the client
+  was placed so (`nearness`), else to another member of the cluster, the highest id first. When none of all that live
+  takes it, it begins anew, until `call_seconds` are over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import ray
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
+
+from ...protocol import checks
+from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RayvousError
+from ...protocol.ids import BrokerId, ClientId
+from ..host.errors import broker_errors
+from .nearness import Placement
+from .process import ClientProcess
+
+if TYPE_CHECKING:
+    from ..network.rendezvous import Directory
+
+LOOK_SECONDS: Final = 0.25
+"""How often a call that waits looks whether its broker has been left meanwhile."""
+CALL_AGAIN_SECONDS: Final = 0.1
+"""Until a call is made again to a broker that Ray starts again."""
+
+T = TypeVar("T")
+
+
+class _Moved(Exception):
+    """The client has left the broker that it was waiting for."""
+
+
+class Client:
+    """What publishers and subscribers have in common: a name, a broker, a host, an end."""
+
+    kind = ""
+
+    def __init__(
+        self,
+        name: ClientId,
+        broker: BrokerId,
+        directory: Directory,
+        process: ClientProcess,
+        rendezvous: Any = None,
+        *,
+        placement: Placement | None = None,
+    ) -> None:
+        self.name = name
+        self._place: tuple[BrokerId, Any] = (broker, directory.hosts[broker])
+        self._directory = directory
+        self._process = process
+        self._rendezvous = rendezvous
+        self._placement = placement
+        self._recovery = directory.recovery
+        self._moving = asyncio.Lock()
+        self._closed = False
+        # How often this process had left the host when it came there.
+        self._given_up = process.given_up[self.host]
+        self.moves = 0
+
+    @property
+    def broker(self) -> BrokerId:
+        """The broker that it is attached to."""
+        return self._place[0]
+
+    @property
+    def host(self) -> Any:
+        """The actor of its broker."""
+        return self._place[1]
+
+    @property
+    def process(self) -> ClientProcess:
+        """What polls for it."""
+        return self._process
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has left the network."""
+        return self._closed
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r} at broker {self.broker}"
+
+    # Calls, and moving to another broker when this one dies or does not answer.
+
+    def _ask(self, call: Callable[[Any, BrokerId, bool, float], T], seconds: float) -> T:
+        """Call the client's broker; in a network that heals call the next one when this one is left meanwhile.
+
+        Parameters
+        ----------
+        call
+            Makes the call, given the host, the broker, whether it was made before, and the seconds that are left.
+        seconds
+            For all of it.
+        """
+        deadline = time.monotonic() + seconds
+        again = False
+        while True:
+            (broker, host), left = self._place, deadline - time.monotonic()
+            with broker_errors(str(self)):
+                try:
+                    return call(host, broker, again, max(left, 0.0))
+                except _Moved:
+                    self._process.submit(self.move(host, False)).result()
+                    self._process.submit(self._forsake(host, broker)).result()
+                except BrokerLeaving:
+                    self._process.submit(self.go_from(broker)).result()
+                except (RayActorError, BrokerUnavailable) as error:  # it died, or has left
+                    if left <= 0 or (self._recovery is None and not self._directory.numbered):
+                        raise
+                    if self._recovery is None:
+                        time.sleep(CALL_AGAIN_SECONDS)
+                    else:
+                        self._process.submit(self.move(host, isinstance(error, ActorDiedError))).result()
+            again = True
+
+    def _answer(self, call: Any, host: Any, seconds: float) -> Any:
+        """Return the answer to a call; stop waiting for it when the client has left that host meanwhile.
+
+        Raises
+        ------
+        GetTimeoutError
+            If there is none in time.
+        """
+        if self._recovery is None:
+            return ray.get(call, timeout=seconds)
+        deadline = time.monotonic() + seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return ray.get(call, timeout=max(0.0, min(left, LOOK_SECONDS)))
+            except GetTimeoutError:
+                if self.host != host:
+                    raise _Moved from None
+                if left <= LOOK_SECONDS:
+                    raise
+            except RayTaskError as error:
+                # A host that was told that nobody is here any more ends the calls that wait there.
+                left_since = self.host != host or self._process.given_up[host] != self._given_up
+                if left_since and isinstance(error.cause, ClientError):
+                    raise _Moved from None
+                raise
+
+    def _stay(self, host: Any) -> None:
+        """Wait for the end of a move that is under way; raise `_Moved` when the client is at another host then.
+
+        Of what a host has taken in while its client was leaving it, the next host may know nothing.
+        """
+
+        async def arrived() -> Any:
+            async with self._moving:
+                return self.host
+
+        if self._recovery is None or (self.host == host and not self._moving.locked()):
+            return  # a move that begins after this finds everything that was called before
+        if self._process.submit(arrived()).result() != host:
+            raise _Moved
+
+    async def move(self, left: Any, dead: bool) -> None:
+        """Go to another broker, if it is still at this actor; on the process's background loop.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If none is left, or none takes it within `call_seconds`.
+        """
+        async with self._moving:
+            if self.host == left and not self._closed:
+                gone = {self.broker: left} if dead else {}
+                await self._move(gone, {self.broker})
+
+    async def go_from(self, broker: BrokerId) -> None:
+        """Go to another broker, if it is still at this one, which leaves the network; as `move` does."""
+        async with self._moving:
+            if self.broker == broker and not self._closed:
+                await self._move({}, {broker})
+
+    def move_to(self, broker: BrokerId) -> BrokerId:
+        """Go to another broker of one's own will, in a network that heals; return where it is then.
+
+        That is another one when the one asked for is dead, or does not answer.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal, or has no such broker.
+        """
+        self._open()
+        if self._recovery is None:
+            raise InputError(f"{self} cannot move: launch the network with recovery=Recovery()")
+        if checks.whole_number("broker", broker) not in self._directory.hosts:
+            raise InputError(f"no broker {broker}: there are {checks.shown(sorted(self._directory.hosts))}")
+        self._process.submit(self.go_to(broker)).result()
+        return self.broker
+
+    async def go_to(self, broker: BrokerId) -> None:
+        """Go to another broker of one's own will; on the process's background loop."""
+        async with self._moving:
+            if self.broker != broker and not self._closed:
+                await self._move({}, {self.broker}, broker)
+
+    async def _move(
+        self, gone: dict[BrokerId, Any], away: set[BrokerId], wanted: BrokerId | None = None
+    ) -> None:
+        try:
+            async with asyncio.timeout(self._directory.limits.call_seconds):
+                while not await self._try_next(gone, away, wanted):
+                    pass
+        except TimeoutError:
+            self._fail(BrokerUnavailable(f"{self}: it is gone, and no other broker took it in time"))
+        except RayvousError as error:
+            self._fail(error)
+
+    async def _try_next(
+        self, gone: dict[BrokerId, Any], away: set[BrokerId], wanted: BrokerId | None
+    ) -> bool:
+        """Try the broker that the rendezvous point names; return whether the client is there now."""
+        assert self._recovery is not None
+        try:
+            near = await self._process.nearness.tiers(self._placement, self._rendezvous)
+            arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted, near)
+            answer = await self._rendezvous.relocate.remote(*arguments)
+        except RayActorError:
+            raise BrokerUnavailable(f"{self}: it is gone, and so is the network") from None
+        except RayTaskError as error:
+            raise BrokerUnavailable(f"{self}: {error.cause}") from None
+        if answer is None:
+            away.clear()  # one of them may be back
+            await asyncio.sleep(self._recovery.heartbeat_seconds)
+            return False
+        place, host = answer
+        before = self._process.given_up[host]
+        try:
+            await self._go_on_at(host, place, self._recovery.client_patience_seconds)
+            if self._process.given_up[host] != before:
+                raise TimeoutError  # it was silent meanwhile, and has been told that nobody is here
+        except (RayActorError, BrokerUnavailable, TimeoutError) as error:
+            away.add(place)
+            if isinstance(error, ActorDiedError):
+                gone[place] = host
+            elif host != self.host:
+                self._leave(host, place)
+            return False
+        (old, old_host), self._place = self._place, (place, host)
+        self._given_up = before
+        self.moves += 1
+        if old not in gone and old_host != host:
+            self._leave(old_host, old)
+        self._process.poll(host)
+        return True
+
+    async def _forsake(self, host: Any, broker: BrokerId) -> None:
+        """Leave a broker once more, since a call may have reached it after the client had left."""
+        async with self._moving:
+            if self.host != host:
+                self._leave(host, broker)
+
+    def _leave(self, host: Any, broker: BrokerId) -> None:
+        """Tell a broker that may be alive that the client is not there any more; nobody waits for the answer."""
+
+    async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
+        """Tell a new broker all that it has to know.
+
+        Raises
+        ------
+        TimeoutError
+            If it does not answer within its patience.
+        """
+        raise NotImplementedError
+
+    def _fail(self, error: RayvousError) -> None:
+        raise error
+
+    def abandon(self) -> None:
+        """Note that its network is closed in this process: it can do nothing any more, and its readers end."""
+        self._closed = True
+
+    def _open(self) -> None:
+        if self._closed:
+            raise ClientError(f"{self.kind} {self.name!r} is closed")
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"

@@ -1,0 +1,188 @@
+"""What a subscriber has received and not yet read: a bounded queue between the poll and the reader, sync or async."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from ...faults.replay.clients import SubscriberMachine
+from ...protocol.batch import EventBatch, Rows
+from ...protocol.errors import BrokerUnavailable
+from ...protocol.messages.pubsub import Lost
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """Events of one parcel for one subscriber, and when the process had them (seconds since 1970)."""
+
+    batch: EventBatch
+    rows: Rows
+    received_at: float
+
+
+class Inbox:
+    """Arrivals in order; put on the background loop, read from any thread or loop.
+
+    Parameters
+    ----------
+    host
+        The actor that they come from.
+    events_max
+        Notifications that may wait to be read; past it, fetching stops until some are read.
+    wait_seconds
+        How long fetching stops at most; then the oldest unread ones are shed and counted, so that a subscriber that
+        is not read does not starve the others of its process. None for as long as it takes, and none are shed.
+    machine
+        What came before; None for a subscriber that does not move, and so gets nothing twice.
+
+    Attributes
+    ----------
+    heard_at
+        When all was here that its broker had for it, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        host: Any,
+        events_max: int,
+        wait_seconds: float | None,
+        machine: SubscriberMachine | None = None,
+    ) -> None:
+        self.host = host
+        self.heard_at = time.time()
+        self._machine = machine
+        self._turn = asyncio.Lock()  # after a move the polls of two hosts may put
+        self.had = 0  # the last delivery of a broker with a store
+        self.waiting = 0
+        self.shed = 0
+        self._wait_seconds = wait_seconds
+        self._events_max = events_max
+        self._arrivals: deque[Arrival] = deque()
+        self._changed = threading.Condition()
+        self._wakers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._room: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._lazy = False  # waited for in vain since it was last read; it is not waited for again
+        self._error: BaseException | None = None
+        self._closed = False
+
+    async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
+        """Take events in, but for those that came before; wait while the inbox is full and open."""
+        async with self._turn:
+            if self._machine is not None:
+                rows = self._machine.admit(batch, rows)
+            if len(rows):
+                await self._put(batch, rows, received_at)
+
+    def tell(self, losses: tuple[Lost, ...]) -> None:
+        """Take in what the subscriber may have lost."""
+        if self._machine is not None:
+            self._machine.lost(losses)
+
+    async def _put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
+        room = None
+        with self._changed:
+            if self.waiting > self._events_max and not self._closed:
+                room = asyncio.Event()
+                self._room = (asyncio.get_running_loop(), room)
+        if room is not None:
+            try:
+                await asyncio.wait_for(room.wait(), 0 if self._lazy else self._wait_seconds)
+            except TimeoutError:
+                self._lazy = True
+                self._shed_oldest()
+        with self._changed:
+            if not self._closed:
+                self._arrivals.append(Arrival(batch, rows, received_at))
+                self.waiting += len(rows)
+                self._wake()
+
+    def _shed_oldest(self) -> None:
+        with self._changed:
+            while self.waiting > self._events_max:
+                gone = len(self._arrivals.popleft().rows)
+                self.waiting -= gone
+                self.shed += gone
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        for loop, event in self._wakers:
+            loop.call_soon_threadsafe(event.set)
+        self._wakers.clear()
+
+    def take(self) -> Arrival | None:
+        """Return the next arrival, or None when there is none now.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If there is none and the broker's host is gone.
+        """
+        with self._changed:
+            return self._take()
+
+    def _take(self) -> Arrival | None:
+        if not self._arrivals:
+            if self._error is not None and not self._closed:
+                raise BrokerUnavailable(f"the subscriber's broker is gone ({type(self._error).__name__})")
+            return None
+        arrival = self._arrivals.popleft()
+        self._lazy = False
+        self.waiting -= len(arrival.rows)
+        if self._room is not None and self.waiting <= self._events_max:
+            loop, event = self._room
+            self._room = None
+            loop.call_soon_threadsafe(event.set)
+        return arrival
+
+    def wait(self, timeout_seconds: float | None) -> Arrival | None:
+        """Return the next arrival, or None when the time is over or the inbox is closed and empty."""
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        with self._changed:
+            while (arrival := self._take()) is None:
+                left = None if deadline is None else deadline - time.monotonic()
+                if self._closed or (left is not None and left <= 0):
+                    return None
+                self._changed.wait(left)
+            return arrival
+
+    async def wait_async(self) -> Arrival | None:
+        """Return the next arrival, or None when the inbox is closed and empty."""
+        while True:
+            event = asyncio.Event()
+            with self._changed:
+                arrival = self._take()
+                if arrival is not None or self._closed:
+                    return arrival
+                waker = (asyncio.get_running_loop(), event)
+                self._wakers.append(waker)
+            try:
+                await event.wait()
+            finally:  # a reader that was cancelled may leave a closed loop behind, which must not be woken
+                with self._changed:
+                    if waker in self._wakers:
+                        self._wakers.remove(waker)
+
+    def recover(self) -> None:
+        """Note that it comes from another host from now on, whatever was wrong with the last one."""
+        with self._changed:
+            self._error = None
+
+    def fail(self, error: BaseException) -> None:
+        """Note that nothing will come any more because the broker's host is gone."""
+        with self._changed:
+            self._error = error
+            self._wake()
+
+    def close(self) -> None:
+        """Note that nothing more is wanted; whoever waits is woken."""
+        with self._changed:
+            self._closed = True
+            if self._room is not None:
+                loop, event = self._room
+                self._room = None
+                loop.call_soon_threadsafe(event.set)
+            self._wake()

@@ -1,0 +1,156 @@
+"""How near brokers are to this process, by measured round trips (paper 1, section 2: a client attaches to the nearest).
+
+Rules
+-----
+* A host is asked `PINGS` times, and its shortest round trip counts. The brokers of one host are equally near.
+* Measuring is bounded: `HOSTS_MAX` hosts (where there are more, each process draws its own), `AT_ONCE` at a time,
+  `PING_SECONDS` a ping, `MEASURE_SECONDS` in all. A host that has not answered by then is not near.
+* What was measured counts for `FRESH_SECONDS`, for all clients of the process.
+* A round trip varies by itself. So up to `TIE_FACTOR` times the shortest, and `TIE_SECONDS`, brokers are equally near.
+  Of these, those on this process's Ray node come first. Of the rest the rendezvous point takes the one with the fewest
+  clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import ray
+from ray.exceptions import RayError
+
+from ...protocol.checks import one_of
+from ...protocol.ids import BrokerId
+
+Placement: TypeAlias = Literal["nearest", "least-loaded"]
+"""Where a client is placed: at the broker with the shortest round trip, or the one with the fewest clients."""
+PLACEMENTS: Final = ("nearest", "least-loaded")
+
+Tiers: TypeAlias = tuple[tuple[BrokerId, ...], ...]
+"""Brokers, nearest first; those that are equally near stand together."""
+
+PINGS: Final = 4
+HOSTS_MAX: Final = 64
+AT_ONCE: Final = 8
+PING_SECONDS: Final = 0.5
+MEASURE_SECONDS: Final = 1.5
+FRESH_SECONDS: Final = 10.0
+TIE_FACTOR: Final = 2.0
+TIE_SECONDS: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrip:
+    """The shortest round trip to a host, in seconds, and the Ray node that the host is on."""
+
+    seconds: float
+    node: str
+
+
+def checked(place: Any) -> Placement | None:
+    """Return where a client is to be placed, None for the network's own rule; InputError for anything else."""
+    return None if place is None else one_of("place", place, PLACEMENTS)  # type: ignore[return-value]
+
+
+def tiers_of(trips: Mapping[BrokerId, RoundTrip], here: str) -> Tiers:
+    """Return brokers by their round trips, nearest first; `here` is the Ray node of who asks."""
+    left = sorted(trips, key=lambda broker: (trips[broker].seconds, broker))
+    found = []
+    while left:
+        reach = TIE_FACTOR * trips[left[0]].seconds + TIE_SECONDS
+        tied = [broker for broker in left if trips[broker].seconds <= reach]
+        own = tuple(broker for broker in tied if trips[broker].node == here)
+        found += [own, tuple(broker for broker in tied if broker not in own)]
+        left = left[len(tied) :]
+    return tuple(tier for tier in found if tier)
+
+
+def _own_node() -> str:
+    return str(ray.get_runtime_context().get_node_id())
+
+
+class Nearness:
+    """What one process knows of its round trips to the hosts of a network; used on its background loop.
+
+    Parameters
+    ----------
+    process
+        Names the process: which hosts it measures where there are too many depends on it.
+    clock
+        Returns seconds.
+    own_node
+        Returns the Ray node of this process.
+    """
+
+    def __init__(
+        self,
+        process: str,
+        clock: Callable[[], float] = time.monotonic,
+        own_node: Callable[[], str] = _own_node,
+    ) -> None:
+        self._process = process
+        self._clock = clock
+        self._own_node = own_node
+        self._known: dict[
+            Any, tuple[float, RoundTrip | None]
+        ] = {}  # by host; None for one that did not answer
+        self._turn = asyncio.Lock()
+
+    async def tiers(self, place: Placement | None, rendezvous: Any) -> Tiers | None:
+        """Return the brokers by nearness, as the rendezvous point takes them; None leaves the choice to its own rule.
+
+        For the least loaded there are no tiers: all brokers are equally near.
+        """
+        if place != "nearest":
+            return None if place is None else ()
+        hosts: Mapping[BrokerId, Any] = await rendezvous.hosts.remote()
+        async with self._turn:
+            await self._refresh(hosts)
+            trips = {broker: self._trip_to(host) for broker, host in hosts.items()}
+        return tiers_of({b: trip for b, trip in trips.items() if trip is not None}, self._own_node())
+
+    def _trip_to(self, host: Any) -> RoundTrip | None:
+        return self._known.get(host, (0.0, None))[1]
+
+    async def _refresh(self, hosts: Mapping[BrokerId, Any]) -> None:
+        """Measure the hosts of which nothing is known, or nothing fresh."""
+        first = {host: broker for broker, host in sorted(hosts.items(), reverse=True)}
+        chosen = sorted(first.values())
+        if len(chosen) > HOSTS_MAX:
+            chosen = random.Random(self._process).sample(chosen, HOSTS_MAX)
+        since = self._clock() - FRESH_SECONDS
+        wanted = {hosts[broker]: broker for broker in chosen}
+        self._known = {h: known for h, known in self._known.items() if h in wanted and known[0] > since}
+        await self._measure({host: broker for host, broker in wanted.items() if host not in self._known})
+
+    async def _measure(self, hosts: Mapping[Any, BrokerId]) -> None:
+        slots = asyncio.Semaphore(AT_ONCE)
+        asked = {host: asyncio.create_task(self._ask(host, broker, slots)) for host, broker in hosts.items()}
+        try:
+            if asked:
+                await asyncio.wait(asked.values(), timeout=MEASURE_SECONDS)
+            for host, task in asked.items():
+                self._known[host] = self._clock(), task.result() if task.done() else None
+        finally:
+            for task in asked.values():
+                task.cancel()
+
+    async def _ask(self, host: Any, broker: BrokerId, slots: asyncio.Semaphore) -> RoundTrip | None:
+        """Return the shortest of some round trips; None when there is no answer in time."""
+        best: RoundTrip | None = None
+        async with slots:
+            for _ in range(PINGS):
+                asked_at = self._clock()
+                try:
+                    async with asyncio.timeout(PING_SECONDS):
+                        node = await host.ping.remote(broker)
+                except (RayError, TimeoutError):
+                    break
+                seconds = self._clock() - asked_at
+                if best is None or seconds < best.seconds:
+                    best = RoundTrip(seconds, node)
+        return best

@@ -1,0 +1,51 @@
+"""What a subscriber's user is given: one event, as people read it.
+
+Rule: timestamps are datetimes here; inside they are numbers.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from html import escape
+
+from ...protocol.values import Timestamp, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One event that a subscriber was notified of.
+
+    Attributes
+    ----------
+    event
+        Attribute names and values; timestamps are aware datetimes in UTC.
+    publisher, sequence
+        Who published it, and its number there.
+    published_at, received_at
+        Seconds since 1970 on the publisher's and on this process's clock.
+    """
+
+    event: dict[str, Value | datetime.datetime]
+    publisher: str
+    sequence: int
+    published_at: float
+    received_at: float
+
+    @property
+    def latency_seconds(self) -> float:
+        """How long it took from the publisher to this process."""
+        return self.received_at - self.published_at
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><td>{escape(name)}</td><td>{escape(str(value))}</td></tr>"
+            for name, value in self.event.items()
+        )
+        head = f"{escape(self.publisher)} #{self.sequence}, {self.latency_seconds * 1000:.1f} ms"
+        return f"<table><caption>{head}</caption>{cells}</table>"
+
+
+def for_people(value: Value) -> Value | datetime.datetime:
+    """Return a value as its users see it."""
+    return value.datetime if isinstance(value, Timestamp) else value

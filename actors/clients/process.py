@@ -1,0 +1,272 @@
+"""The client side of one process: its background loop and the long polls that fetch its notifications.
+
+A driver cannot be called, so it fetches. One loop in a thread of its own polls every host that has a subscriber of
+this process; what comes goes into the subscribers' inboxes. When an inbox is full the poll waits, the broker's queue
+fills, and so the publishers slow down (promise 9).
+
+A poll also notices the death of its host, and in a network that heals its silence: there polls are short, and a host
+that does not answer one within `client_patience_seconds` is left. So every client is watched here, publishers too, and
+is told to move. A host that was left is told so: it ends the session of this process as soon as it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, Final, Protocol, TypeVar
+
+from ray.exceptions import ActorDiedError, RayActorError, RayError
+
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.pubsub import Back
+from ..host.sessions import Farewell, Proposal
+from .inbox import Inbox
+from .nearness import Nearness
+
+POLL_SECONDS: Final = 20.0
+COME_BACK_SECONDS: Final = 0.1
+
+_LOG = logging.getLogger("rayvous.client")
+
+T = TypeVar("T")
+
+
+class Mover(Protocol):
+    """A client that goes to another broker when its own is of no use any more."""
+
+    name: ClientId
+    kind: str
+
+    @property
+    def host(self) -> Any:
+        """The actor of its broker."""
+        ...
+
+    @property
+    def broker(self) -> BrokerId:
+        """Its broker."""
+        ...
+
+    async def go_from(self, broker: BrokerId) -> None:
+        """Go to another broker, if it is still at this one, which leaves the network."""
+        ...
+
+    async def go_to(self, broker: BrokerId) -> None:
+        """Go to that broker, which was proposed."""
+        ...
+
+    async def move(self, left: Any, dead: bool) -> None:
+        """Go to another broker, if it is still at this actor, which is dead or does not answer."""
+        ...
+
+
+class ClientProcess:
+    """The pollers of one process in one network.
+
+    Parameters
+    ----------
+    network
+        The network's name, for the thread's name.
+    patience_seconds
+        How long a host may be silent; None in a network that does not heal.
+    returns
+        Whether a host that died is started again and goes on, as those of stable brokers do.
+    """
+
+    def __init__(self, network: str, patience_seconds: float | None = None, returns: bool = False) -> None:
+        self.session = uuid.uuid4().hex
+        self.nearness = Nearness(self.session)
+        self._patience_seconds = patience_seconds
+        self._loop = asyncio.new_event_loop()
+        self._returns = returns
+        self._brokers: dict[ClientId, BrokerId] = {}
+        self._inboxes: dict[ClientId, Inbox] = {}
+        self._polls: dict[Any, asyncio.Task[None]] = {}
+        self._movers: list[Mover] = []
+        self._moves: set[asyncio.Task[None]] = set()
+        self.given_up: Counter[Any] = Counter()  # how often each host was left for being silent
+        self.ending = False  # whether this process is about to end the network, so that nobody moves
+        self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the background loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def watch(self, host: Any, client: ClientId, inbox: Inbox, broker: BrokerId) -> None:
+        """Fetch what `host` has for the subscriber of this broker from now on."""
+
+        async def start() -> None:
+            if self._returns:
+                await host.request.remote(broker, client, [Back(inbox.had)], self.session)
+            self._inboxes[client], self._brokers[client] = inbox, broker
+            self.poll(host)
+
+        self.submit(start()).result()
+
+    def poll(self, host: Any) -> None:
+        """Poll a host from now on, if it is not polled; on the background loop only."""
+        if host not in self._polls:
+            self._polls[host] = asyncio.get_running_loop().create_task(self._poll(host))
+
+    def follow(self, mover: Mover) -> None:
+        """Watch the host of a client, wherever it moves, and tell it to move when the host dies."""
+
+        async def start() -> None:
+            self._movers.append(mover)
+            self.poll(mover.host)
+
+        self.submit(start()).result()
+
+    def leave(self, mover: Mover) -> None:
+        """Let a client go that was followed."""
+
+        async def drop() -> None:
+            if mover in self._movers:
+                self._movers.remove(mover)
+
+        self.submit(drop()).result()
+
+    def _move_all(self, host: Any, dead: bool) -> None:
+        for mover in self._movers:
+            if mover.host == host:
+                self._begin_move(mover.move(host, dead))
+
+    def _move_one(self, proposal: Proposal) -> None:
+        for mover in self._movers:
+            if mover.kind == "subscriber" and mover.name == proposal.client:
+                self._begin_move(mover.go_to(proposal.broker))
+
+    def _begin_move(self, move: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(move)
+        self._moves.add(task)
+        task.add_done_callback(self._moved)
+
+    def _move_from(self, broker: BrokerId) -> None:
+        """Tell the clients at a broker that it leaves the network."""
+        for mover in self._movers:
+            if mover.broker == broker:
+                task = asyncio.get_running_loop().create_task(mover.go_from(broker))
+                self._moves.add(task)
+                task.add_done_callback(self._moved)
+
+    def _moved(self, task: asyncio.Task[None]) -> None:
+        self._moves.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.warning("%s", task.exception())
+
+    def forget(self, client: ClientId) -> None:
+        """Drop what comes for a subscriber from now on."""
+
+        async def drop() -> None:
+            self._inboxes.pop(client, None)
+
+        self.submit(drop()).result()
+
+    async def _poll(self, host: Any) -> None:
+        acknowledged = 0
+        while self._anybody_at(host):
+            try:
+                parcels = await self._fetch(host, acknowledged)
+            except (RayError, TimeoutError) as error:
+                if self._returns and not self.ending and await self._come_back(host):
+                    acknowledged = 0
+                    continue
+                self._give_up(host, error)
+                return
+            now = time.time()
+            up_to_date = not parcels
+            for parcel in parcels:
+                if isinstance(parcel, Farewell):
+                    self._move_from(parcel.broker)
+                    continue
+                if isinstance(parcel, Proposal):
+                    self._move_one(parcel)
+                    acknowledged = parcel.number
+                    continue
+                for i, client in enumerate(parcel.clients):
+                    target = self._inboxes.get(client)
+                    if target is None or target.host != host:
+                        continue
+                    if parcel.losses:
+                        target.tell(parcel.losses)
+                    elif not parcel.note or parcel.note > target.had:
+                        target.had = parcel.note
+                        rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
+                        await target.put(parcel.batch, rows, now)
+                acknowledged = parcel.number
+                up_to_date = parcel.last
+            if up_to_date:
+                self._heard(host, now)
+        del self._polls[host]
+        host.end_session.remote(self.session)
+
+    def _heard(self, host: Any, now: float) -> None:
+        """Note that a host had nothing more for its subscribers: if it dies, that is what they may lack since."""
+        for inbox in self._inboxes.values():
+            if inbox.host == host:
+                inbox.heard_at = now
+
+    def _anybody_at(self, host: Any) -> bool:
+        return any(mover.host == host for mover in self._movers) or any(
+            inbox.host == host for inbox in self._inboxes.values()
+        )
+
+    async def _fetch(self, host: Any, acknowledged: int) -> list[Any]:
+        patience = self._patience_seconds
+        if patience is None:
+            return await host.poll.remote(self.session, acknowledged, POLL_SECONDS)  # type: ignore[no-any-return]
+        async with asyncio.timeout(patience * 1.5):
+            return await host.poll.remote(self.session, acknowledged, patience / 2)  # type: ignore[no-any-return]
+
+    def _give_up(self, host: Any, error: Exception) -> None:
+        """Leave a host that is dead or silent, or tell the readers when there is no other to go to."""
+        del self._polls[host]
+        left = isinstance(error, RayActorError | TimeoutError)
+        if left and self._movers and not self.ending:
+            if not isinstance(error, ActorDiedError):
+                self.given_up[host] += 1
+                host.end_session.remote(self.session)  # ahead of whatever this process says to it later
+            self._move_all(host, isinstance(error, ActorDiedError))
+            return
+        for inbox in self._inboxes.values():
+            if inbox.host == host:
+                inbox.fail(error)
+
+    async def _come_back(self, host: Any) -> bool:
+        """Say BACK for every subscriber at a host that was started again; return False when it is dead for good."""
+        while True:
+            try:
+                for client, inbox in list(self._inboxes.items()):
+                    if inbox.host == host:
+                        broker, back = self._brokers[client], [Back(inbox.had)]
+                        await host.request.remote(broker, client, back, self.session)
+                return True
+            except ActorDiedError:
+                return False
+            except RayError:
+                await asyncio.sleep(COME_BACK_SECONDS)
+
+    def close(self) -> None:
+        """Stop polling and end the thread."""
+
+        async def stop() -> None:
+            tasks = [*self._polls.values(), *self._moves]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        self.submit(stop()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,336 @@
+"""A publisher, for any process that has joined a network; sync, with async twins.
+
+Rules
+-----
+* ``publish`` returns when the publisher's broker has accepted the events (promise 2).
+* A publisher counts its events from 1; (publisher, sequence) names an event everywhere.
+* What its broker has not accepted goes before anything later, in networks that do not lose it.
+* In a network that heals, it moves to another broker when its own dies (see `client`), and its user notices no more
+  than the time that this takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import ray
+
+from ...faults.replay.clients import PublisherMachine
+from ...protocol import checks
+from ...protocol.batch import EventBatch, batch_of
+from ...protocol.errors import InputError
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.pubsub import Events, Flush
+from ..host.requests import Stored
+from .advertiser import Advertiser
+from .bulk import SLICE_BYTES
+from .client import Client
+from .columns import batch_from
+from .distributing import CutPayload, Distribution
+from .nearness import Placement
+from .process import ClientProcess
+from .quota import Excess
+
+if TYPE_CHECKING:
+    from ..network.rendezvous import Directory
+
+
+_QUESTIONS: Final = itertools.count(1)
+"""Numbers the questions of this process whether all is delivered (see `flushing`)."""
+
+BUSY_PATIENCES: Final = 5
+"""How many times as long as a sign of life what is published again may take: the broker may have to wait for others."""
+
+
+class Publisher(Client):
+    """Publishes events at its broker.
+
+    Made by :meth:`Network.publisher`; may be used from several threads.
+    """
+
+    kind = "publisher"
+
+    def __init__(
+        self,
+        name: ClientId,
+        broker: BrokerId,
+        directory: Directory,
+        process: ClientProcess,
+        rendezvous: Any = None,
+        published: int = 0,
+        *,
+        placement: Placement | None = None,
+    ) -> None:
+        super().__init__(name, broker, directory, process, rendezvous, placement=placement)
+        self._turn = threading.Lock()
+        self._adverts = None if directory.admission is None else Advertiser(name, directory, self._ask)
+        self._machine_turn = threading.Lock()
+        self._counted = not directory.numbered  # whether it is known which numbers were used before
+        # After a move: where, and the last number published again.
+        self._taken: tuple[BrokerId, int] = (broker, 0)
+        recovery = self._recovery
+        keep = (0, 0.0, 0.0)  # where nothing heals, nothing is published again that was accepted
+        if recovery is not None:
+            keep = recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
+        self._machine = PublisherMachine(name, *keep)
+        self._machine.come_back(time.time(), published, ())
+        if recovery is not None:
+            process.follow(self)
+
+    @property
+    def published(self) -> int:
+        """The last sequence number that it has used."""
+        return self._machine.published
+
+    def publish(self, event: Mapping[str, Any]) -> int:
+        """Publish one event and return its sequence number, once the broker has accepted it.
+
+        Raises
+        ------
+        EventError
+            If an attribute has a bad name or value.
+        BrokerUnavailable
+            If the broker does not accept it.
+        """
+        return self._publish(batch_of((event,)))
+
+    def publish_batch(self, data: Any) -> int:
+        """Publish many events and return the sequence number of the last, once the broker has accepted them all.
+
+        Parameters
+        ----------
+        data
+            A pandas DataFrame, an Arrow table, a mapping of columns, or a sequence of mappings.
+        """
+        return self._publish(batch_from(data))
+
+    async def publish_async(self, event: Mapping[str, Any]) -> int:
+        """Publish one event from a coroutine; see `publish`."""
+        return await asyncio.to_thread(self.publish, event)
+
+    async def publish_batch_async(self, data: Any) -> int:
+        """Publish many events from a coroutine; see `publish_batch`."""
+        return await asyncio.to_thread(self.publish_batch, data)
+
+    def distribute(self, payload: Any, *, topic: str, slice_bytes: int = SLICE_BYTES) -> Distribution:
+        """Bring a payload to the broker of every subscriber to its topic; return when all of them have it.
+
+        Subscribers to ``"topic = '...'"`` are notified of an event with `topic`, `payload`, `payload_bytes` and
+        `payload_md5`, and read the payload with :meth:`Subscriber.payload`. The scheme of the network has to be
+        ``lbdd``, where subscribers' brokers pass slices on to each other, or ``point-to-point``.
+
+        Parameters
+        ----------
+        payload
+            Bytes, or anything with a buffer of them; it must not change until this returns.
+        topic
+            What it is about.
+        slice_bytes
+            Bytes in a slice.
+
+        Raises
+        ------
+        InputError
+            If it is no payload, or the scheme does not know who wants it.
+        BrokerUnavailable
+            If the publisher's broker is gone, or the payload does not arrive.
+        """
+        self._open()
+        parcel = CutPayload(payload, topic, slice_bytes)
+        notifies = self._recovery is None
+
+        def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> Distribution:
+            def answer(call: Any) -> Any:
+                return self._answer(call, host, seconds)
+
+            return parcel.send(host, broker, batch, answer, notifies=notifies)
+
+        with self._turn:
+            batch = self._machine.numbered(parcel.batch(), time.time())
+            self._machine.skip(int(notifies))
+        done = self._ask(call, self._directory.limits.call_seconds)
+        if not notifies:
+            self._publish(parcel.batch())
+        return done
+
+    def _publish(self, batch: EventBatch) -> int:
+        step = self._directory.limits.call_events_max
+        with self._turn:  # one call in flight, and sequence numbers in the order of publication
+            self._open()
+            if not self._counted:
+                self._ask(self._count, self._directory.limits.call_seconds)
+            for allowed in (batch,) if self._adverts is None else self._adverts.edge.pass_on(batch):
+                for start in range(0, len(allowed), step):
+                    part = allowed
+                    if len(allowed) > step:
+                        part = allowed.take(np.arange(start, min(start + step, len(allowed))))
+                    self._call(part)
+            return self.published
+
+    def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+        """Go on after the last number that a stable broker has of a publisher of this name."""
+        stored = ray.get(host.request.remote(broker, self.name, [Stored()]), timeout=seconds)
+        self._machine.come_back(time.time(), stored, ())
+        self._counted = True
+
+    def _call(self, batch: EventBatch) -> None:
+        self._hand_over_all()  # what is not accepted yet goes first; while that fails nothing more is taken
+        # Counted first: whether a call that failed had been accepted is not known, and a number is never used again.
+        with self._machine_turn:
+            self._machine.publish(batch, time.time())
+        self._hand_over_all()
+
+    def _hand_over_all(self) -> None:
+        while waiting := self._machine.unaccepted():
+            try:
+                self._hand_over(waiting[0])
+            except BaseException:
+                if not self._directory.numbered:  # whoever is told of the error knows best what to do
+                    self._accepted(waiting[-1])
+                raise
+            self._accepted(waiting[0])
+
+    def _accepted(self, batch: EventBatch) -> None:
+        with self._machine_turn:
+            self._machine.accept(int(batch.sequence[-1]), time.time())
+
+    def _hand_over(self, batch: EventBatch) -> None:
+        last = int(batch.sequence[-1])
+
+        def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+            if again and self._taken[0] == broker and self._taken[1] >= last:
+                return  # the move has brought it along
+            events = [Events(batch, again=again)]
+            self._answer(host.request.remote(broker, self.name, events), host, seconds)
+            self._stay(host)  # at the next broker, too, its events are to be all there up to the last
+
+        self._ask(call, self._directory.limits.call_seconds)
+
+    async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
+        async with asyncio.timeout(patience_seconds):
+            await host.pid.remote()
+            if self._adverts is not None:
+                await self._adverts.say_again(host, broker)
+        with self._machine_turn:
+            again = self._machine.moved(time.time())
+        for events in again:
+            async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
+                await host.request.remote(broker, self.name, [events])
+            self._taken = (broker, int(events.batch.sequence[-1]))
+
+    def _leave(self, host: Any, broker: BrokerId) -> None:
+        if self._adverts is not None:
+            self._adverts.withdraw_at(host, broker)
+
+    # What it advertises.
+
+    def advertise(self, filter: Any, *, max_rate: float | None = None, excess: Excess = "wait") -> int:
+        """Advertise events, and return the advertisement's number once every broker knows it.
+
+        Parameters
+        ----------
+        filter
+            What will be published; an event that no advertisement covers is refused (`NotAdvertised`).
+        max_rate
+            Events per second at most; None takes the highest rate that this publisher has had in a second, or the
+            network's default.
+        excess
+            What becomes of events that come faster: ``"wait"`` publishes them later, ``"drop"`` drops and counts
+            them (`dropped`), ``"raise"`` raises `RateExceeded`.
+
+        Raises
+        ------
+        InputError
+            If the network has no admission control, or a parameter is out of range.
+        """
+        adverts = self._advertising()
+        with self._turn:
+            self._open()
+            return adverts.advertise(filter, max_rate, excess)
+
+    def unadvertise(self, number: int) -> None:
+        """Withdraw an advertisement.
+
+        Raises
+        ------
+        InputError
+            If there is no advertisement of that number.
+        """
+        adverts = self._advertising()
+        with self._turn:
+            self._open()
+            adverts.unadvertise(number)
+
+    @property
+    def dropped(self) -> int:
+        """How many events were dropped because they came faster than advertised."""
+        return 0 if self._adverts is None else self._adverts.edge.dropped
+
+    def _advertising(self) -> Advertiser:
+        self._open()
+        if self._adverts is None:
+            raise InputError(
+                "this network has no admission control: launch it with admission=AdmissionConfig()"
+            )
+        return self._adverts
+
+    # Whether all is delivered.
+
+    def flush(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait until all that was published so far is delivered.
+
+        Delivered means: every subscriber in the tree whose subscription matched has it in its process; for a durable
+        one its broker keeps it. While the network heals it waits for the round that makes good what was missed.
+
+        Parameters
+        ----------
+        timeout_seconds
+            How long to wait; None for the network's `call_seconds`.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal.
+        BrokerUnavailable
+            If it is not delivered in time, which says nothing of what comes later.
+        """
+        self._open()
+        seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
+        if self._recovery is None:
+            raise InputError(
+                "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
+            )
+        if seconds is None:
+            seconds = self._directory.limits.call_seconds
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
+            question = Flush(next(_QUESTIONS))
+            ray.get(host.request.remote(broker, self.name, [question]), timeout=left)
+
+        with self._turn:
+            self._open()
+            self._ask(call, seconds)
+
+    async def flush_async(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait from a coroutine until all is delivered; see `flush`."""
+        await asyncio.to_thread(self.flush, timeout_seconds=timeout_seconds)
+
+    # The end.
+
+    def close(self) -> None:
+        """Leave the network; the name is free again."""
+        if not self._closed and self._adverts is not None:
+            with self._turn:
+                self._adverts.withdraw_all()
+        self._closed = True
+        if self._recovery is not None:
+            self._process.leave(self)
+
+    def __repr__(self) -> str:
+        return f"Publisher({self.name!r}, broker={self.broker}, published={self.published})"

@@ -1,0 +1,336 @@
+"""A subscriber, for any process that has joined a network; sync, with async twins.
+
+Rules
+-----
+* ``subscribe`` returns when the subscription is in the tables of every broker up to the root. So an event that is
+  published after that, and matches, is delivered (promise 2).
+* In a network that heals, it moves to another broker when its own dies (see `client`), and its user notices no more
+  than the time that this takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayTaskError
+
+from ...faults.replay.clients import SubscriberMachine
+from ...protocol import checks
+from ...protocol.errors import BrokerUnavailable, InputError, RayvousError, StorageFailed, SubscriptionTimeout
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.admission import Refusal
+from ...protocol.messages.pubsub import Cancel, Detach, Lost
+from ...routing.filters.filter import Filter
+from ...routing.language.questions import to_filter
+from ..host.errors import broker_errors
+from ..host.requests import Lacking
+from .client import Client
+from .distributing import read_payload
+from .inbox import Arrival, Inbox
+from .nearness import Placement
+from .notification import Notification, for_people
+from .process import ClientProcess
+
+if TYPE_CHECKING:
+    from ..network.rendezvous import Directory
+
+
+class Subscriber(Client):
+    """Registers subscriptions at its broker and is notified of what matches them.
+
+    Made by :meth:`Network.subscriber`. Iterate over :meth:`notifications`, or ``async for note in subscriber``.
+    """
+
+    kind = "subscriber"
+
+    def __init__(
+        self,
+        name: ClientId,
+        broker: BrokerId,
+        directory: Directory,
+        process: ClientProcess,
+        rendezvous: Any = None,
+        *,
+        placement: Placement | None = None,
+    ) -> None:
+        super().__init__(name, broker, directory, process, rendezvous, placement=placement)
+        self.received = 0
+        self._unread: deque[Notification] = deque()
+        limits = directory.limits
+        self._machine = self._new_machine()
+        before = None if self._recovery is None else self._machine
+        self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, before)
+        self._turn = threading.Lock()
+        process.watch(self.host, name, self._inbox, broker)
+        if self._recovery is not None:
+            process.follow(self)
+
+    def _new_machine(self) -> SubscriberMachine:
+        return SubscriberMachine()
+
+    @property
+    def _inbox_wait_seconds(self) -> float | None:
+        return self._directory.limits.delivery_wait_seconds
+
+    @property
+    def subscriptions(self) -> dict[int, Filter]:
+        """Its subscriptions that are in force, by number."""
+        return self._machine.in_force()  # type: ignore[return-value]
+
+    @property
+    def losses(self) -> list[Lost]:
+        """What it may have lost for good, by publisher and sequence, oldest first: see docs/exactly-once.md."""
+        return list(self._machine.losses)
+
+    @property
+    def shed(self) -> int:
+        """How many notifications were shed because they were not read in time."""
+        return self._inbox.shed
+
+    def subscribe(self, filter: Any, *, timeout_seconds: float | None = None, priority: int = 0) -> int:
+        """Subscribe, and return the subscription's number once it is installed up to the root.
+
+        Parameters
+        ----------
+        filter
+            A selector (``"origin = 'JFK' AND dep_delay > 60"``), a filter built with :func:`rayvous.attr`, or a JSON
+            pattern as a mapping.
+        timeout_seconds
+            How long to wait; None for the network's `call_seconds`.
+        priority
+            With admission control: when a broker can no longer carry everything, the lowest degrades first.
+
+        Raises
+        ------
+        SelectorError, FilterTooComplex
+            If the filter is not one, or its normal form is too large.
+        SubscriptionTimeout
+            If it was not installed in time; it is cancelled then.
+        SubscriptionRejected
+            If the network has admission control and cannot carry it; `refusals` says who lacks what.
+        BrokerUnavailable
+            If the broker's host is gone.
+        """
+        return self.subscribe_all([filter], timeout_seconds=timeout_seconds, priority=priority)[0]
+
+    def subscribe_all(
+        self, filters: Iterable[Any], *, timeout_seconds: float | None = None, priority: int = 0
+    ) -> list[int]:
+        """Subscribe to several filters in one call; all of them, or none when an error is raised. See `subscribe`."""
+        self._open()
+        limits = self._directory.limits
+        if isinstance(filters, str | Mapping) or not isinstance(filters, Iterable):
+            raise checks.wrong("filters", filters, "a list of filters")
+        items = [to_filter(given, clauses_max=limits.filter_clauses_max) for given in filters]
+        seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
+        seconds = limits.call_seconds if seconds is None else seconds
+        checks.whole_number("priority", priority)
+        with self._turn:
+            first = self._machine.last_number + 1
+            numbers = list(range(first, first + len(items)))
+            asked = zip(numbers, items, strict=True)
+            registers = [
+                said
+                for number, item in asked
+                for said in self._machine.subscribe(number, item, time.time(), priority)
+            ]
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
+            waiting = host.request.remote(broker, self.name, registers, self._process.session)
+            try:
+                self._answer(waiting, host, left)
+            except (GetTimeoutError, RayTaskError) as error:
+                cancel = host.request.remote(broker, self.name, [Cancel(number) for number in numbers])
+                self._answer(cancel, host, limits.call_seconds)
+                if isinstance(error, RayTaskError):
+                    raise
+                return None
+            return host
+
+        deadline = time.monotonic() + seconds
+        try:
+            while True:
+                installed_at = self._ask(call, max(deadline - time.monotonic(), 0.0))
+                if installed_at is None:
+                    raise SubscriptionTimeout(
+                        f"{self}: not installed up to the root within {seconds} s, cancelled"
+                    )
+                if self._process.submit(self._grant(installed_at, numbers)).result():
+                    return numbers
+        except BaseException:
+            for number in numbers:
+                self._machine.cancel(number)
+            raise
+
+    async def _grant(self, host: Any, numbers: list[int]) -> bool:
+        """Note subscriptions that a host has installed; return False when it has been left since."""
+        async with self._moving:
+            if self.host == host:
+                for number in numbers:
+                    self._machine.granted(number)
+            return bool(self.host == host)
+
+    async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
+        self._inbox.host = host  # from here on nothing of the old one is taken in
+        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
+
+    async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
+        """Say at a broker that the subscriber is there, what it has had, and all that is in force."""
+        # What is still asked for is asked for again by whoever waits for it.
+        said = self._machine.here(time.time(), max(away, 0.0), self._machine.in_force())
+        async with asyncio.timeout(seconds):
+            await host.request.remote(broker, self.name, said, self._process.session)
+
+    def _leave(self, host: Any, broker: BrokerId) -> None:
+        host.request.remote(broker, self.name, [Detach()])
+
+    def _fail(self, error: RayvousError) -> None:
+        self._inbox.fail(error)
+        raise error
+
+    async def subscribe_async(self, filter: Any, *, timeout_seconds: float | None = None) -> int:
+        """Subscribe from a coroutine; see `subscribe`."""
+        return await asyncio.to_thread(self.subscribe, filter, timeout_seconds=timeout_seconds)
+
+    def unsubscribe(self, number: int) -> None:
+        """Cancel a subscription; what was on its way already may still come.
+
+        Raises
+        ------
+        InputError
+            If there is no subscription of that number.
+        """
+        self._open()
+        if checks.whole_number("number", number) not in self.subscriptions:
+            known = list(self.subscriptions)
+            raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {known}")
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
+            self._answer(host.request.remote(broker, self.name, [Cancel(number)]), host, left)
+
+        self._ask(call, self._directory.limits.call_seconds)
+        self._machine.cancel(number)
+
+    def degraded(self) -> dict[int, tuple[Refusal, ...]]:
+        """Return the subscriptions that some broker can no longer carry as promised, by number, and what it lacks."""
+        self._open()
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> dict[int, tuple[Refusal, ...]]:
+            call = host.request.remote(broker, self.name, [Lacking()])
+            return ray.get(call, timeout=left)  # type: ignore[no-any-return]
+
+        return self._ask(call, self._directory.limits.call_seconds)
+
+    async def unsubscribe_async(self, number: int) -> None:
+        """Cancel a subscription from a coroutine; see `unsubscribe`."""
+        await asyncio.to_thread(self.unsubscribe, number)
+
+    def notifications(self, timeout_seconds: float | None = None) -> Iterator[Notification]:
+        """Iterate over notifications as they come.
+
+        Parameters
+        ----------
+        timeout_seconds
+            End when nothing has come for so long; None never ends by itself, 0 takes only what is there.
+
+        Raises
+        ------
+        InputError
+            If it is no number of seconds; at once, not when the first notification is taken.
+        """
+        return self._notes(checks.optional_seconds("timeout_seconds", timeout_seconds))
+
+    def _notes(self, timeout_seconds: float | None) -> Iterator[Notification]:
+        while (note := self._next_unread()) is not None or self._unpack(self._inbox.wait(timeout_seconds)):
+            if note is not None:
+                yield note
+
+    async def __aiter__(self) -> AsyncIterator[Notification]:
+        while (note := self._next_unread()) is not None or self._unpack(await self._inbox.wait_async()):
+            if note is not None:
+                yield note
+
+    def batches(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
+        """Iterate over what comes in batches: `batch`, the `rows` of it that are for this subscriber, `received_at`.
+
+        `timeout_seconds` is as that of `notifications`.
+        """
+        return self._arrivals(checks.optional_seconds("timeout_seconds", timeout_seconds))
+
+    def _arrivals(self, timeout_seconds: float | None) -> Iterator[Arrival]:
+        while (arrival := self._inbox.wait(timeout_seconds)) is not None:
+            self.received += len(arrival.rows)
+            for row in arrival.rows.tolist():
+                self._hand_out(*arrival.batch.identity(row))
+            yield arrival
+
+    def payload(self, notification: Notification) -> bytes:
+        """Return the payload that a notification is about; see :meth:`Publisher.distribute`.
+
+        Raises
+        ------
+        InputError
+            If the event describes none, or the broker has forgotten it to make room for later ones.
+        BrokerUnavailable
+            If the broker is gone, or the publisher's process, which the slices belong to, has ended.
+        """
+        self._open()
+        checks.instance("notification", notification, Notification, "a Notification")
+        with broker_errors(str(self)):
+            seconds = self._directory.limits.call_seconds
+            return read_payload(self.host, self.broker, notification.event, seconds)
+
+    def _next_unread(self) -> Notification | None:
+        """Return the next notification of what was unpacked, so that a reader that stops loses none."""
+        if not self._unread:
+            return None
+        note = self._unread.popleft()
+        self.received += 1
+        self._hand_out(note.publisher, note.sequence)
+        return note
+
+    def _hand_out(self, publisher: ClientId, sequence: int) -> None:
+        """Note that the user is given this one."""
+
+    def _unpack(self, arrival: Arrival | None) -> bool:
+        """Make notifications of an arrival; return False when there is none."""
+        if arrival is None:
+            return False
+        events = arrival.batch.events()
+        for row in arrival.rows.tolist():
+            publisher, sequence = arrival.batch.identity(row)
+            event = {name: for_people(value) for name, value in events[row].items()}
+            published_at = float(arrival.batch.published_at[row])
+            self._unread.append(Notification(event, publisher, sequence, published_at, arrival.received_at))
+        return True
+
+    def abandon(self) -> None:
+        """Note that its network is closed in this process: it can do nothing any more, and its readers end."""
+        super().abandon()
+        self._inbox.close()
+
+    def close(self) -> None:
+        """Leave the network: subscriptions are cancelled, readers end, the name is free again."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._recovery is not None:
+            self._process.leave(self)
+        # A dead broker has forgotten it, and one whose store failed can promise nothing.
+        forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
+        with suppress(*forgiven), broker_errors(str(self)):
+            call = self.host.request.remote(self.broker, self.name, [Detach()])
+            ray.get(call, timeout=self._directory.limits.call_seconds)
+        self._inbox.close()
+        self._process.forget(self.name)
+
+    def __repr__(self) -> str:
+        count = len(self.subscriptions)
+        return f"Subscriber({self.name!r}, broker={self.broker}, subscriptions={count}, received={self.received})"

@@ -1,0 +1,149 @@
+"""The side of a host that has to do with admission control: what clients ask, what they are told, what is measured.
+
+Rules
+-----
+* CPU capacity is the highest rate of events seen while the process used its CPU to the limit, sampled (4.1). Brokers
+  that share a process share its CPU: what is measured is each one's own part.
+* For experiments and tests a broker can be burdened: each event that it takes in costs CPU time, and of its CPU it gets
+  a share, as a container does: then it stands still. A host that was never told of a burden has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ...admission.meters import CapacityMeter
+from ...protocol.effects import Received
+from ...protocol.errors import InputError, RateExceeded, SubscriptionRejected
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.admission import (
+    AdmissionConfig,
+    Advertise,
+    CapacityMeasured,
+    Everywhere,
+    HeldBack,
+    Judgement,
+    LetIn,
+    News,
+    OverQuota,
+    Standing,
+    WouldAdmit,
+)
+from ...protocol.messages.pubsub import Events, Register
+from .hosted_broker import HostedBroker
+
+
+class HostAdmission:
+    """Admission control at one host: what clients are told, how old events may be, what the CPU can carry.
+
+    Parameters
+    ----------
+    config
+        What its brokers admit; None for a network without admission control.
+    seats
+        The brokers, as they are at any time.
+    drive
+        Hands a broker an event, and carries out what it wants.
+    """
+
+    def __init__(
+        self,
+        config: AdmissionConfig | None,
+        seats: Mapping[BrokerId, HostedBroker],
+        drive: Callable[[HostedBroker, Received], None],
+    ) -> None:
+        self.config = config
+        self._seats = seats
+        self._drive = drive
+        self._measuring: asyncio.Task[None] | None = None
+        self._burden_seconds, self._share = 0.0, 1.0
+
+    def require(self) -> None:
+        """Raise InputError in a network without admission control."""
+        if self.config is None:
+            raise InputError(
+                "this network has no admission control: launch it with admission=AdmissionConfig()"
+            )
+
+    def inform(self, seat: HostedBroker, client: ClientId, news: News, number: int = 0) -> None:
+        """Tell a client what its broker has to say; under a `number` where it is to be acknowledged."""
+        match news:
+            case Judgement(dry=True):
+                seat.answers.give((client, WouldAdmit, news.number), news)
+            case Judgement(admitted=False):
+                seat.answers.refuse((client, Register, news.number), rejection(client, news))
+            case Judgement():
+                pass  # it is answered when it is installed
+            case Everywhere():
+                seat.answers.give((client, Advertise, news.number), number)
+            case HeldBack():
+                seat.answers.owe((client, Events, news.number))
+            case LetIn():
+                seat.answers.give((client, Events, news.number))
+            case OverQuota():
+                seat.answers.owe((client, Events, news.number))
+                seat.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
+            case Standing():
+                pass  # its broker knows, for whoever asks
+
+    # Overload.
+
+    def burden(self, cpu_seconds: float, share: float) -> None:
+        """Let each event that a broker here takes in cost so much CPU time, at that share of a CPU, from now on."""
+        self._burden_seconds, self._share = cpu_seconds, share
+
+    def take_in(self, seat: HostedBroker, message: Events) -> Events | None:
+        """Return the events that are not older than the deadline, once they were worked on."""
+        in_time = self._in_time(seat, message)
+        if self._burden_seconds and in_time is not None:
+            work = self._burden_seconds * len(in_time.batch)
+            until, over = time.thread_time() + work, time.monotonic() + work / self._share
+            while time.thread_time() < until:
+                pass
+            time.sleep(max(0.0, over - time.monotonic()))  # on the event loop: nothing else goes on meanwhile
+        return in_time
+
+    def _in_time(self, seat: HostedBroker, message: Events) -> Events | None:
+        """Return the events that are not older than the deadline; the others are dropped and counted."""
+        if self.config is None or self.config.deadline_seconds is None:
+            return message
+        young = message.batch.published_at >= time.time() - self.config.deadline_seconds
+        rows = np.flatnonzero(young)
+        if len(rows) == len(young):
+            return message
+        seat.expired_events += len(young) - len(rows)
+        return replace(message, batch=message.batch.take(rows)) if len(rows) else None
+
+    # Capacity.
+
+    def measure_soon(self) -> None:
+        """Begin to sample, if that is wanted."""
+        if self.config is not None and self.config.measure and self._measuring is None:
+            self._measuring = asyncio.get_running_loop().create_task(self._measure(self.config))
+
+    async def _measure(self, config: AdmissionConfig) -> None:
+        meters: Mapping[BrokerId, CapacityMeter] = {
+            broker: CapacityMeter(config.utilisation_max) for broker in self._seats
+        }
+        while True:
+            for broker, seat in self._seats.items():
+                meter = meters[broker]
+                if meter.sample(time.monotonic(), time.process_time(), seat.events_in):
+                    self._drive(seat, Received(broker, CapacityMeasured(meter.highest)))
+            await asyncio.sleep(config.sample_seconds)
+
+
+def rejection(client: ClientId, news: Judgement) -> SubscriptionRejected:
+    """Return the error that says who refused a subscription, and why."""
+    brokers = len({refusal.broker for refusal in news.refusals})
+    reasons = "; ".join(map(str, news.refusals))
+    return SubscriptionRejected(
+        f"subscription {news.number} of {client!r}: {brokers} of {news.asked} brokers refuse: {reasons}",
+        news.refusals,
+        news.asked,
+    )

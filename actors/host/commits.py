@@ -1,0 +1,131 @@
+"""What a broker wants done, held back until what comes before it is stable.
+
+Rules (`protocol.effects`)
+--------------------------
+* An effect leaves when every `Persist` before it, also of earlier steps, is stable.
+* Commits are made in a thread, so that the host's loop does not wait for the disk; all that came up while one was made
+  goes into the next (group commit), so a slow disk makes commits larger, not queues longer.
+* When a commit fails nothing more leaves, ever: the broker stands still, and whoever waits for it gets the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from ...faults.durability.stores import Store
+from ...protocol.effects import Effect, Persist, Write
+from ...protocol.errors import StorageFailed
+
+_LOG = logging.getLogger("rayvous.host")
+
+
+class Commits:
+    """The way of one broker's effects through its store.
+
+    Parameters
+    ----------
+    name
+        Of the broker, for messages.
+    store
+        Where its changes are made stable.
+    failed
+        Called once, when the broker begins to stand still.
+
+    Attributes
+    ----------
+    error
+        Why the broker stands still; None while it does not.
+    made
+        How many commits there were.
+    """
+
+    def __init__(
+        self, name: str, store: Store, failed: Callable[[StorageFailed], None] | None = None
+    ) -> None:
+        self.name = name
+        self.error: StorageFailed | None = None
+        self.made = 0
+        self._store = store
+        self._failed = failed
+        self._put = self._left = 0
+        self._waiting: deque[Persist | Callable[[], None]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._moved = asyncio.Event()
+
+    def put(self, effect: Effect, leave: Callable[[], None]) -> None:
+        """Take an effect: `leave` carries it out, at once or when what comes before is stable."""
+        if self.error is not None:
+            return
+        if not isinstance(effect, Persist) and self._task is None:
+            leave()
+            return
+        self._waiting.append(effect if isinstance(effect, Persist) else leave)
+        self._put += 1
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to be made stable."""
+        return self._task is None
+
+    async def stable(self) -> None:
+        """Wait until all that was put so far has left.
+
+        Raises
+        ------
+        StorageFailed
+            If it never will.
+        """
+        last = self._put
+        while self._left < last and self.error is None:
+            self._moved.clear()
+            await self._moved.wait()
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        """Raise why the broker stands still, if it does."""
+        if self.error is not None:
+            raise StorageFailed(f"{self.name} stands still: {self.error}")
+
+    def stand_still(self, error: StorageFailed) -> None:
+        """Let nothing leave any more."""
+        _LOG.error("%s stands still: %s", self.name, error)
+        self.error = error
+        self._waiting.clear()
+        self._moved.set()
+        if self._failed is not None:
+            self._failed(error)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            step = list(self._waiting)
+            self._waiting.clear()
+            try:
+                await self._commit([each for each in step if isinstance(each, Persist)])
+            except StorageFailed as error:
+                self.stand_still(error)
+                break
+            for waiting in step:
+                if not isinstance(waiting, Persist):
+                    waiting()
+            self._left += len(step)
+            self._moved.set()
+        self._task = None
+
+    async def _commit(self, steps: list[Persist]) -> None:
+        writes: list[Write] = [write for step in steps for write in step.writes]
+        if not writes:
+            return
+        try:
+            await asyncio.to_thread(self._store.commit, writes)
+        except StorageFailed:
+            raise
+        except (
+            Exception
+        ) as error:  # a store that breaks in a way of its own must not be taken for one that works
+            raise StorageFailed(f"the store broke ({type(error).__name__}: {error})") from error
+        self.made += 1

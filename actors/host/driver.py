@@ -1,0 +1,248 @@
+"""The driver of a host's brokers: an event in, its effects carried out.
+
+Rules
+-----
+* Effects are carried out in their order. A send goes into the outbox of its link, never straight to the network.
+* What a broker makes stable is committed in a thread, and what comes after it waits (`commits`). A broker
+  whose file turns out to be an old one stands still.
+* What has a number and finds its outbox full is left out: it is sent again.
+* A broker that was not told the time for a heartbeat, because its process stood still or was busy, is told it before
+  anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from ...protocol.configs import Limits
+from ...protocol.effects import (
+    Acknowledge,
+    Confirm,
+    Deliver,
+    Drain,
+    Drained,
+    Effect,
+    Flushed,
+    Inform,
+    Missed,
+    Multicast,
+    Propose,
+    Received,
+    Regroup,
+    Renew,
+    Send,
+    TellLost,
+    Ticked,
+)
+from ...protocol.errors import StorageFailed
+from ...protocol.ids import BrokerId, Link
+from ...protocol.messages.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
+from ...protocol.messages.beats import is_beat
+from ...protocol.messages.pubsub import Directed, Events, Flush, Message, Numbered, Register
+from ...protocol.messages.recovery import TIMED, Recovery, RecoveryMessage
+from .admission import HostAdmission
+from .attachments import Attachments
+from .backpressure import Backpressure
+from .hosted_broker import HostedBroker
+from .outbox import LinkMessage, Outbox, wait_for_room
+from .sessions import split
+from .telemetry import HostTelemetry
+from .transport import Transport
+
+NONE: Final = np.zeros(0, np.intp)
+
+
+class Driver:
+    """Feeds the brokers of one host, and carries out what they want.
+
+    Parameters
+    ----------
+    seats
+        The brokers, as they are at any time.
+    ways
+        Their ways to other brokers.
+    limits, recovery, admission
+        Of the network.
+    collector
+        The actor that takes telemetry; None keeps none.
+    link_wait_seconds
+        How long a call that filled outboxes waits for room at most; None for as long as it takes.
+
+    Attributes
+    ----------
+    attachments, admission, telemetry
+        The parts that carry out what is for clients, for admission control and for the collector.
+    handled
+        How many messages the brokers have taken so far, but for beats.
+    ticking
+        Whether the brokers are told the time.
+    """
+
+    def __init__(
+        self,
+        seats: dict[BrokerId, HostedBroker],
+        ways: Transport,
+        limits: Limits,
+        recovery: Recovery | None,
+        admission: AdmissionConfig | None,
+        collector: Any,
+        link_wait_seconds: float | None,
+    ) -> None:
+        self.seats = seats
+        self.attachments = Attachments(seats, limits, self.handle, self.drive)
+        self.admission = HostAdmission(admission, seats, self.drive)
+        self.telemetry = HostTelemetry(seats, collector)
+        self.handled = 0
+        self.ticking = False
+        self._ways = ways
+        self._delivery_wait_seconds = limits.delivery_wait_seconds
+        self._link_wait_seconds = link_wait_seconds
+        self._late_seconds = None if recovery is None else recovery.heartbeat_seconds
+        self._clock_zero = time.time() - time.monotonic()
+
+    # An event in.
+
+    def handle(
+        self,
+        seat: HostedBroker,
+        source: Link,
+        message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
+        pressure: Backpressure | None = None,
+    ) -> None:
+        """Hand a broker a message; the queues that this fills are noted in `pressure`."""
+        self.handled += not is_beat(message)
+        carried = message.message if isinstance(message, Numbered) else message
+        if isinstance(carried, Events):
+            taken = self.admission.take_in(seat, carried)
+            if isinstance(message, Numbered):  # it is acknowledged, whatever is left of it
+                taken = taken or replace(carried, batch=carried.batch.take(NONE))
+                message = message if taken is carried else replace(message, message=taken)
+            elif taken is None:
+                return
+            else:
+                message = taken
+            carried = taken
+        if isinstance(carried, Events | Directed):
+            seat.events_in += len(carried.batch)
+            if seat.metrics is not None:
+                seat.metrics.events_in(len(carried.batch))
+        if isinstance(message, TIMED) or self._is_late(seat):
+            self.tell_time(seat)
+        self.drive(seat, Received(source, message), pressure)
+        self.telemetry.flush_when_due(seat)
+
+    def tell_time(self, seat: HostedBroker) -> None:
+        """Tell a broker the time: the wall clock as it was at the start, and monotone since."""
+        seat.told_at = self._now()
+        self.drive(seat, Ticked(seat.told_at))
+
+    def _now(self) -> float:
+        return self._clock_zero + time.monotonic()
+
+    def _is_late(self, seat: HostedBroker) -> bool:
+        if self._late_seconds is None or not self.ticking:
+            return False
+        return self._now() - seat.told_at > self._late_seconds
+
+    def drive(
+        self,
+        seat: HostedBroker,
+        event: Received | Ticked | Drained | Missed,
+        pressure: Backpressure | None = None,
+    ) -> None:
+        """Hand a broker an event, and carry out what it wants, now or when what comes before is stable."""
+        commits = seat.commits
+        if commits is None:
+            for effect in seat.broker.handle(event):
+                self.carry_out(seat, effect, pressure)
+        elif commits.error is None:
+            try:
+                effects = seat.broker.handle(event)
+            except StorageFailed as error:  # the broker has seen that its file is an old one
+                commits.stand_still(error)
+                return
+            for effect in effects:
+                commits.put(effect, partial(self.carry_out, seat, effect, pressure))
+
+    # Its effects carried out.
+
+    def carry_out(self, seat: HostedBroker, effect: Effect, pressure: Backpressure | None = None) -> None:
+        """Do what a broker wants done."""
+        now = time.time()
+        seat.telemetry.effect(now, effect)
+        match effect:
+            case Send(to, message):
+                box = seat.links.get(to)
+                if box is None:
+                    box = seat.links[to] = self._ways.link(seat.broker.position.broker, to)
+                self._put(seat, box, message, pressure)
+            case Multicast(message):
+                if seat.group is not None:
+                    self._put(seat, seat.group, message, pressure)
+            case Regroup(members):
+                seat.group = self._ways.regroup(seat.broker.position.broker, members, seat.group)
+            case Renew(to, over_group):
+                seat.renew(to, over_group)
+            case Deliver():
+                if seat.metrics is not None:
+                    seat.metrics.delivered(now, effect)
+                self._deliver(seat, effect, pressure)
+            case Propose(client, broker):
+                if (owner := seat.owners.get(client)) is not None:  # publishers do not poll
+                    owner.propose(client, broker, seat.tally)
+            case Confirm(client, subscription):
+                seat.answers.give((client, Register, subscription))
+            case Flushed(client, number):
+                seat.answers.give((client, Flush, number))
+            case TellLost(client, losses):
+                self.attachments.tell_losses(seat, client, losses)
+            case Drain(number):
+                self.attachments.drain_soon(seat, number)
+            case Inform(client, news):
+                self.admission.inform(seat, client, news, effect.number)
+            case Acknowledge(client, "events", number):
+                seat.answers.give((client, Numbered, number))
+
+    def _put(
+        self, seat: HostedBroker, box: Outbox, message: LinkMessage, pressure: Backpressure | None
+    ) -> None:
+        if isinstance(message, Numbered) and box.full:
+            return  # what is left out here is sent again
+        box.put(message)
+        if isinstance(message, Events | Directed):
+            seat.events_out += len(message.batch)
+        if pressure is not None and box.full:
+            pressure.outboxes[box] = None
+
+    def _deliver(self, seat: HostedBroker, deliver: Deliver, pressure: Backpressure | None) -> None:
+        seat.notifications += len(deliver.rows)
+        here = seat.absent.reachable(deliver, seat.owners, seat.durable)
+        if here is None:
+            return
+        deliver = here
+        owners = [seat.owners[client] for client in deliver.clients]
+        for session, parcel in split(deliver, owners):
+            if deliver.number:
+                parcel = replace(parcel, broker=seat.broker.position.broker, note=deliver.number)
+            session.put(parcel, seat.tally)
+            if pressure is not None and session.full and parcel.clients[0] not in seat.durable:
+                pressure.sessions[session] = None
+
+    async def room(self, pressure: Backpressure) -> None:
+        """Wait until the queues that a call has filled have room again; sessions are shed after a while, or let go."""
+        if pressure.outboxes:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._link_wait_seconds):
+                    await wait_for_room(list(pressure.outboxes))
+        for session in pressure.sessions:
+            if session.gone(time.monotonic()):
+                self.attachments.end_session(session.name)
+            else:
+                await session.room(self._delivery_wait_seconds)

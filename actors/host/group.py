@@ -1,0 +1,160 @@
+"""The multicast group of a cluster, on Ray: one object in the store, read by every member (paper 1: MC).
+
+Rules
+-----
+* A load that is large is put into the object store once and its reference goes to the members, so a node holds one
+  copy however many members read it. A small one travels inside the calls, which is quicker than a trip to the store.
+* A member that is dead does not stop the others. In a network that heals neither does one that does not answer: the
+  group waits for it `patience_seconds` a call, and the calls stay out in their order.
+* A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
+  the broker, and gets nothing more but heartbeats until a load that has `Renewed` for it: from there on. Without
+  heartbeats two that have both missed something would each drop the other, and never find together again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ray
+from ray.exceptions import ActorDiedError
+
+from ...protocol.ids import BrokerId
+from ...protocol.messages.beats import is_beat
+from ...protocol.messages.pubsub import Events, Numbered
+from .outbox import Queued, Renewed, first_line
+
+_LOG = logging.getLogger("rayvous.host")
+
+INLINE_BYTES_MAX: Final = 65_536
+CALLS_OUT_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another broker and how to hand it messages: ``receive(to, source, messages)``."""
+
+    broker: BrokerId
+    receive: Callable[..., Awaitable[object]]
+    local: bool
+
+
+class MulticastGroup:
+    """The other members of one broker's cluster and how to reach each.
+
+    Parameters
+    ----------
+    broker
+        Whose group it is.
+    fellows
+        All other members.
+    patience_seconds
+        How long a call waits for a member that does not answer; None for ever.
+    missed
+        Called with a member that has missed a load, and how many seconds ago that was to go. None where nobody cares.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        fellows: Sequence[Peer],
+        patience_seconds: float | None = None,
+        missed: Callable[[BrokerId, float], None] | None = None,
+    ) -> None:
+        self._missed = missed
+        self._broken: set[BrokerId] = set()
+        self.broker = broker
+        self._fellows = tuple(fellows)
+        self._patience_seconds = patience_seconds
+        self._out: Counter[tuple[BrokerId, int]] = Counter()
+        self._lives: Counter[BrokerId] = Counter()
+        self._dead: set[BrokerId] = set()
+        self._tasks: set[asyncio.Task[bool]] = set()
+
+    async def fly(self, load: list[Queued]) -> int:
+        """Take a load to every member; return how many did not get it. Who died before this load is not counted."""
+        living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
+        plain = [message for message in load if not isinstance(message, Renewed)]
+        contents = [message.message if isinstance(message, Numbered) else message for message in plain]
+        size = sum(message.batch.nbytes for message in contents if isinstance(message, Events))
+        remote = sum(not fellow.local for fellow in living)
+        shared: Any = ray.put(plain) if size > INLINE_BYTES_MAX and remote > 1 else plain
+        calls, left_out = [], 0
+        for fellow in living:
+            part = self._part(fellow.broker, load) if fellow.broker in self._broken else plain
+            if part:
+                whole = part is plain and not fellow.local
+                calls.append(self._start(fellow, shared if whole else part))
+            left_out += not part
+        if not calls:
+            return left_out
+        done, _ = await asyncio.wait(calls, timeout=self._patience_seconds)
+        return left_out + sum(not call.result() for call in done)
+
+    def _part(self, member: BrokerId, load: list[Queued]) -> list[Queued]:
+        """Return what of a load is for a member that has missed something: heartbeats, and all from its renewal on."""
+        renewals = [place for place, message in enumerate(load) if message == Renewed(member)]
+        first = len(load)
+        if renewals:
+            first = renewals[-1]
+            self._broken.discard(member)
+        return [
+            message
+            for place, message in enumerate(load)
+            if not isinstance(message, Renewed) and (place >= first or is_beat(message))
+        ]
+
+    def meet(self, fellows: Sequence[Peer]) -> None:
+        """Take loads to these from now on."""
+        self._fellows = tuple(fellows)
+
+    def begin_anew(self, broker: BrokerId) -> None:
+        """Forget what is known of a member that has been started again; what was out to it is gone."""
+        self._dead.discard(broker)
+        self._broken.discard(broker)
+        self._lives[broker] += 1
+
+    def _start(self, fellow: Peer, load: Any) -> asyncio.Task[bool]:
+        task = asyncio.get_running_loop().create_task(self._reach(fellow, load))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _reach(self, fellow: Peer, load: Any) -> bool:
+        """Hand a load to one member and return whether it has it."""
+        life = fellow.broker, self._lives[fellow.broker]
+        if self._out[life] >= CALLS_OUT_MAX:
+            self._tell_missed(life, 0.0)
+            return False
+        self._out[life] += 1
+        made = time.monotonic()
+        try:
+            await fellow.receive(fellow.broker, self.broker, load)
+            return True
+        except Exception as error:
+            if (
+                isinstance(error, ActorDiedError)
+                and self._patience_seconds is not None
+                and life[1] == self._lives[fellow.broker]
+            ):
+                self._dead.add(fellow.broker)
+            elif not isinstance(error, ActorDiedError):
+                self._tell_missed(life, time.monotonic() - made)
+            said = first_line(error)
+            _LOG.warning("broker %d to its group: lost for broker %d: %s", self.broker, fellow.broker, said)
+            return False
+        finally:
+            self._out[life] -= 1
+
+    def _tell_missed(self, life: tuple[BrokerId, int], seconds: float) -> None:
+        """Hand a member nothing more, and say so, unless it has been started again since, or all know."""
+        member, number = life
+        if self._missed is None or number != self._lives[member] or member in self._broken:
+            return
+        self._broken.add(member)
+        self._missed(member, seconds)

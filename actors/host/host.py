@@ -1,0 +1,499 @@
+"""The Ray host of brokers: an actor that takes what comes in for them, from other brokers and from clients.
+
+Rules
+-----
+* All calls of one host run on one event loop; a broker is never entered twice at once.
+* What clients want comes by `request`, one call for every kind of message.
+* A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
+* In a network that heals any broker can be sent to, and who is not known yet is asked for at the rendezvous point.
+* Where brokers number what they send, Ray starts a host again that died; its handle stays good. It asks the rendezvous
+  point which brokers are its own, and they go on from their files. Calls that came meanwhile wait for that.
+* The host only takes calls. What they lead to is done by its parts: `driver`, `attachments`, `admission`, `telemetry`,
+  `payloads`, `ways`, `ticking`, `numbered`. A part knows none of the others but by what it is given.
+
+The class is plain Python; `launching.py` makes a Ray actor of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import ray
+
+from ...faults.chaos.books import SeenBooks
+from ...faults.durability.durable_cursor import DeadLetter
+from ...protocol.batch import EventBatch
+from ...protocol.configs import Limits, Position
+from ...protocol.effects import Missed
+from ...protocol.errors import BrokerUnavailable
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise, WouldAdmit
+from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Gone, Register, Resume
+from ...protocol.messages.recovery import RENDEZVOUS, Recovery
+from ...protocol.messages.views import CubeView, CubeWants
+from ...protocol.stability import Stable
+from ...protocol.telemetry.recorder import TelemetryBuffer
+from ...routing.schemes.claims import claims_of
+from ..broker import Broker, books_of
+from ..chaos.link_faults import Forecast
+from ..clients.bulk import Missing, Payload, Payloads
+from ..network.directory import NAMESPACE, rendezvous_name
+from ..telemetry.metrics import BrokerMetrics
+from . import survey as host_survey
+from .backpressure import Backpressure
+from .broker_store import store_of
+from .commits import Commits
+from .driver import Driver
+from .hosted_broker import HostedBroker
+from .numbered import NumberedLinks
+from .outbox import LinkMessage
+from .quiet import QuietWait
+from .requests import Accepted, Away, Lacking, Request, Stored, publications, questions
+from .ticking import Ticking, tick_seconds
+from .transport import LINK, Transport
+
+OF_ADMISSION: Final = (Advertise, Unadvertise, WouldAdmit)
+BEGINNING: Final = (Events, Register, Resume)
+"""What no client may do any more at a broker that leaves."""
+
+
+class BrokerHost:
+    """Hosts one broker or many.
+
+    Parameters
+    ----------
+    scheme_name
+        The routing scheme of the network.
+    limits
+        What it keeps at most.
+    trace_events
+        Whether to write down each event published and notified, beside the batches.
+    collector
+        The actor that takes telemetry; None keeps none.
+    network
+        The network's name, under which metrics go out; None sends none.
+    recovery
+        How quickly its brokers notice and mend failures; None for a network that does not heal.
+    admission
+        What its brokers admit; None for a network without admission control.
+    stable
+        Where brokers keep what must outlive them; None when they keep it nowhere.
+    """
+
+    def __init__(
+        self,
+        scheme_name: str,
+        limits: Limits,
+        trace_events: bool = False,
+        collector: Any = None,
+        network: str | None = None,
+        recovery: Recovery | None = None,
+        admission: AdmissionConfig | None = None,
+        stable: Stable | None = None,
+    ) -> None:
+        claims = claims_of(scheme_name)
+        self._scheme_name = scheme_name
+        self._limits = limits
+        self._trace_events = trace_events
+        self._network = network
+        self._recovery = recovery
+        self._stable = stable
+        self._hosts: dict[BrokerId, Any] = {}
+        self.seats: dict[BrokerId, HostedBroker] = {}
+        self.ways = Transport(
+            limits,
+            recovery,
+            self.seats,
+            self.receive,
+            died=self._died,
+            reborn=self._drop_links,
+            missed=self._missed if recovery is not None else None,
+        )
+        link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
+        self.driver = Driver(self.seats, self.ways, limits, recovery, admission, collector, link_wait_seconds)
+        self.attachments = self.driver.attachments
+        self.admission = self.driver.admission
+        self.telemetry = self.driver.telemetry
+        self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
+        self.rest = QuietWait(
+            self.seats, self.attachments.sessions, limits, recovery, self.attachments.end_session
+        )
+        stability = None if stable is None or recovery is not None else stable.stability
+        self.numbered: NumberedLinks | None = None
+        if stability is not None:
+            self.numbered = NumberedLinks(self.seats, self.attachments, self.driver.handle, stability)
+        seconds = tick_seconds(recovery, stability, quotas=admission is not None)
+        self.ticking = Ticking(self.driver, seconds, lambda seat: self._service(seat.broker.position.broker))
+        self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have started it again
+        self._waking = asyncio.Lock()
+
+    # Set-up.
+
+    async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
+        """Make the brokers of these positions; `life` is how often they have been started before."""
+        for position in positions:
+            self._take_seat(position, life)
+        self._asleep = False
+
+    def _take_seat(self, position: Position, life: int, *, joins: bool = False) -> None:
+        """Make a broker, from its store when there is one."""
+        broker, heals = position.broker, self._recovery is not None
+        store = None if self._stable is None else store_of(self._stable, broker, life, heals=heals)
+        self.ways.born(broker, life)
+        telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
+        metrics = None if self._network is None else BrokerMetrics(self._network, broker)
+        machine = Broker(
+            position,
+            self._scheme_name,
+            self._recovery,
+            life,
+            joins=joins,
+            store=store,
+            stability=None if self._stable is None else self._stable.stability,
+            admission=self.admission.config,
+        )
+        seat = self.seats[broker] = HostedBroker(machine, telemetry, metrics)
+        if store is not None:
+            seat.commits = Commits(f"broker {broker}", store, seat.answers.refuse_all)
+
+    async def seat_newcomer(self, position: Position, life: int) -> None:
+        """Make a broker that joins a running network: in its life 0 with a whole new cluster, else a cluster there."""
+        self._take_seat(position, life, joins=not life)
+
+    async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
+        """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
+
+        In a network that heals, `rendezvous` knows all the others.
+        """
+        self.ways.rendezvous = rendezvous
+        self.admission.measure_soon()
+        self._hosts = {broker: host for broker, host in hosts.items() if broker not in self.seats}
+        for seat in self.seats.values():
+            position = seat.broker.position
+            seat.group = self.ways.group(position, hosts)
+            for other in position.neighbours:
+                self.ways.meet(other, hosts)
+                seat.links[other] = self.ways.link(position.broker, other)
+
+    async def relink(self, broker: BrokerId, host: Any, life: int) -> None:
+        """Take note that a broker has been started again, and lives in this actor now."""
+        self.ways.relink(broker, host, life)
+
+    async def _actor_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker; None when it is here."""
+        if broker in self.seats or self._recovery is None:
+            return self._hosts.get(broker)
+        return await self.ways.actor_of(broker)
+
+    def _drop_links(self, broker: BrokerId) -> None:
+        for seat in self.seats.values():
+            if broker in seat.links:
+                seat.links[broker].drop()
+
+    def _died(self, source: BrokerId, other: BrokerId) -> None:
+        if self._recovery is None:
+            self.driver.handle(self.seats[source], other, Gone(other))
+        else:
+            self.seats[source].broker.learn_dead(other)
+
+    def _missed(self, source: BrokerId, missed: Missed) -> None:
+        seat = self.seats.get(source)
+        if seat is not None:
+            self.driver.drive(seat, missed)
+
+    async def weather(self, forecast: Forecast) -> None:
+        """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
+        self.ways.forecast(forecast)
+
+    async def _service(self, broker: BrokerId, messages: int = 1) -> None:
+        if self.ways.weather is not None:
+            await self.ways.weather.service(broker, messages)
+
+    # Time, and lives.
+
+    async def begin(self) -> None:
+        """Start to tick the brokers, where they need it, once every host is connected."""
+        self.ticking.begin()
+
+    async def _wake(self) -> None:
+        """Go on where an earlier life has ended, once."""
+        async with self._waking:
+            if not self._asleep:
+                return
+            assert self._network is not None
+            actor = ray.get_actor(rendezvous_name(self._network), namespace=NAMESPACE)
+            directory = await actor.directory.remote()
+            if directory is None:
+                raise BrokerUnavailable("the network is still being launched")
+            me = ray.get_runtime_context().current_actor
+            for place in directory.positions:
+                if directory.hosts[place.broker] == me:
+                    self._take_seat(place, 0)
+            await self.connect(directory.hosts)
+            await self.begin()
+            self._asleep = False
+
+    async def pid(self) -> tuple[str, int]:
+        """Return the Ray node and the id of the process that this is."""
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
+    async def ping(self, at: BrokerId) -> str:
+        """Return the Ray node that this is on, once the broker has taken all that came before."""
+        await self._service(at)
+        return str(ray.get_runtime_context().get_node_id())
+
+    # What comes in.
+
+    async def receive(
+        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0
+    ) -> None:
+        """Take messages from another broker in its `life`, or from the rendezvous point, in order."""
+        if self._asleep:
+            await self._wake()
+        if not await self._heard(to, source, len(messages), life):
+            return
+        seat = self.seats.get(to)
+        if seat is None:
+            return  # it has left
+        pressure = Backpressure()
+        for message in messages:
+            again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
+            self.driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
+        await seat.stable()
+        await self.driver.room(pressure)
+
+    async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
+        """Wait until the messages may be handed in; return False when their sender has been started again since."""
+        if life != self.ways.life_of(source) and not await self.ways.current(source, life):
+            return False
+        if self.ways.weather is not None:
+            if source == RENDEZVOUS:
+                await self.ways.weather.passage(source, to, LINK)
+            await self.ways.weather.service(to, messages)
+        return True
+
+    async def request(
+        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = ""
+    ) -> Any:
+        """Hand a client's messages to its broker, in order; return the answer to the last (see `requests`).
+
+        `session` names the process of a subscriber that comes or subscribes.
+        """
+        if self._asleep:
+            await self._wake()
+        await self._service(at)
+        seat = self._seat_for(at, client, messages, session)
+        owed = questions(client, messages)
+        published = () if self.admission.config is None else publications(client, messages)
+        answers = [seat.answers.owe(question) for question in owed]
+        pressure = Backpressure()
+        try:
+            if self.numbered is None:
+                taken = [self._take(seat, client, message, pressure) for message in messages]
+            else:
+                taken = []
+                for message in messages:
+                    if isinstance(message, Events):
+                        await self.numbered.publish(seat, client, message, pressure)
+                    else:
+                        taken.append(self._take(seat, client, message, pressure))
+            await seat.stable()
+            await self.driver.room(pressure)
+            if published:
+                answers += seat.answers.owed(published)
+            given = await asyncio.gather(*answers) if answers else None
+        finally:
+            for question in (*owed, *published):
+                seat.answers.forget(question)
+        return (given or taken or [None])[-1]
+
+    def _seat_for(
+        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str
+    ) -> HostedBroker:
+        """Return the seat that a request is for, once it is known that the client may make it there."""
+        kinds = set(map(type, messages))
+        if not kinds.isdisjoint(OF_ADMISSION):
+            self.admission.require()
+        if Detach in kinds and at in self.seats:
+            return self.seats[at]  # also when the broker has left already
+        begins = not kinds.isdisjoint(BEGINNING)
+        seat = self.attachments.open_seat(at) if begins else self.attachments.seat_of(at)
+        if self.numbered is not None and Back in kinds and session:
+            self.numbered.come_back(seat, client, session)
+        elif Resume in kinds:
+            self.attachments.take_over(seat, client, session)
+        elif Register in kinds:
+            self.attachments.own(seat, client, session)
+        return seat
+
+    def _take(self, seat: HostedBroker, client: ClientId, message: Request, pressure: Backpressure) -> Any:
+        """Take one message of a client, and return the answer to a question that the host can answer."""
+        match message:
+            case Events():
+                if not message.again:
+                    seat.telemetry.published(time.time(), message.batch)
+                self.driver.handle(seat, client, message, pressure)
+            case Cancel(number):
+                self.driver.handle(seat, client, message)
+                self.attachments.cancelled(seat, client, number)
+            case Detach():
+                self.attachments.let_go(seat, client)
+            case Away():
+                seat.owners.pop(client, None)
+            case Accepted():
+                return host_survey.accepted(seat.broker, client)
+            case Lacking():
+                return host_survey.lacking(seat.broker, client)
+            case Stored(about):
+                return 0 if self.numbered is None else self.numbered.heard_from(seat, client, about)
+            case _:
+                self.driver.handle(seat, client, message)  # not a question
+        return None
+
+    async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
+        """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
+        if self.numbered is not None:
+            self.numbered.acknowledge(session, acknowledged)
+        events_max = self._limits.call_events_max * 4
+        queue = self.attachments.session(session)
+        queue.acknowledge(acknowledged)
+        self.attachments.catch_up(queue)
+        parcels = await queue.poll(acknowledged, timeout_seconds, events_max)
+        return [*parcels, *self.attachments.farewells()]
+
+    async def end_session(self, session: str) -> None:
+        """Forget a client process: its subscribers are detached, but for durable ones; what waits for it is let go."""
+        self.attachments.end_session(session)
+
+    # Payloads.
+
+    async def bulk_targets(self, at: BrokerId, batch: EventBatch) -> tuple[BrokerId, ...]:
+        """See :meth:`Payloads.targets`."""
+        return self.payloads.targets(at, batch)
+
+    async def bulk_begin(self, to: BrokerId, payload: Payload) -> None:
+        """See :meth:`Payloads.bulk_begin`."""
+        await self.payloads.bulk_begin(to, payload)
+
+    async def bulk_slices(self, to: BrokerId, name: str, slices: Sequence[Any]) -> None:
+        """See :meth:`Payloads.bulk_slices`."""
+        await self.payloads.bulk_slices(to, name, slices)
+
+    async def bulk_end(self, to: BrokerId, name: str) -> Missing:
+        """See :meth:`Payloads.bulk_end`."""
+        return await self.payloads.bulk_end(to, name)
+
+    async def payload(self, at: BrokerId, name: str) -> list[Any]:
+        """See :meth:`Payloads.payload`."""
+        return await self.payloads.payload(at, name)
+
+    async def slices_of_payload(self, at: BrokerId, name: str) -> list[Any] | None:
+        """See :meth:`Payloads.slices_of_payload`."""
+        return await self.payloads.slices_of_payload(at, name)
+
+    # What a host is asked about all its brokers.
+
+    async def quiet(self, deliveries: bool = True) -> int:
+        """Wait until nothing waits to leave; return how many messages this host has handled so far.
+
+        A call returns only after the other side has handled it, so a message is always in some outbox: when two rounds
+        over all hosts return the same numbers, nothing was under way between them.
+
+        Parameters
+        ----------
+        deliveries
+            Whether to wait also until the client processes have acknowledged all notifications.
+        """
+        while True:
+            if self._asleep:
+                await self._wake()
+            await self.rest.come(deliveries)
+            handled = self.driver.handled
+            if self.numbered is None:
+                return handled
+            if await self.numbered.at_rest(self.driver.tell_time) and handled == self.driver.handled:
+                return handled
+
+    async def survey(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return where each broker here stands, in a network that heals."""
+        self.ticking.raise_error()
+        found = {broker: host_survey.standing_of(seat) for broker, seat in self.seats.items()}
+        return {broker: standing for broker, standing in found.items() if standing is not None}
+
+    async def describe(self) -> dict[BrokerId, dict[str, int]]:
+        """Return the sizes of what each broker here keeps, its queues included."""
+        if self._asleep:
+            await self._wake()
+        return {broker: host_survey.sizes_of(seat) for broker, seat in self.seats.items()}
+
+    async def check(self) -> None:
+        """Assert every broker's invariants; for tests."""
+        if self._asleep:
+            await self._wake()
+        for seat in self.seats.values():
+            seat.broker.check()
+
+    async def accepted_here(self, publisher: ClientId) -> int:
+        """Return the last sequence of a publisher that any broker here has accepted."""
+        found = (host_survey.accepted(seat.broker, publisher)[0] for seat in self.seats.values())
+        return max(found, default=0)
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        """Return what could not be delivered to durable subscribers here, oldest first."""
+        return [letter for seat in self.seats.values() for letter in host_survey.dead_letters(seat.broker)]
+
+    async def books(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return the books of every broker here."""
+        if self._asleep:
+            await self._wake()
+        found = {broker: host_survey.books_of(seat.broker) for broker, seat in self.seats.items()}
+        return {broker: books for broker, books in found.items() if books is not None}
+
+    async def books_seen(self) -> dict[BrokerId, SeenBooks]:
+        """Return the books of every broker here as whoever judges the whole network sees them."""
+        return {broker: books_of(seat.broker) for broker, seat in self.seats.items()}
+
+    async def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
+        """See :meth:`HostAdmission.burden`."""
+        self.admission.burden(cpu_seconds, share)
+
+    async def cpu_seconds(self) -> float:
+        """Return the CPU time that this process has used so far."""
+        return time.process_time()
+
+    async def flush_telemetry(self) -> None:
+        """See :meth:`HostTelemetry.flush`."""
+        await self.telemetry.flush()
+
+    # Brokers that leave.
+
+    async def dismiss(self, broker: BrokerId) -> None:
+        """Let no client begin anything at a broker from now on, and tell those that are there to go."""
+        self.attachments.dismiss(broker)
+
+    async def attached(self, broker: BrokerId) -> int:
+        """Return how many subscribers a broker has."""
+        return len(self.seats[broker].owners)
+
+    async def detach_all(self, broker: BrokerId) -> None:
+        """Let go whoever is still attached; they go on elsewhere when they notice, with all that they have missed."""
+        self.attachments.let_all_go(self.seats[broker])
+
+    async def left(self, broker: BrokerId) -> bool:
+        """Return whether a broker has left the network."""
+        seat = self.seats.get(broker)
+        return seat is None or (seat.broker.healing is not None and seat.broker.healing.left)
+
+    async def unseat(self, broker: BrokerId) -> int:
+        """Give up the seat of a broker that has left and handed all over; return how many brokers are still here."""
+        seat = self.seats.get(broker)
+        if seat is not None:
+            for box in seat.boxes():
+                await box.drained()
+            await self.telemetry.flush()
+            self.seats.pop(broker, None)
+        return len(self.seats)

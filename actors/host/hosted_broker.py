@@ -1,0 +1,64 @@
+"""One broker in its host: the broker, its links out, its subscribers, what it writes down.
+
+Rules
+-----
+* A seat has no behaviour of its own but to say when all that its broker wanted done has left it.
+* `answers` is what the broker owes its clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.telemetry.recorder import TelemetryBuffer
+from ..broker import Broker
+from ..telemetry.metrics import BrokerMetrics
+from .absent import Absent
+from .commits import Commits
+from .outbox import Outbox, Renewed
+from .requests import Answers
+from .sessions import Session, Tally
+
+
+@dataclass(slots=True, eq=False)
+class HostedBroker:
+    """One broker in its host: the broker, its links out, its subscribers, what it writes down."""
+
+    broker: Broker
+    telemetry: TelemetryBuffer
+    metrics: BrokerMetrics | None
+    links: dict[BrokerId, Outbox] = field(default_factory=dict)
+    group: Outbox | None = None
+    events_in: int = 0
+    events_out: int = 0
+    notifications: int = 0
+    expired_events: int = 0  # dropped because they were older than the deadline
+    tally: Tally = field(default_factory=Tally)
+    owners: dict[ClientId, Session] = field(default_factory=dict)
+    answers: Answers = field(default_factory=Answers)
+    commits: Commits | None = None  # where the broker has a store
+    told_at: float = 0.0  # when it was told the time last
+    absent: Absent = field(default_factory=Absent)
+
+    def renew(self, broker: BrokerId, over_group: bool) -> None:
+        """Let what leaves from here on reach a broker that has missed something."""
+        if not over_group:
+            self.links[broker].renew()
+        elif self.group is not None:
+            self.group.put(Renewed(broker))
+
+    def boxes(self) -> list[Outbox]:
+        """Return its ways out: one for each link, and one for its group."""
+        return [*self.links.values(), *([] if self.group is None else [self.group])]
+
+    @property
+    def durable(self) -> Container[ClientId]:
+        """Its durable subscribers."""
+        return () if self.broker.durable is None else self.broker.durable.entries
+
+    async def stable(self) -> None:
+        """Wait until all that the broker wanted done so far has left it."""
+        if self.commits is not None:
+            await self.commits.stable()

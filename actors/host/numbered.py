@@ -1,0 +1,140 @@
+"""The part of a host whose brokers number what crosses their links: what clients say and have, by number.
+
+Rules
+-----
+* Publishing is answered when the events are stable. What the broker leaves alone, because a queue is full or a quota
+  holds it back, is said to it again.
+* A client process says BACK at each new life of the host, for each of its subscribers. What it acknowledges by its
+  polls is acknowledged to the broker.
+
+Where brokers number nothing, a host does not have this part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...faults.durability.numbered_links import CrashRecover
+from ...protocol.errors import BrokerUnavailable, ClientError
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.pubsub import Ack, Events, Numbered
+from ...protocol.stability import Stability
+from .attachments import Attachments
+from .backpressure import Backpressure
+from .hosted_broker import HostedBroker
+from .sessions import Parcel
+
+Handle = Callable[[HostedBroker, ClientId, Any, Backpressure | None], None]
+
+
+class NumberedLinks:
+    """The clients of brokers that recover from crashes.
+
+    Parameters
+    ----------
+    seats
+        The brokers, as they are at any time.
+    attachments
+        Their clients.
+    handle
+        Hands a broker a message.
+    stability
+        Times of the brokers.
+    """
+
+    def __init__(
+        self,
+        seats: Mapping[BrokerId, HostedBroker],
+        attachments: Attachments,
+        handle: Handle,
+        stability: Stability,
+    ) -> None:
+        self._seats = seats
+        self._attachments = attachments
+        self._handle = handle
+        self._again_seconds = stability.retransmit_seconds
+
+    async def publish(
+        self, seat: HostedBroker, publisher: ClientId, message: Events, pressure: Backpressure
+    ) -> None:
+        """Take events from a publisher; return when they are stable.
+
+        Raises
+        ------
+        StorageFailed
+            If that cannot be made stable; nothing of it was sent on.
+        ClientError
+            If a publisher's events before these are missing.
+        """
+        batch, machine = message.batch, _machine(seat)
+        last = int(batch.sequence[-1])
+        if not message.again:
+            seat.telemetry.published(batch.published_at[-1], batch)
+        adv = Numbered(last, int(batch.sequence[0]) - 1, Events(batch))
+        question = publisher, Numbered, last
+        acknowledged = seat.answers.owe(question)
+        try:
+            while True:
+                self._handle(seat, publisher, adv, pressure)
+                await seat.stable()
+                heard = machine.heard_from(publisher, "events")
+                if heard >= last:
+                    return
+                if heard < adv.before and not seat.broker.waiting(publisher):
+                    raise ClientError(f"publisher {publisher!r}: {heard + 1} to {adv.before} are missing")
+                await asyncio.wait([acknowledged], timeout=self._again_seconds)
+        finally:
+            seat.answers.forget(question)
+
+    def heard_from(self, seat: HostedBroker, client: ClientId, about: str) -> int:
+        """Return the last number of a client that a broker has taken, about "events" or "subscriptions"."""
+        return _machine(seat).heard_from(client, about)
+
+    def come_back(self, seat: HostedBroker, client: ClientId, session: str) -> None:
+        """Let this process have a subscriber that is there again, unless another one that lives has it."""
+        before = seat.owners.get(client)
+        if before is not None and before.gone(time.monotonic()):
+            del seat.owners[client]
+        self._attachments.own(seat, client, session)
+
+    def acknowledge(self, session: str, number: int) -> None:
+        """Let the brokers know what a client process has.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If this life of the host does not know the process: it has to say BACK.
+        """
+        queue = self._attachments.sessions.get(session)
+        if queue is None:
+            raise BrokerUnavailable("the host was started again: say back")
+        notes = {
+            (parcel.broker, client): parcel.note
+            for parcel in queue.up_to(number)
+            if isinstance(parcel, Parcel)
+            for client in parcel.clients
+        }
+        for (broker, client), note in notes.items():
+            self._handle(self._seats[broker], client, Ack(note), None)
+
+    async def at_rest(self, tell_time: Callable[[HostedBroker], None]) -> bool:
+        """Wait until all is stable; return whether the other brokers have acknowledged all by then."""
+        seats = self._seats.values()
+        for seat in seats:
+            await seat.stable()
+        if any(_machine(seat).unacknowledged for seat in seats):
+            await asyncio.sleep(self._again_seconds / 4)
+            return False
+        for seat in seats:
+            # What was acknowledged leaves the file: else it comes again in the next life.
+            tell_time(seat)
+            await seat.stable()
+        return True
+
+
+def _machine(seat: HostedBroker) -> CrashRecover:
+    assert seat.broker.stable is not None
+    return seat.broker.stable

@@ -1,0 +1,269 @@
+"""A link out of a host: what has to go waits here while one call is in flight.
+
+Rules
+-----
+* At most one call in flight a link. While it flies the outbox fills; when it returns, all that waited goes as one
+  call, neighbouring events joined into one batch. So an idle link has the latency of one call, and a busy one the
+  throughput of large batches.
+* The messages of a link arrive in the order in which they were put.
+* The answer to a call comes when the other side has room again, so a slow broker slows those who send to it, up to
+  the publishers. Whoever puts waits for room in the outboxes that it just filled, and in no other. On a tree those
+  waits point away from where an event came from, so they cannot form a ring.
+* A heartbeat does not wait behind events: it flies beside the call that is in flight, unless something waits or flies
+  that it must not overtake. So a broker that is busy is not taken for dead.
+* In a tree that heals a link is a connection: when a call fails whose other side may live, all that waits is let go,
+  and all that comes, until the broker renews it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from ...protocol.batch import EventBatch, concat
+from ...protocol.ids import BrokerId
+from ...protocol.messages.admission import AdmissionMessage
+from ...protocol.messages.beats import is_beat
+from ...protocol.messages.pubsub import BrokerMessage, Directed, Events, Numbered
+from ...protocol.messages.recovery import RecoveryMessage
+
+_LOG = logging.getLogger("rayvous.host")
+
+LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
+Queued: TypeAlias = "LinkMessage | Renewed"
+Flight: TypeAlias = Callable[[list[Any]], Awaitable[int]]
+"""Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
+
+CARRIERS: Final = (Events, Directed)
+"""What carries events; neighbouring `Events` are joined into one batch."""
+
+BEATS_ASIDE_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """In the outbox of a group: from here on this member is handed messages again."""
+
+    member: BrokerId
+
+
+class Unreached(Exception):
+    """The other side did not take a load, and may live: `seconds` is how long ago the call was made."""
+
+    def __init__(self, seconds: float, reason: str) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+@dataclass(slots=True)
+class _Load:
+    """What goes with one call, and how much of it there is."""
+
+    messages: list[Queued]
+    size: int = 0
+    events: int = 0
+    counted: int = 0  # messages, heartbeats not counted
+    ordered: int = 0  # of those, the ones that carry no events
+
+    @property
+    def recovery_only(self) -> bool:
+        """Whether its loss is nothing to be told of: the recovery machines ask again."""
+        return all(isinstance(message, RecoveryMessage | Renewed) for message in self.messages)
+
+    def count(self, message: Queued) -> None:
+        """Take a message into the count."""
+        self.size += _size(message)
+        if not is_beat(message):
+            self.counted += 1
+            self.ordered += not isinstance(message, CARRIERS)
+
+
+class Outbox:
+    """Messages for one link, and the task that flies them.
+
+    Parameters
+    ----------
+    name
+        Of the link, for messages: ``"broker 3 to broker 7"``.
+    fly
+        Carries one load to the other side.
+    call_events_max
+        Events in one call.
+    events_max
+        Events that may wait; past it `room` waits.
+    missed
+        Called, with how many seconds ago the call was made, when `fly` says `Unreached`. Then nothing leaves before
+        `renew`. None for a link that just goes on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fly: Flight,
+        call_events_max: int,
+        events_max: int,
+        missed: Callable[[float], None] | None = None,
+    ) -> None:
+        self.name = name
+        self._missed = missed
+        self._broken = False
+        self.events = 0  # that wait or fly; a message that carries none counts as one
+        self.lost_events = 0
+        self._fly = fly
+        self._call_events_max = call_events_max
+        self._events_max = events_max
+        self._waiting: deque[Queued] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._counted = 0  # messages that wait or fly, heartbeats not counted
+        self._ordered = 0  # of those, the ones that carry no events: no heartbeat overtakes them
+        self._aside: set[asyncio.Task[None]] = set()
+        self._moved = asyncio.Event()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing flies, but for heartbeats."""
+        return self._counted == 0
+
+    @property
+    def full(self) -> bool:
+        """Whether whoever fills it has to wait."""
+        return self.events > self._events_max
+
+    def put(self, message: Queued) -> None:
+        """Take a message in; it leaves with the next call, a heartbeat at once."""
+        if self._broken:
+            self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
+            return
+        if not is_beat(message):
+            self._counted += 1
+            self._ordered += not isinstance(message, CARRIERS)
+        elif self._task is not None and not self._ordered:
+            self._fly_aside(message)
+            return
+        self._waiting.append(message)
+        self.events += _size(message)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def renew(self) -> None:
+        """Take messages again, after a call had failed."""
+        self._broken = False
+
+    def drop(self) -> None:
+        """Let go of what waits: the broker it was for has been started again."""
+        for message in self._waiting:
+            self.events -= _size(message)
+            self._counted -= not is_beat(message)
+            self._ordered -= not is_beat(message) and not isinstance(message, CARRIERS)
+            self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
+        self._waiting.clear()
+        self._moved.set()
+
+    async def room(self) -> None:
+        """Wait until the outbox is not full."""
+        while self.full:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def drained(self) -> None:
+        """Wait until nothing waits and nothing flies."""
+        while not self.idle:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def _run(self) -> None:
+        while self._waiting:
+            load = self._next_load()
+            try:
+                lost_copies = await self._fly(load.messages)
+            except Exception as error:
+                # The other side is gone. Nothing here can mend that; the loss is counted and said, never silent.
+                lost_copies = 1
+                level = logging.DEBUG if load.recovery_only else logging.WARNING
+                _LOG.log(level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error))
+                if isinstance(error, Unreached) and self._missed is not None and load.counted:
+                    self._broken = True
+                    self.drop()
+                    self._missed(error.seconds)
+            self.lost_events += load.events * lost_copies
+            self.events -= load.size
+            self._counted -= load.counted
+            self._ordered -= load.ordered
+            self._moved.set()
+        self._task = None
+        self._moved.set()
+
+    def _fly_aside(self, beat: Queued) -> None:
+        """Send a heartbeat beside the call in flight; when too many are out, this one says nothing new."""
+        if len(self._aside) < BEATS_ASIDE_MAX:
+            task = asyncio.get_running_loop().create_task(self._fly_beat(beat))
+            self._aside.add(task)
+            task.add_done_callback(self._aside.discard)
+
+    async def _fly_beat(self, beat: Queued) -> None:
+        try:
+            await self._fly([beat])
+        except Exception as error:
+            _LOG.debug("%s: a heartbeat was lost: %s", self.name, first_line(error))
+
+    def _next_load(self) -> _Load:
+        """Take what goes with the next call, neighbouring events as one batch."""
+        load = _Load([])
+        batches: list[EventBatch] = []
+        kind: Events | None = None  # only events that differ in nothing else make a batch
+        while self._waiting:
+            message = self._waiting[0]
+            if isinstance(message, CARRIERS):
+                if load.events and load.events + len(message.batch) > self._call_events_max:
+                    break
+                load.events += len(message.batch)
+            if isinstance(message, Events):
+                if kind is None or not _alike(kind, message):
+                    _join(load.messages, batches, kind)
+                    kind = message
+                batches.append(message.batch)
+            else:
+                _join(load.messages, batches, kind)
+                load.messages.append(message)
+            load.count(message)
+            self._waiting.popleft()
+        _join(load.messages, batches, kind)
+        return load
+
+
+def _alike(one: Events, other: Events) -> bool:
+    return (one.round, one.again, one.ballot, one.age_seconds, one.entry) == (
+        other.round,
+        other.again,
+        other.ballot,
+        other.age_seconds,
+        other.entry,
+    )
+
+
+def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) -> None:
+    if batches and kind is not None:
+        load.append(replace(kind, batch=concat(batches)))
+        batches.clear()
+
+
+def _size(message: Queued) -> int:
+    if isinstance(message, Numbered):
+        return _size(message.message)  # between brokers it is no client's
+    return len(message.batch) if isinstance(message, CARRIERS) else 1
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error says, without what Ray adds about the actor."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+async def wait_for_room(boxes: Sequence[Outbox]) -> None:
+    """Wait until none of the outboxes is full."""
+    for box in boxes:
+        if box.full:
+            await box.room()

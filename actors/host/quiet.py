@@ -1,0 +1,82 @@
+"""The part of a host that waits until nothing is under way any more.
+
+Rules
+-----
+* A process that has been silent for too long is gone: what waits for it is let go, not waited for.
+* Nor is a durable subscriber's process waited for that is silent: what is for it is kept until it is back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from ...protocol.configs import Limits
+from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import Recovery
+from .hosted_broker import HostedBroker
+from .sessions import Session
+
+
+class QuietWait:
+    """Waits until nothing is under way at one host.
+
+    Parameters
+    ----------
+    seats, sessions
+        Its brokers and the client processes that they deliver to, as they are at any time.
+    limits, recovery
+        Of the network.
+    end_session
+        Lets go of a process that is gone.
+    """
+
+    def __init__(
+        self,
+        seats: Mapping[BrokerId, HostedBroker],
+        sessions: Mapping[str, Session],
+        limits: Limits,
+        recovery: Recovery | None,
+        end_session: Callable[[str], None],
+    ) -> None:
+        self._seats = seats
+        self._sessions = sessions
+        self._gone_seconds = limits.session_seconds
+        self._patience = None if recovery is None else recovery.client_patience_seconds
+        self._end_session = end_session
+
+    async def come(self, deliveries: bool) -> None:
+        """Wait until nothing waits to leave, nor, with `deliveries`, for client processes to acknowledge it."""
+        boxes = [box for seat in self._seats.values() for box in seat.boxes()]
+        while True:
+            for box in boxes:
+                await box.drained()
+            if deliveries:
+                for name in list(self._sessions):
+                    await self._drained(name)
+            # While one was waited for, another may have filled.
+            left = (queue for queue in self._sessions.values() if deliveries and len(queue))
+            if all(box.idle for box in boxes) and all(map(self._away, left)):
+                return
+
+    async def _drained(self, name: str) -> None:
+        """Wait until a client process has everything, or is gone."""
+        session = self._sessions.get(name)
+        patience = self._gone_seconds if self._patience is None else self._patience
+        while session is not None and len(session) and not session.gone(time.monotonic()):
+            if self._away(session):
+                return
+            await session.moved(patience)
+        if session is not None and session.gone(time.monotonic()):
+            self._end_session(name)
+
+    def _away(self, queue: Session) -> bool:
+        """Return whether it is of a durable subscriber, and silent: the broker keeps what waits in it anyway."""
+        if self._patience is None or not queue.silent(time.monotonic(), self._patience):
+            return False
+        return all(
+            client in seat.durable
+            for seat in self._seats.values()
+            for client, owner in seat.owners.items()
+            if owner is queue
+        )

@@ -1,0 +1,252 @@
+"""What waits at a host for one client process: notifications, fetched by its long poll and kept until acknowledged.
+
+Rules
+-----
+* One long poll a client process and host, for all subscribers of the process together. The number of the last parcel
+  that the process has rides on its next poll as the acknowledgement; what is not acknowledged is sent again.
+* A parcel carries each event once, however many of the process's subscribers get it.
+* The queue is bounded. When it is full, whoever brings more waits; when the wait is over, the oldest parcels are shed
+  and counted, at the broker that brought them. One that was handed out is not shed: the process has it, or will.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...protocol.batch import EventBatch, Rows
+from ...protocol.effects import Deliver
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.pubsub import Lost
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parcel:
+    """Notifications for one client process: ``clients[i]`` gets ``rows[starts[i]:starts[i + 1]]`` of `batch`.
+
+    From a broker with a store, `broker` and `note` are the broker and its number of the delivery. `last` says that
+    nothing waited behind it when it was handed out.
+    """
+
+    number: int
+    batch: EventBatch
+    clients: tuple[ClientId, ...]
+    starts: Rows
+    rows: Rows
+    broker: int = -1
+    note: int = 0
+    losses: tuple[Lost, ...] = ()
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """A subscriber of the process had better move to another broker; it has a number as a parcel has, and no rows."""
+
+    number: int
+    client: ClientId
+    broker: BrokerId
+    rows: tuple[()] = ()
+
+
+def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Parcel]]:
+    """Return the parcels of a delivery, one a session; ``owners[i]`` is the session of ``deliver.clients[i]``."""
+    sessions = dict.fromkeys(owners)
+    if len(sessions) == 1:
+        session = owners[0]
+        batch, rows = _compact(deliver.batch, deliver.rows)
+        return [(session, Parcel(session.take_number(), batch, deliver.clients, deliver.starts, rows))]
+    parcels = []
+    for session in sessions:
+        picked = [i for i, owner in enumerate(owners) if owner is session]
+        pieces = [deliver.rows[deliver.starts[i] : deliver.starts[i + 1]] for i in picked]
+        batch, rows = _compact(deliver.batch, np.concatenate(pieces))
+        starts = np.cumsum([0, *map(len, pieces)])
+        clients = tuple(deliver.clients[i] for i in picked)
+        parcels.append((session, Parcel(session.take_number(), batch, clients, starts, rows)))
+    return parcels
+
+
+def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
+    """Return the batch cut down to the events that are in `rows`, and the rows in it."""
+    used = np.zeros(len(batch), np.bool_)
+    used[rows] = True
+    kept = np.flatnonzero(used)
+    if len(kept) == len(batch):
+        return batch, rows
+    return batch.take(kept), (np.cumsum(used) - 1)[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """A broker leaves the network: its clients are to go to another one. Comes with every poll until it has left."""
+
+    broker: BrokerId
+
+
+@dataclass(slots=True, eq=False)
+class Tally:
+    """What was shed of what one broker brought."""
+
+    shed: int = 0
+
+
+class Session:
+    """The queue of one client process at one host.
+
+    Parameters
+    ----------
+    name
+        Of the process.
+    events_max
+        Notifications that may wait.
+    silent_seconds
+        A process that has not polled for so long is gone.
+    """
+
+    def __init__(self, name: str, events_max: int, silent_seconds: float) -> None:
+        self.name = name
+        self.waiting = 0
+        self.ended = False
+        self._events_max = events_max
+        self._silent_seconds = silent_seconds
+        self._heard_at = 0.0
+        self._next_number = 1
+        self._handed = 0  # the last parcel that a poll was given; it and those before may have arrived
+        self._parcels: deque[Parcel | Proposal] = deque()
+        self._tallies: dict[int, Tally] = {}  # by the number of the parcel
+        self._arrived = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Return how many parcels wait."""
+        return len(self._parcels)
+
+    def heard(self, now: float) -> None:
+        """Note a sign of life of the process, at `now` seconds."""
+        self._heard_at = now
+
+    def silent(self, now: float, seconds: float) -> bool:
+        """Return whether there was no sign of life for so long."""
+        return now - self._heard_at > seconds
+
+    def gone(self, now: float) -> bool:
+        """Return whether the process has been silent for too long."""
+        return self.silent(now, self._silent_seconds)
+
+    def take_number(self) -> int:
+        """Return the number of the next parcel."""
+        self._next_number += 1
+        return self._next_number - 1
+
+    @property
+    def full(self) -> bool:
+        """Whether whoever brings more has to wait."""
+        return self.waiting > self._events_max
+
+    def put(self, parcel: Parcel | Proposal, tally: Tally) -> None:
+        """Queue a parcel and wake the poll; `tally` counts what is shed of it."""
+        self._parcels.append(parcel)
+        self._tallies[parcel.number] = tally
+        self.waiting += len(parcel.rows)
+        self._arrived.set()
+
+    def propose(self, client: ClientId, broker: BrokerId, tally: Tally) -> None:
+        """Queue a proposal that a subscriber should move."""
+        self.put(Proposal(self.take_number(), client, broker), tally)
+
+    def up_to(self, acknowledged: int) -> list[Parcel | Proposal]:
+        """Return the parcels that wait, up to a number."""
+        return [parcel for parcel in self._parcels if parcel.number <= acknowledged]
+
+    def acknowledge(self, number: int) -> None:
+        """Let go the parcels up to this number: the process has them."""
+        while self._parcels and self._parcels[0].number <= number:
+            parcel = self._parcels.popleft()
+            del self._tallies[parcel.number]
+            self.waiting -= len(parcel.rows)
+            self._moved.set()
+
+    async def passed(self) -> None:
+        """Wait until the process has all that waits now, or is gone."""
+        last = self._next_number - 1
+        while self._parcels and self._parcels[0].number <= last and not self.ended:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def poll(
+        self, acknowledged: int, timeout_seconds: float, events_max: int
+    ) -> list[Parcel | Proposal]:
+        """Return what waits, once there is something or the time is over.
+
+        Parameters
+        ----------
+        acknowledged
+            The number of the last parcel that the process has; it and those before it are let go.
+        timeout_seconds
+            How long to wait when nothing is there.
+        events_max
+            Notifications in one answer, except that one parcel always goes.
+        """
+        self.acknowledge(acknowledged)
+        if not self._parcels:
+            self._arrived.clear()
+            try:
+                await asyncio.wait_for(self._arrived.wait(), timeout_seconds)
+            except TimeoutError:
+                return []
+        answer: list[Parcel | Proposal] = []
+        size = 0
+        for parcel in self._parcels:
+            if answer and size + len(parcel.rows) > events_max:
+                break
+            size += len(parcel.rows)
+            answer.append(parcel)
+        if not answer:
+            return []  # it was ended meanwhile
+        newest = answer[-1]
+        self._handed = max(self._handed, newest.number)
+        if isinstance(newest, Parcel) and len(answer) == len(self._parcels):
+            answer[-1] = replace(newest, last=True)
+        return answer
+
+    async def room(self, wait_seconds: float) -> None:
+        """Wait until the queue is not full; after `wait_seconds` shed the oldest that no poll was given."""
+        try:
+            async with asyncio.timeout(wait_seconds):
+                while self.full:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            self._shed_oldest()
+
+    def _shed_oldest(self) -> None:
+        kept = [parcel for parcel in self._parcels if parcel.number <= self._handed]
+        rest = deque(parcel for parcel in self._parcels if parcel.number > self._handed)
+        while self.full and rest:
+            parcel = rest.popleft()
+            self.waiting -= len(parcel.rows)
+            self._tallies.pop(parcel.number).shed += len(parcel.rows)
+        self._parcels = deque([*kept, *rest])
+        self._moved.set()
+
+    async def moved(self, timeout_seconds: float) -> None:
+        """Wait until the process acknowledges something, or the time is over."""
+        self._moved.clear()
+        try:
+            await asyncio.wait_for(self._moved.wait(), timeout_seconds)
+        except TimeoutError:
+            return
+
+    def end(self) -> None:
+        """Let go of everything: the process is gone. Whoever waits here is woken."""
+        self.ended = True
+        self._parcels.clear()
+        self._tallies.clear()
+        self.waiting = 0
+        self._moved.set()
+        self._arrived.set()

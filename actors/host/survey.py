@@ -1,0 +1,61 @@
+"""What a host says of its brokers, to whoever asks.
+
+Rule: asking changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...faults.durability.durable_cursor import DeadLetter
+from ...protocol.batch import EventBatch
+from ...protocol.ids import ClientId
+from ...protocol.messages.admission import Refusal
+from ..broker import Broker
+from .hosted_broker import HostedBroker
+
+
+def standing_of(seat: HostedBroker) -> dict[str, Any] | None:
+    """Return where a broker stands; None in a network that does not heal."""
+    return None if seat.broker.healing is None else seat.broker.healing.survey()
+
+
+def sizes_of(seat: HostedBroker) -> dict[str, int]:
+    """Return the sizes of what a broker keeps, its queues included."""
+    boxes = seat.boxes()
+    return {
+        **seat.broker.describe(),
+        "subscribers": len(seat.owners),
+        "outbox_events": sum(box.events for box in boxes),
+        "lost_events": sum(box.lost_events for box in boxes),
+        "shed_notifications": seat.tally.shed,
+        "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
+        "expired_events": seat.expired_events,
+        "events_in": seat.events_in,
+        "events_out": seat.events_out,
+        "notifications": seat.notifications,
+        **({} if seat.commits is None else {"commits": seat.commits.made}),
+    }
+
+
+def books_of(broker: Broker) -> dict[str, Any] | None:
+    """Return the books of a broker; None without admission control."""
+    if broker.admitting is None:
+        return None
+    admission = broker.admitting.admission
+    return {**admission.books.describe(), "degraded": admission.standings.count()}
+
+
+def lacking(broker: Broker, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
+    """Return what the subscriptions of a client lack, by number; nothing without admission control."""
+    return {} if broker.admitting is None else broker.admitting.admission.lacking(client)
+
+
+def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
+    """Return the last sequence of a publisher that a broker has accepted, and what it keeps of it, with ages."""
+    return broker.accepted(publisher), broker.kept_of(publisher)
+
+
+def dead_letters(broker: Broker) -> list[DeadLetter]:
+    """Return what could not be delivered to a broker's durable subscribers, oldest first."""
+    return [] if broker.durable is None else list(broker.durable.letters)

@@ -1,0 +1,107 @@
+"""The part of a host that hands what its brokers wrote down to the collector.
+
+Rules
+-----
+* It is done in the background, one flush at a time: no event waits for the collector, whether it is slow or dead.
+* A flush that did not arrive is sent again before the next one; meanwhile the buffers fill up to their bound.
+* Each flush says how much came before it, so that a collector that was started again knows what it lacks.
+* Rows wait `FLUSH_SECONDS` at most: so much of what was seen goes with a host that dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import uuid4
+
+from ray.exceptions import RayActorError
+
+from ...protocol.ids import BrokerId
+from ...protocol.telemetry.tables import SCHEMAS
+from ..telemetry.accounts import HandOver
+from .hosted_broker import HostedBroker
+
+FLUSH_ROWS: Final = 50_000
+FLUSH_SECONDS: Final = 2.0
+
+_LOG = logging.getLogger("rayvous.host")
+
+
+class HostTelemetry:
+    """The way of what the brokers of one host write down to the collector.
+
+    Parameters
+    ----------
+    seats
+        The brokers, as they are at any time.
+    collector
+        The actor that takes telemetry; None when none is kept.
+    """
+
+    def __init__(self, seats: Mapping[BrokerId, HostedBroker], collector: Any) -> None:
+        self._seats = seats
+        self._collector = collector
+        self._source = uuid4().hex
+        self._handed = dict.fromkeys(SCHEMAS, 0)
+        self._unsent: HandOver | None = None
+        self._handing = asyncio.Lock()
+        self._flushing: asyncio.Task[None] | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._drops: dict[int, dict[str, int]] = {}
+
+    def flush_when_due(self, seat: HostedBroker) -> None:
+        """See to it that what a broker wrote down is handed over in time."""
+        if self._collector is None:
+            return
+        if seat.telemetry.rows >= FLUSH_ROWS:
+            self.flush_soon()
+        elif self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush_soon)
+
+    def flush_soon(self) -> None:
+        """Hand over what was written down, if anything was, in the background."""
+        if self._collector is None:
+            return
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_rows())
+
+    async def _flush_rows(self) -> None:
+        if self._unsent is not None or any(seat.telemetry.rows for seat in self._seats.values()):
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Hand what was written down to the collector; also when that is nothing, since it asks what came before."""
+        if self._collector is None:
+            return
+        async with self._handing:
+            again = self._unsent is not None
+            if await self._hand_over(self._unsent or self._gather()) and again:
+                await self._hand_over(self._gather())
+
+    def _gather(self) -> HandOver:
+        """Empty the buffers of all brokers into a flush."""
+        for seat in self._seats.values():
+            drops = seat.telemetry.dropped_rows
+            self._drops[id(drops)] = drops  # stays when the broker has left
+        dropped = {name: sum(drops[name] for drops in self._drops.values()) for name in SCHEMAS}
+        tables = tuple(seat.telemetry.flush() for seat in self._seats.values() if seat.telemetry.rows)
+        return HandOver(self._source, dict(self._handed), tables, dropped)
+
+    async def _hand_over(self, flush: HandOver) -> bool:
+        """Send a flush; return whether it arrived. Ray sends it again to a collector that is being started again."""
+        self._unsent = flush
+        try:
+            await self._collector.add.remote(flush)
+        except RayActorError as error:
+            _LOG.warning("the collector is gone, and telemetry waits: %s", type(error).__name__)
+            return False
+        self._unsent = None
+        for tables in flush.tables:
+            for name, table in tables.items():
+                self._handed[name] += len(table["time_seconds"])
+        return True

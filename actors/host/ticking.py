@@ -1,0 +1,85 @@
+"""The part of a host that tells its brokers the time, again and again, where they need it.
+
+Rules
+-----
+* Brokers that heal are told it four times a heartbeat, brokers that number what they send twice a retransmission, and
+  those whose publishers have quotas at least every `QUOTA_TICK_SECONDS`. Others are not told it.
+* A broker that breaks ends the ticking of its host, and whoever surveys the host gets the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ...protocol.messages.recovery import Recovery
+from ...protocol.stability import Stability
+from .driver import Driver
+from .hosted_broker import HostedBroker
+
+TICKS_A_HEARTBEAT: Final = 4
+TICKS_A_RETRANSMISSION: Final = 2
+TICKS_A_FLUSH: Final = 40
+QUOTA_TICK_SECONDS: Final = 0.1
+
+_LOG = logging.getLogger("rayvous.host")
+
+
+def tick_seconds(recovery: Recovery | None, stability: Stability | None, *, quotas: bool) -> float | None:
+    """Return how often brokers are told the time; None for those that need not be."""
+    if recovery is not None:
+        return recovery.heartbeat_seconds / TICKS_A_HEARTBEAT
+    if stability is not None:
+        return stability.retransmit_seconds / TICKS_A_RETRANSMISSION
+    return QUOTA_TICK_SECONDS if quotas else None
+
+
+class Ticking:
+    """Tells the brokers of one host the time.
+
+    Parameters
+    ----------
+    driver
+        Of its brokers.
+    seconds
+        How often; None for never.
+    service
+        Waits as long as a slow broker takes.
+    """
+
+    def __init__(
+        self, driver: Driver, seconds: float | None, service: Callable[[HostedBroker], Awaitable[None]]
+    ) -> None:
+        self._driver = driver
+        self._seconds = seconds
+        self._service = service
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start to tick, if that is wanted and has not begun."""
+        if self._task is None and self._seconds is not None:
+            self._task = asyncio.get_running_loop().create_task(self._run(self._seconds))
+            self._task.add_done_callback(_say_end)
+            self._driver.ticking = True
+
+    async def _run(self, seconds: float) -> None:
+        for turn in itertools.count(1):
+            if turn % TICKS_A_FLUSH == 0:
+                self._driver.telemetry.flush_soon()  # whoever dies takes little of what was seen along
+            for seat in list(self._driver.seats.values()):
+                await self._service(seat)
+                self._driver.tell_time(seat)
+            await asyncio.sleep(seconds)
+
+    def raise_error(self) -> None:
+        """Raise what ended the ticking, if anything did: a broker that broke says so, instead of looking alive."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+
+def _say_end(ticking: asyncio.Task[None]) -> None:
+    if not ticking.cancelled() and ticking.exception() is not None:
+        _LOG.error("a broker broke and its host stands still", exc_info=ticking.exception())

@@ -1,0 +1,234 @@
+"""The ways from one host to other brokers: their actors, which may be new ones by now, and outboxes that lead there.
+
+Rules
+-----
+* In a network that heals any broker can be reached; who is not known yet is asked for at the rendezvous point.
+* A broker that is started again has a new actor and a higher *life*. Who has restarted says its life with each call;
+  a host that hears of a new one asks for the actor, drops what waits for the old one, and only then listens. What a
+  broker said in an earlier life is not heard any more.
+* A call that finds its actor dead is told of: machines may use what the transport knows for certain. So is, where
+  brokers mend it, one that fails while the actor may live.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from typing import Any, Final
+
+from ray.exceptions import ActorDiedError
+
+from ...protocol.configs import Limits, Position
+from ...protocol.effects import Missed
+from ...protocol.errors import BrokerUnavailable
+from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import RENDEZVOUS, Recovery
+from ..chaos.link_faults import Forecast, HostWeather
+from .group import MulticastGroup, Peer
+from .outbox import Flight, LinkMessage, Outbox, Unreached, first_line
+
+Receive = Callable[..., Awaitable[object]]
+
+LINK: Final = "link"
+GROUP_LANE: Final = "group"
+
+
+class Transport:
+    """The ways out of one host.
+
+    Parameters
+    ----------
+    limits, recovery
+        Of the network.
+    seated
+        The brokers that are here.
+    receive
+        How those here are handed messages: ``receive(to, source, messages, life)``.
+    died
+        Called with (broker here, other) when a call finds that the other one's process is dead.
+    reborn
+        Called with a broker that has a new actor; what waits for the old one is to be dropped.
+    missed
+        Called with a broker here and what another one has missed of it; None where nothing can be done about it.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        recovery: Recovery | None,
+        seated: Container[BrokerId],
+        receive: Receive,
+        died: Callable[[BrokerId, BrokerId], None],
+        reborn: Callable[[BrokerId], None],
+        missed: Callable[[BrokerId, Missed], None] | None = None,
+    ) -> None:
+        self._missed = missed
+        self.rendezvous: Any = None
+        self.weather: HostWeather | None = None
+        self._limits = limits
+        self._recovery = recovery
+        self._seated = seated
+        self._receive = receive
+        self._died = died
+        self._reborn = reborn
+        self._peers: dict[BrokerId, Peer] = {}
+        self._lives: dict[BrokerId, int] = {}  # of the others that have restarted
+        self._own_lives: dict[BrokerId, int] = {}
+        self._groups: dict[BrokerId, MulticastGroup] = {}
+        self._learning = asyncio.Lock()
+
+    def born(self, broker: BrokerId, life: int) -> None:
+        """Note which life of a broker begins here."""
+        self._own_lives[broker] = life
+
+    # Making the ways.
+
+    def peer(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> Peer:
+        """Return the way to a broker, made from its actor if it is not known yet."""
+        peer = self._peers.get(broker)
+        if peer is None:
+            local = broker in self._seated
+            receive = self._receive if local else hosts[broker].receive.remote
+            peer = self._peers[broker] = Peer(broker, receive, local)
+        return peer
+
+    def meet(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> None:
+        """Know another broker from the start; one that has left a network that heals meanwhile is met nowhere."""
+        if broker in hosts or broker in self._seated or self._recovery is None:
+            self.peer(broker, hosts)
+
+    async def actor_of(self, broker: BrokerId) -> Any:
+        """Ask the rendezvous point for the actor of a broker, as it is now."""
+        host = await self.rendezvous.host_of.remote(broker)
+        if host is None:
+            raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
+        return host
+
+    async def _find(self, broker: BrokerId) -> Peer:
+        if broker not in self._peers and broker not in self._seated:
+            return self.peer(broker, {broker: await self.actor_of(broker)})
+        return self.peer(broker, {})
+
+    def link(self, source: BrokerId, to: BrokerId) -> Outbox:
+        """Return a new outbox from a broker here to another one, or to the rendezvous point."""
+        if to == RENDEZVOUS:
+            return self._outbox(f"broker {source} to the rendezvous point", self._report(source))
+        reach = self._reach(source, LINK)
+        seconds = None if self._recovery is None else self._limits.call_seconds
+
+        async def carry(load: list[LinkMessage]) -> int:
+            made = time.monotonic()
+            try:
+                await reach(to, source, load, seconds)
+            except ActorDiedError:
+                raise
+            except Exception as error:
+                raise Unreached(time.monotonic() - made, first_line(error)) from error
+            return 0
+
+        def missed(ago: float) -> None:
+            assert self._missed is not None
+            self._missed(source, Missed(to, False, ago))
+
+        return self._outbox(
+            f"broker {source} to broker {to}", carry, None if self._missed is None else missed
+        )
+
+    def group(self, position: Position, hosts: Mapping[BrokerId, Any]) -> Outbox | None:
+        """Return a new outbox to all other members of a broker's cluster; None when there are none."""
+        source = position.broker
+        others = [other for other in position.members if other != source]
+        for other in others:
+            self.meet(other, hosts)
+        return self.regroup(source, others, None)
+
+    def regroup(self, source: BrokerId, members: Sequence[BrokerId], known: Outbox | None) -> Outbox | None:
+        """Let the group of a broker here be these from now on; return the outbox to it, a new one if there is none."""
+        reach = self._reach(source, GROUP_LANE)
+        fellows = [Peer(other, reach, other in self._seated) for other in members]
+        if known is not None:
+            self._groups[source].meet(fellows)
+            return known
+        if not fellows:
+            return None
+        patience = None if self._recovery is None else self._recovery.heartbeat_seconds
+
+        def missed(member: BrokerId, ago: float) -> None:
+            assert self._missed is not None
+            self._missed(source, Missed(member, True, ago))
+
+        group = MulticastGroup(source, fellows, patience, None if self._missed is None else missed)
+        self._groups[source] = group
+        return self._outbox(f"broker {source} to its group", group.fly)
+
+    def _outbox(
+        self,
+        name: str,
+        fly: Flight,
+        missed: Callable[[float], None] | None = None,
+    ) -> Outbox:
+        return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max, missed)
+
+    def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[None]]:
+        """Return how a broker here hands messages to any other; nothing is awaited before unless it has to be."""
+        life = self._own_lives.get(source, 0)
+        said = (life,) if life else ()
+
+        async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> None:
+            if self.weather is not None:
+                await self.weather.passage(source, to, lane)
+            peer = self._peers.get(to) or await self._find(to)
+            try:
+                async with asyncio.timeout(seconds):  # in a network that heals no call hangs a link for ever
+                    await peer.receive(to, source, load, *said)
+            except ActorDiedError:
+                if self._peers.get(to) is peer:
+                    self._died(source, to)
+                raise
+
+        return reach
+
+    def _report(self, source: BrokerId) -> Callable[[list[LinkMessage]], Awaitable[int]]:
+        async def report(load: list[LinkMessage]) -> int:
+            if self.weather is not None:
+                await self.weather.passage(source, RENDEZVOUS, LINK)
+            async with asyncio.timeout(self._limits.call_seconds):
+                await self.rendezvous.receive.remote(source, load)
+            return 0
+
+        return report
+
+    # Brokers that are started again.
+
+    def life_of(self, broker: BrokerId) -> int:
+        """Return the life of another broker that is known here."""
+        return self._lives.get(broker, 0)
+
+    async def current(self, source: BrokerId, life: int) -> bool:
+        """Return whether this is the life of a broker that is to be heard; a new one is made known first."""
+        async with self._learning:
+            if life > self.life_of(source):
+                self.relink(source, await self.rendezvous.host_of.remote(source), life)
+        return life == self.life_of(source)
+
+    def relink(self, broker: BrokerId, host: Any, life: int) -> None:
+        """Take a broker's new actor, unless it is known already."""
+        if life <= self.life_of(broker):
+            return
+        self._lives[broker] = life
+        self._peers.pop(broker, None)
+        self.peer(broker, {broker: host})
+        for group in self._groups.values():
+            group.begin_anew(broker)
+        self._reborn(broker)
+
+    # Tests of what goes wrong.
+
+    def forecast(self, forecast: Forecast) -> None:
+        """Take in what is wrong from now on."""
+        if self.weather is None:
+            seed = min(self._own_lives, default=0)
+            heartbeat = 1.0 if self._recovery is None else self._recovery.heartbeat_seconds
+            self.weather = HostWeather(heartbeat, seed)
+        self.weather.set(forecast)

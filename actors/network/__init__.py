@@ -1,0 +1,1 @@
+"""A network on Ray: checked, launched, joined, operated, and its rendezvous point."""

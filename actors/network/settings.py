@@ -1,0 +1,67 @@
+"""What a network is launched with, checked before Ray starts: a mistake costs no time and leaves nothing behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...protocol import checks
+from ...protocol.configs import Limits, Position
+from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.recovery import Recovery
+from ...protocol.stability import Stable
+from ...protocol.telemetry.tables import TelemetryConfig
+from ...routing.schemes.registry import scheme as routing_scheme
+from ...routing.topologies.cluster_trees import Topology
+from ..broker import check
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `Network.launch` was given; it says what each is."""
+
+    topology: Topology
+    name: str
+    scheme: str
+    brokers_per_actor: int
+    limits: Limits
+    trace_events: bool
+    detached: bool
+    recovery: Recovery | None
+    stable: Stable | None
+    admission: AdmissionConfig | None
+    telemetry: TelemetryConfig | None
+
+    def validate(self) -> Settings:
+        """Return the settings themselves.
+
+        Raises
+        ------
+        InputError
+            If one is of the wrong type or out of range, or two of them do not go together.
+        """
+        checks.instance("topology", self.topology, Topology, "a topology, for example ClusterTree(4, 3)")
+        checks.text("name", self.name)
+        routing_scheme(self.scheme)
+        checks.whole_number("brokers_per_actor", self.brokers_per_actor, 1)
+        checks.instance("limits", self.limits, Limits, "a Limits()").validate()
+        checks.flag("trace_events", self.trace_events)
+        checks.flag("detached", self.detached)
+        checks.optional("recovery", self.recovery, Recovery, "a Recovery()")
+        checks.optional("stable", self.stable, Stable, "a Stable(folder)")
+        checks.optional("admission", self.admission, AdmissionConfig, "an AdmissionConfig()")
+        checks.optional("telemetry", self.telemetry, TelemetryConfig, "a TelemetryConfig()")
+        for given in (self.recovery, self.stable, self.admission, self.telemetry):
+            if given is not None:
+                given.validate()
+        check(
+            self.scheme,
+            recovery=self.recovery is not None,
+            store=self.stable is not None,
+            admission=self.admission is not None,
+            ray=True,
+        )
+        return self
+
+    def positions(self) -> list[Position]:
+        """Return where the brokers stand under the scheme."""
+        return routing_scheme(self.scheme).positions(self.topology.positions())

@@ -1,0 +1,1 @@
+"""What hosts wrote down: collected, kept, read."""

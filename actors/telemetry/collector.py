@@ -1,0 +1,249 @@
+"""The collector: takes the telemetry of the hosts, and keeps it in Ray's object store or in files.
+
+Rules
+-----
+* The collector puts the tables itself. An object dies with the process that put it, and telemetry has to outlive the
+  broker that wrote it.
+* With a folder each table is written when enough of it waits, or waits long enough, and when somebody reads.
+* What is in memory has a bound; past it the oldest rows go, and are counted.
+* It is started again when it dies. What was in files is there; what was not is counted (`accounts`).
+* Nobody waits for it but who reads: hosts hand over in the background, and keep on when it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import ray
+
+from ...protocol.errors import StorageFailed
+from ...protocol.telemetry.tables import SCHEMAS, TABLES, Table, TelemetryConfig
+from .accounts import Accounts, HandOver
+from .arrow import to_arrow
+from .files import PartKey, metadata_of, parts, write_network, write_part
+from .telemetry import Chunk, Holdings
+
+CHUNK_BYTES: Final = 1 << 20
+"""Without a folder, so much of a table is put into the object store at once."""
+
+CHUNK_PIECES: Final = 256
+"""Or so many flushes, each of which costs memory of its own."""
+
+CHUNK_OVERHEAD_BYTES: Final = 4096
+"""What an object costs beside its rows, for whom many small ones are kept."""
+
+_LOG = logging.getLogger("rayvous.collector")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rows of one host that wait to be written or put."""
+
+    source: str
+    rows: pa.Table
+    came_at: float
+
+
+class Collector:
+    """Keeps all chunks of all tables, or the newest of them.
+
+    Parameters
+    ----------
+    run
+        The name of the run.
+    config
+        Where its telemetry goes.
+    network
+        Brokers and links, as `network_of` describes them.
+    put, clock
+        How a table gets into the object store, and what tells the time in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        config: TelemetryConfig | None = None,
+        network: Mapping[str, Any] | None = None,
+        put: Callable[[pa.Table], Any] = ray.put,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._run = run
+        self._config = (config or TelemetryConfig()).validate()
+        self._folder = None if self._config.folder is None else Path(self._config.folder)
+        self._network = dict(network or {})
+        self._put = put
+        self._clock = clock
+        self._accounts = Accounts()
+        self._waiting: dict[str, list[_Piece]] = {name: [] for name in SCHEMAS}
+        self._chunks: deque[tuple[str, Chunk, int]] = deque()
+        self._bytes = 0
+        self._next = PartKey(int(clock() * 1e9), 0)
+        self._rolling: asyncio.Task[None] | None = None
+        self._failed = ""
+        if self._folder is not None:
+            self._go_on(self._folder)
+
+    def _go_on(self, folder: Path) -> None:
+        """Take up the accounts where an earlier life of the collector left them."""
+        last = {name: list(parts(folder, name, self._run).items())[-1:] for name in TABLES}
+        told = {name: metadata_of(path).get("accounts") for name, found in last.items() for _, path in found}
+        self._accounts.restore(
+            {name: text for name, text in told.items() if text and name != "lost"}, told.get("lost")
+        )
+        lives = [key.life + 1 for found in last.values() for key, _ in found]
+        self._next = PartKey(max(self._next.life, *lives), 0) if lives else self._next
+        write_network(folder, self._run, self._network)
+
+    # What comes in.
+
+    async def add(self, flush: HandOver) -> None:
+        """Take what a host's brokers wrote down since it last handed it over."""
+        if self._rolling is None and self._folder is not None:
+            self._rolling = asyncio.get_running_loop().create_task(self._roll_in_time())
+        self.take(flush)
+
+    def take(self, flush: HandOver) -> None:
+        """Take a flush: what of it is not here yet."""
+        now = self._clock()
+        rows = {
+            name: [to_arrow(name, tables[name]) for tables in flush.tables if name in tables]
+            for name in SCHEMAS
+        }
+        for name in SCHEMAS:
+            skip = self._accounts.settle(flush, name)
+            fresh = pa.concat_tables(rows[name]).slice(skip) if rows[name] else None
+            if fresh is not None and fresh.num_rows:
+                self._accounts.take(name, flush.source, fresh.num_rows)
+                self._waiting[name].append(_Piece(flush.source, fresh, now))
+                self._bytes += fresh.nbytes
+                self._pass_on_if_due(name)
+        self._keep_bound()
+
+    def _pass_on_if_due(self, name: str) -> None:
+        pieces = self._waiting[name]
+        waiting = sum(piece.rows.nbytes for piece in pieces)
+        if self._folder is not None:
+            if waiting >= self._config.roll_bytes:
+                self.roll([name])
+        elif waiting >= CHUNK_BYTES or len(pieces) >= CHUNK_PIECES:
+            self._seal(name)
+
+    def _keep_bound(self) -> None:
+        """Drop the oldest rows until the others have room."""
+        while self._bytes > self._config.memory_bytes_max:
+            if self._chunks:
+                name, chunk, nbytes = self._chunks.popleft()
+                self._bytes -= nbytes
+                # Whose rows they were is not known any more, and without a folder nobody will ask.
+                self._accounts.miss(name, "", chunk.rows, "memory")
+                continue
+            name = min(
+                (name for name in SCHEMAS if self._waiting[name]),
+                key=lambda name: self._waiting[name][0].came_at,
+            )
+            piece = self._waiting[name].pop(0)
+            self._bytes -= piece.rows.nbytes
+            self._accounts.drop(name, piece.source, piece.rows.num_rows)
+
+    # Into the object store, or into files.
+
+    def _key(self) -> PartKey:
+        key = self._next
+        self._next = PartKey(key.life, key.number + 1)
+        return key
+
+    def _joined(self, name: str) -> pa.Table:
+        return pa.concat_tables([piece.rows for piece in self._waiting[name]]).combine_chunks()
+
+    def _seal(self, name: str) -> None:
+        table = self._joined(name)
+        nbytes = table.nbytes + CHUNK_OVERHEAD_BYTES
+        self._bytes += nbytes - sum(piece.rows.nbytes for piece in self._waiting[name])
+        self._chunks.append((name, Chunk(self._key(), self._put(table), table.num_rows), nbytes))
+        self._waiting[name] = []
+
+    def roll(self, names: list[str]) -> None:
+        """Write what waits of these tables, and what was lost; what cannot be written waits on."""
+        assert self._folder is not None
+        try:
+            if self._accounts.unwritten:
+                table, told = self._lost_rows(), self._accounts.of_lost()
+                write_part(self._folder, "lost", self._run, self._key(), table, accounts=told)
+                self._accounts.unwritten.clear()
+            for name in names:
+                if self._waiting[name]:
+                    table, told = self._joined(name), self._accounts.of_table(name)
+                    write_part(self._folder, name, self._run, self._key(), table, accounts=told)
+                    self._bytes -= sum(piece.rows.nbytes for piece in self._waiting[name])
+                    self._waiting[name] = []
+            self._failed = ""
+        except OSError as error:
+            if not self._failed:
+                _LOG.error("telemetry of %s cannot be written to %s: %s", self._run, self._folder, error)
+            self._failed = str(error)
+
+    def _lost_rows(self) -> pa.Table:
+        found = self._accounts.unwritten
+        columns: Table = {
+            "time_seconds": [self._clock()] * len(found),
+            "table": [name for name, _ in found],
+            "reason": [reason for _, reason in found],
+            "rows": list(found.values()),
+        }
+        return to_arrow("lost", columns)
+
+    async def _roll_in_time(self) -> None:
+        while True:
+            await asyncio.sleep(self._config.roll_seconds / 4)
+            self.roll_due()
+
+    def roll_due(self) -> None:
+        """Write the tables of which a row waits for so long that it would be too long the next time."""
+        due = self._clock() - self._config.roll_seconds * 3 / 4
+        names = [name for name, pieces in self._waiting.items() if pieces and pieces[0].came_at <= due]
+        if names or self._accounts.unwritten:
+            self.roll(names)
+
+    # What goes out.
+
+    async def holdings(self) -> Holdings:
+        """Return what there is up to now; with a folder all of it is written first.
+
+        Raises
+        ------
+        StorageFailed
+            If it cannot be written.
+        """
+        return self.hold()
+
+    def hold(self) -> Holdings:
+        """Return what there is up to now; see `holdings`."""
+        if self._folder is not None:
+            self.roll(list(SCHEMAS))
+            if self._failed:
+                raise StorageFailed(
+                    f"the collector cannot write telemetry to {self._folder}: {self._failed}; "
+                    "what waits is kept in memory and written when there is room again"
+                )
+        else:
+            for name in SCHEMAS:
+                if self._waiting[name]:
+                    self._seal(name)
+        chunks: dict[str, list[Chunk]] = {name: [] for name in SCHEMAS}
+        for name, chunk, _ in self._chunks:
+            chunks[name].append(chunk)
+        lost = {name: dict(reasons) for name, reasons in self._accounts.lost.items()}
+        return Holdings(self._run, self._next, chunks, lost, self._clock(), self._folder, self._network)
+
+    async def pid(self) -> int:
+        """Return the process that this is."""
+        return os.getpid()

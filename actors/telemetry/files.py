@@ -1,0 +1,277 @@
+"""Telemetry in a folder: where each table of each run stands, how a part is written, and how it is read.
+
+Rules
+-----
+* The layout is that of Hive partitions, which Spark, pandas and DuckDB read as they are::
+
+      DIR/<table>/run=<run>/part-<life>-<number>.parquet
+      DIR/_runs/<run>.json       the network of the run, for pictures; readers of Parquet skip the underscore
+
+* A part appears whole or not at all: it is written under a hidden name beside its place, and renamed.
+* A part is never changed. Its name says when its writer was started and which of its parts it is: sorted names are in
+  the order of writing, and writing the same part again puts it where it was.
+* Nothing here deletes a file, but its own temporary one when writing fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import networkx as nx
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...protocol import checks
+from ...protocol.configs import Position
+from ...protocol.errors import InputError
+from ...protocol.telemetry.tables import SCHEMA_VERSION, SCHEMAS, TABLES
+from .arrow import VERSION_KEY, arrow_schema
+
+_PART: Final = re.compile(r"part-(\d+)-(\d+)\.parquet")
+
+
+class PartKey(NamedTuple):
+    """Which part: the start of its writer (nanoseconds since 1970), and its number among what that has written."""
+
+    life: int
+    number: int
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file; names sort as keys do."""
+        return f"part-{self.life:020d}-{self.number:010d}.parquet"
+
+
+def run_name(network: str, token: str) -> str:
+    """Return the name of a run: the network's, in characters that every file system takes, and what tells it apart."""
+    return f"{re.sub('[^A-Za-z0-9_.-]', '-', network)}-{token[:8]}"
+
+
+def part_folder(folder: Path, table: str, run: str) -> Path:
+    """Return where the parts of one table of one run stand."""
+    return folder / table / f"run={run}"
+
+
+def prepare_folder(folder: str | Path) -> Path:
+    """Make a folder for telemetry, if need be, and return its absolute path.
+
+    Raises
+    ------
+    InputError
+        If it is or lies under a file, or cannot be written.
+    """
+    path = Path(folder).absolute()
+    try:
+        for table in TABLES:
+            (path / table).mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(
+            f"telemetry folder {path} cannot be used: {error}; give a folder that can be written"
+        ) from None
+    return path
+
+
+def write_part(folder: Path, name: str, run: str, key: PartKey, table: pa.Table, **metadata: str) -> Path:
+    """Write one part of a table, whole or not at all.
+
+    Parameters
+    ----------
+    folder, name, run, key
+        Where it goes: the telemetry folder, the table's name, the run, which part.
+    table
+        Its rows, with the schema of `arrow_schema`.
+    metadata
+        What else the file's metadata says, under ``rayvous.<key>``.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing of it is to be seen then.
+    """
+    more = {f"rayvous.{key}": value for key, value in metadata.items()}
+    place = part_folder(folder, name, run) / key.file_name
+    hidden = place.with_name(f".{place.name}.writing")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **more}), hidden)
+        hidden.replace(place)
+    except BaseException:
+        with suppress(OSError):
+            hidden.unlink(missing_ok=True)
+        raise
+    return place
+
+
+def parts(folder: Path, name: str, run: str) -> dict[PartKey, Path]:
+    """Return the parts of one table of one run, in the order in which they were written; other files are left out."""
+    found = {}
+    place = part_folder(folder, name, run)
+    for path in sorted(place.iterdir()) if place.is_dir() else ():
+        match = _PART.fullmatch(path.name)
+        if match:
+            found[PartKey(int(match[1]), int(match[2]))] = path
+    return found
+
+
+def metadata_of(path: Path) -> dict[str, str]:
+    """Return what `write_part` was given to say beside the rows."""
+    told = pq.read_schema(path).metadata or {}
+    return {
+        key.decode().removeprefix("rayvous."): value.decode()
+        for key, value in told.items()
+        if key.startswith(b"rayvous.")
+    }
+
+
+def read_parts(paths: Iterable[Path], name: str) -> pa.Table:
+    """Return the rows of several parts of one table.
+
+    Raises
+    ------
+    InputError
+        If a file is no Parquet file, or of another schema version, or has not the table's columns.
+    """
+    schema = arrow_schema(name)
+    return pa.concat_tables([schema.empty_table(), *(_read_part(path, schema) for path in paths)])
+
+
+def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        table = pq.ParquetFile(path).read()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} cannot be read as telemetry: {error}") from None
+    check_version(path, table.schema)
+    missing = [column for column in schema.names if column not in table.column_names]
+    if missing:
+        raise InputError(f"{path} is no part of that table: it has no column {missing[0]!r}")
+    return table.select(schema.names).cast(schema)
+
+
+def check_version(path: Path, schema: pa.Schema) -> None:
+    """Refuse a part whose columns may mean something else than they do here.
+
+    Raises
+    ------
+    InputError
+        If it was written with another version of the schema, or says none.
+    """
+    version = (schema.metadata or {}).get(VERSION_KEY)
+    if version is None or int(version) != SCHEMA_VERSION:
+        told = "no schema version" if version is None else f"schema version {int(version)}"
+        raise InputError(
+            f"{path} has {told}; this Rayvous reads version {SCHEMA_VERSION}: read it with the one that wrote it"
+        )
+
+
+def runs(folder: str | Path) -> list[str]:
+    """Return the runs that have a part in a folder, the one that was started last at the end."""
+    begun: dict[str, int] = {}
+    for name in SCHEMAS:
+        for place in Path(folder).glob(f"{name}/run=*"):
+            run = place.name.removeprefix("run=")
+            for key in parts(Path(folder), name, run):
+                begun[run] = min(begun.get(run, key.life), key.life)
+                break
+    return sorted(begun, key=lambda run: (begun[run], run))
+
+
+def check_is_folder(folder: str | Path) -> None:
+    """Raise InputError if there is no such folder."""
+    try:
+        found = Path(folder).is_dir()
+    except OSError:  # a name that no file system takes
+        found = False
+    if not found:
+        raise InputError(f"{checks.shown(str(folder))}: there is no such folder")
+
+
+def choose_run(folder: str | Path, run: str | None = None) -> str:
+    """Return the run that was named, or else the one in the folder that was started last.
+
+    Raises
+    ------
+    InputError
+        If the folder is not there, has no telemetry, or not of that run.
+    """
+    check_is_folder(folder)
+    known = runs(folder)
+    if not known:
+        inside = Path(folder) / "tables"  # where a report keeps it
+        hint = f"; that of the report is in {inside}" if runs(inside) else ""
+        raise InputError(f"{folder} has no telemetry: it needs <table>/run=<run>/part-*.parquet{hint}")
+    if run is not None and run not in known:
+        raise InputError(f"{folder} has no run {run!r}; there is {', '.join(known)}")
+    return run or known[-1]
+
+
+def check_run(folder: Path, run: str) -> None:
+    """Refuse a run that was written with another version of the schema; raises InputError."""
+    for name in TABLES:
+        for path in list(parts(folder, name, run).values())[-1:]:
+            check_version(path, pq.read_schema(path))
+
+
+# The network of a run.
+
+
+def network_of(positions: Sequence[Position], scheme: str) -> dict[str, Any]:
+    """Return brokers and links of a network as plain data."""
+    edges = []
+    for place in positions:
+        if place.role != "NEB":
+            edges += [[place.broker, child, "tree"] for child in place.children]
+            edges += [[place.broker, member, "group"] for member in place.members if member != place.broker]
+    brokers = [
+        {"broker": place.broker, "label": place.label, "role": place.role, "cluster": place.cluster}
+        for place in positions
+    ]
+    return {"schema_version": SCHEMA_VERSION, "scheme": scheme, "brokers": brokers, "links": edges}
+
+
+def write_network(folder: Path, run: str, network: Mapping[str, Any]) -> None:
+    """Put down the network of a run beside its tables."""
+    place = folder / "_runs" / f"{run}.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    hidden = place.with_name(f".{place.name}.writing")
+    hidden.write_text(json.dumps(network), encoding="utf-8")
+    hidden.replace(place)
+
+
+def read_network(folder: str | Path, run: str) -> dict[str, Any]:
+    """Return what `write_network` put down; nothing when it put down nothing.
+
+    Raises
+    ------
+    InputError
+        If the file is not what it wrote.
+    """
+    place = Path(folder) / "_runs" / f"{run}.json"
+    if not place.is_file():
+        return {}
+    try:
+        network: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        graph_of(network)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{place} does not describe a network: {error!r}; remove it to go on") from None
+    return network
+
+
+def graph_of(network: Mapping[str, Any]) -> nx.Graph:
+    """Return a network as a graph, as it was launched.
+
+    Nodes are broker ids with `label`, `role` and `cluster`; edges have `kind`.
+    """
+    graph = nx.Graph()
+    for broker in network.get("brokers", ()):
+        graph.add_node(broker["broker"], **{key: broker[key] for key in ("label", "role", "cluster")})
+    for one, other, kind in network.get("links", ()):
+        graph.add_edge(one, other, kind=kind)
+    return graph

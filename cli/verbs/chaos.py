@@ -1,0 +1,216 @@
+"""``rayvous chaos``: break a network by a seed, let it heal, and judge whether it kept its promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...actors.broker import check
+from ...faults.chaos.cases import Case
+from ...faults.chaos.plans import FaultPlan
+from ...faults.chaos.recovery_times import by_kind
+from ...faults.chaos.report import ChaosReport
+from ...faults.checker.verdict import total
+from ...protocol.errors import InputError
+from ...routing.schemes.registry import scheme as routing_scheme
+from ...routing.topologies.cluster_trees import topology_of
+from .. import console
+from .audit import check_trace_dir, keep_trace
+
+FAILURES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class _Where:
+    """A host of chaos: the least and the usual number of brokers, how cases are drawn and run there."""
+
+    least: int
+    usual: int
+    draw: Callable[..., Case]
+    run: Callable[..., list[ChaosReport]]
+
+
+def _where(on: str) -> _Where:
+    """Return what is needed to run there; Ray is not even imported for the simulator.
+
+    Raises
+    ------
+    InputError
+        If there is no such host.
+    """
+    if on == "sim":
+        from ...simulator.chaos import draw_sim_case, run_seeds
+
+        def run_in_processes(seeds: Sequence[int], **options: Any) -> list[ChaosReport]:
+            return run_seeds(seeds, processes=1 if len(seeds) == 1 else None, **options)
+
+        return _Where(2, 60, draw_sim_case, run_in_processes)
+    if on == "ray":
+        from ...actors.chaos.run import BROKERS_MAX, draw_ray_case, run_ray_seeds
+
+        return _Where(4, BROKERS_MAX, draw_ray_case, run_ray_seeds)
+    raise InputError(f"--on {on}: it is sim or ray")
+
+
+def run_chaos_seeds(
+    seed: int,
+    seeds: int,
+    on: str,
+    plan: Path | None,
+    brokers: int | None,
+    trace_dir: Path | None = None,
+    *,
+    stable: bool = False,
+    operations: bool = False,
+    admission: bool = False,
+    as_json: bool,
+    scheme: str = "hybrid",
+    store_dir: Path | None = None,
+) -> dict[str, Any]:
+    """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
+
+    Raises
+    ------
+    InputError
+        If an option or the plan cannot be used.
+    """
+    where = _where(on)
+    most = where.usual if brokers is None else brokers
+    if seeds < 1 or seed < 0 or most < where.least:
+        raise InputError(
+            f"--seeds must be at least 1, --seed at least 0, --brokers at least {where.least} on {on}"
+        )
+    check_trace_dir(trace_dir)
+    if trace_dir is not None and seeds != 1:
+        raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
+    if store_dir is not None and not (stable and on == "ray"):
+        raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
+    routing_scheme(scheme)
+    asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
+    check(scheme, recovery=True, chaos=True, **asked)
+    numbers = range(seed, seed + seeds)
+    given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
+    if scheme != "hybrid":
+        given["scheme"] = scheme
+    if plan is not None:
+        given["plan"] = FaultPlan.load(plan)
+        _check(given["plan"], [where.draw(number, **given) for number in numbers])
+    given |= {word: True for word, wanted in (("stable", stable), ("admission", admission)) if wanted}
+    if seeds == 1 and not as_json:
+        _print_drawn(where.draw(seed, **given).describe())
+    with console.steps() as steps:
+        done: list[ChaosReport] = []
+
+        def show(report: ChaosReport) -> None:
+            done.append(report)
+            if not report.holds and seeds > 1:
+                console.err.print(f"seed {report.seed} does not hold", markup=False)
+            steps.show("seeds", len(done), seeds)
+
+        steps.show("seeds", 0, seeds)
+        if store_dir is not None:
+            given["store_dir"] = store_dir
+        kept = {} if trace_dir is None else {"keep_trace": True}
+        reports = where.run(numbers, progress=show, **kept, **given)
+    for report in reports:
+        report.options = "".join(
+            [
+                f" --brokers {brokers}" if brokers is not None else "",
+                f" --plan {plan}" if plan else "",
+                " --stable" if stable else "",
+                " --operations" if operations else "",
+                " --admission" if admission else "",
+            ]
+        )
+    result = _summary(on, scheme, reports) | keep_trace(trace_dir, reports[0].trace)
+    if as_json:
+        console.print_json(result)
+    else:
+        _print(result, reports)
+    return result
+
+
+def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
+    """Check that every network that the seeds draw has what the plan breaks."""
+    for case in cases:
+        try:
+            plan.check(topology_of(case.topology).positions())
+        except InputError as error:
+            raise InputError(f"seed {case.seed}: {error}") from None
+
+
+def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
+    failed = [report for report in reports if not report.holds]
+    verdict = total(report.verdict for report in reports)
+    return {
+        "on": on,
+        "scheme": scheme,
+        "seeds": len(reports),
+        "held": len(reports) - len(failed),
+        "failed": [report.seed for report in failed],
+        "replay": [report.replay for report in failed],
+        **verdict.counts(),
+        "conditions": verdict.conditions(),
+        "lost_by_retention": verdict.lost,
+        **_admission(reports),
+        "recovery": by_kind(each for report in reports for each in report.recoveries),
+        "verdict": "violated" if failed else "holds",
+        **({"report": reports[0].to_dict()} if len(reports) == 1 else {}),
+        **({"failures": [report.to_dict() for report in failed]} if len(reports) > 1 and failed else {}),
+    }
+
+
+def _admission(reports: Sequence[ChaosReport]) -> dict[str, dict[str, int]]:
+    """Return how many subscriptions were admitted, refused and degraded in all runs, if they were judged."""
+    words = dict.fromkeys(word for report in reports for word in report.admission)
+    counts = {word: sum(report.admission.get(word, 0) for report in reports) for word in words}
+    return {"admission": counts} if counts else {}
+
+
+def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
+    if len(reports) == 1:
+        _print_story(reports[0])
+    else:
+        for report in [report for report in reports if not report.holds][:FAILURES_SHOWN]:
+            _print_drawn(report.case)
+            _print_story(report)
+    rows = {
+        name.replace("_", " "): result[name]
+        for name in ("seeds", "held", "events_published", "notifications_expected", "notifications_delivered")
+    }
+    if result["lost_by_retention"]:
+        rows["lost past retention, told by name"] = result["lost_by_retention"]
+    rows |= console.conditions(total(report.verdict for report in reports))
+    seconds = "virtual s" if result["on"] == "sim" else "s"
+    rows |= {f"subscriptions {word}": count for word, count in result.get("admission", {}).items()}
+    for kind, times in result["recovery"].items():
+        rows[f"recovery from {kind}"] = (
+            f"tree {times['structure_median_seconds']} {seconds}, last late notification "
+            f"{times['delivery_median_seconds']} {seconds} (medians of {times['count']})"
+        )
+    console.print_table("rayvous chaos", rows)
+    if "trace" in result:
+        console.out.print(f"trace: {result['trace']}", soft_wrap=True)
+    for command in result["replay"]:
+        console.out.print(f"replay: {command}")
+    style = "bold red" if result["failed"] else "bold green"
+    console.out.print(f"verdict: [{style}]{result['verdict']}[/]")
+
+
+def _print_drawn(case: dict[str, Any]) -> None:
+    drawn = {
+        "topology": str(case["topology"]),
+        "clients": f"{case['clients']}, {case['actions']}",
+        "plan": "; ".join(str(fault) for fault in case["plan"]["faults"]),
+    }
+    console.print_table(f"seed {case['seed']}: drawn", drawn)
+
+
+def _print_story(report: ChaosReport) -> None:
+    for when, what in report.timeline:
+        console.out.print(f"  {when:8.3f} s  {what}", markup=False)
+    for sentence in report.problems:
+        console.out.print(f"  ! {sentence}", markup=False)
+    console.print_violations(report.verdict)

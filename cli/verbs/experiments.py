@@ -1,0 +1,125 @@
+"""``rayvous experiment``: a paper's figures, reproduced; numbers, pictures, and how the published statements fare."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...experiments import admission, hypercube
+from ...experiments.admission_plots import figure_9, figure_10
+from ...protocol.errors import InputError
+from .. import console
+
+Row = Mapping[str, Any]
+
+_BOTH: Final[dict[str, Callable[[Row], str]]] = {
+    "criterion": lambda row: str(row["criterion"]),
+    "subscribers": lambda row: str(row["subscribers"]),
+    "discards/s in all": lambda row: f"{row['discarded_in_all_per_second']:.1f}",
+    "a broker": lambda row: f"{row['discarded_per_second']:.2f}",
+    "rejected": lambda row: f"{row['rejected']:.0%}",
+    "CPU": lambda row: f"{row['cpu']:.0%}",
+}
+SIMULATED: Final = _BOTH | {"links": lambda row: f"{row['bandwidth']:.0%}"}
+MEASURED: Final = _BOTH | {
+    "of capacity": lambda row: f"{row['of_capacity']:.0%}",
+    "the busiest": lambda row: f"{row['of_capacity_max']:.0%}",
+}
+
+
+def run_admission(name: str, out: Path, *, as_json: bool) -> dict[str, Any]:
+    """Run paper 3's experiment, write ``admission.json`` and a picture a figure, and print how it fares."""
+    plan = admission.preset(name)
+    with console.steps() as steps:
+        result = admission.run(plan, progress=steps.show, processes=os.cpu_count() or 1)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "admission.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    figures = {"figure_9.png": figure_9, "figure_10.png": figure_10}
+    for title, draw in figures.items():
+        draw(result["rows"]).savefig(out / title, dpi=120)
+    result["files"] = [str(out / title) for title in ("admission.json", *figures)]
+    if as_json:
+        console.print_json(result)
+        return result
+    _print_rows("In virtual time", result["rows"], SIMULATED)
+    _print_statements(result["statements"])
+    console.print_table("Written", dict.fromkeys(result["files"], ""))
+    return result
+
+
+def run_admission_on_ray(out: Path, *, as_json: bool) -> dict[str, Any]:
+    """Run the small experiment on real actors, write ``admission_on_ray.json``, and print how it fares."""
+    from ...actors.network.network import ensure_ray
+    from ...experiments import admission_on_ray
+
+    ensure_ray()
+    with console.steps() as steps:
+        result = admission_on_ray.run(admission_on_ray.RayPlan(), progress=steps.show)
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "admission_on_ray.json"
+    file.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    result["files"] = [str(file)]
+    if as_json:
+        console.print_json(result)
+        return result
+    console.print_table(
+        "Measured",
+        {
+            "events per second that a broker can take in": str(list(result["capacities"].values())),
+            "events per second of a publisher": str(result["rate"]),
+        },
+    )
+    _print_rows("On real actors", result["rows"], MEASURED)
+    _print_statements(result["statements"])
+    console.print_table("Written", {str(file): ""})
+    return result
+
+
+def _print_rows(title: str, rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> None:
+    console.print_columns(title, list(columns), [[text(row) for text in columns.values()] for row in rows])
+
+
+def _print_statements(statements: Sequence[Row]) -> None:
+    for statement in statements:
+        word = "[green]holds[/]" if statement["holds"] else "[bold red]does not hold[/]"
+        console.out.print(f"{word}: {statement['published']}", soft_wrap=True)
+        console.out.print(f"    ours: {statement['ours']}", soft_wrap=True, markup=False, highlight=False)
+
+
+def run_hypercube(preset: str, brokers: int, seed: int, out: Path, *, as_json: bool) -> dict[str, Any]:
+    """Run figures 6 and 7 of paper 2, write ``hypercube.png``, and print the loads and hops."""
+    if preset not in ("quick", "paper"):
+        raise InputError(f"--preset {preset}: it is quick or paper")
+    ranges = hypercube.PAPER_RANGES if preset == "paper" else hypercube.QUICK_RANGES
+    result = hypercube.run(ranges, brokers=brokers, seed=seed)
+    result["files"] = [str(hypercube.save(result, out))]
+    if as_json:
+        console.print_json(result)
+        return result
+    _print_hypercube(result)
+    console.print_table("Written", dict.fromkeys(result["files"], ""))
+    return result
+
+
+def _print_hypercube(result: dict[str, Any]) -> None:
+    hops = {
+        "brokers": result["brokers"],
+        "messages for a broadcast": result["messages_per_broadcast"],
+        "hops of a reply, mean": result["hops_mean"],
+        "formula (1)": result["hops_formula_1"],
+        "measured in the paper": result["hops_paper"],
+    }
+    shown = {name: str(value) for name, value in hops.items() if value is not None}
+    console.print_table("Hypercube: hops", shown)
+    for name, title in (("figure_6", "Figure 6: broadcasts"), ("figure_7", "Figure 7: replies")):
+        rows = {}
+        for point in result[name]:
+            load, sources = point["balance"], point["sources"]
+            rows[f"up to {point['range']} a broker"] = (
+                f"load {load['mean']:.0f} a broker, max/mean {load['max_over_mean']:.2f}, Gini {load['gini']:.3f} "
+                f"(of what they start: max/mean {sources['max_over_mean']:.2f}, Gini {sources['gini']:.3f})"
+            )
+        console.print_table(title, rows)

@@ -1,0 +1,34 @@
+"""``rayvous selector``: what a selector means, and how two compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...routing.filters.covering import covers, intersects
+from ...routing.language.questions import to_filter
+
+
+def describe_selector(text: str, other: str | None) -> dict[str, Any]:
+    """Return a selector's normal form and size, and how it compares with another one.
+
+    Raises
+    ------
+    SelectorError
+        If one of them is not a selector.
+    """
+    item = to_filter(text)
+    result: dict[str, Any] = {
+        "selector": text,
+        "normal_form": str(item),
+        "clauses": len(item.clauses),
+        "attributes": list(item.attributes),
+    }
+    if other is not None:
+        second = to_filter(other)
+        result |= {
+            "other_normal_form": str(second),
+            "covers": covers(item, second),
+            "is_covered": covers(second, item),
+            "intersects": intersects(item, second),
+        }
+    return result

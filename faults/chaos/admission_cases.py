@@ -1,0 +1,71 @@
+"""Chaos with admission control: what is drawn in addition, without changing what the seed draws otherwise.
+
+Rules
+-----
+* Every publisher advertises all events, or those of a condition; of its events, those are left that it advertises.
+* What brokers and links can carry is drawn around what all publishers together advertise, so that some subscriptions
+  are refused, and some that were admitted no longer fit when the tree stands otherwise.
+* Subscribers have priorities from 0 to 2.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ...protocol.messages.admission import AdmissionConfig, Capacity
+from ...protocol.scenarios.workload import SYMBOLS
+from ...routing.language.questions import to_filter
+from ...routing.topologies.cluster_trees import topology_of
+from .cases import Action, Case, DrawnAdvertisement
+
+SHARES = (0.0, 0.0, 0.0, 0.2, 0.4, None)
+"""Of the brokers asked, how many may refuse: one is drawn; the full guarantee most often, as only it degrades."""
+
+
+def with_admission(case: Case) -> Case:
+    """Return a case with adverts, capacities and priorities."""
+    dice = random.Random(f"chaos/admission/{case.seed}")
+    clients = list(dict.fromkeys(action.client for action in case.opening))
+    publishers = [client for client in clients if client.startswith("p")]
+    adverts = {name: DrawnAdvertisement(_selector(dice), dice.uniform(10.0, 50.0)) for name in publishers}
+    total = sum(each.rate for each in adverts.values())
+    capacities = {
+        place.broker: Capacity(total * dice.uniform(0.3, 1.5), total * dice.uniform(0.3, 1.5))
+        for place in topology_of(case.topology).positions()
+    }
+    admission = AdmissionConfig(
+        dice.choice(SHARES), dice.choice(("paper", "tight")), Capacity(total, total), capacities
+    )
+
+    def left(actions: Iterable[Action]) -> tuple[Action, ...]:
+        kept = (_of_advert(action, adverts) for action in actions)
+        return tuple(action for action in kept if action.do != "publish" or action.events)
+
+    return replace(
+        case,
+        admission=admission.validate(),
+        adverts=adverts,
+        priorities={client: dice.randrange(3) for client in clients if client not in adverts},
+        opening=left(case.opening),
+        actions=left(case.actions),
+        closing=left(case.closing),
+    )
+
+
+def _of_advert(action: Action, adverts: dict[str, DrawnAdvertisement]) -> Action:
+    if action.do != "publish":
+        return action
+    item = to_filter(adverts[action.client].selector)
+    return replace(action, events=tuple(event for event in action.events if item.matches(event)))
+
+
+def _selector(dice: random.Random) -> str:
+    if dice.random() < 0.3:
+        return "TRUE"
+    if dice.random() < 0.5:
+        names = ", ".join(f"'{name}'" for name in dice.sample(SYMBOLS, 4))
+        return f"symbol IN ({names})"
+    low = dice.randrange(0, 50)
+    return f"price BETWEEN {low} AND {low + 50}"

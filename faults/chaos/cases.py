@@ -1,0 +1,374 @@
+"""Draws a case of chaos from a seed: the network, its links, its clients' doings, and what goes wrong.
+
+Rules
+-----
+* Everything comes from ``random.Random`` of the seed; the same arguments give the same case on every machine.
+* All clients arrive, and subscribe, before the first fault. While faults go on they publish, and now and then subscribe
+  to something new, cancel, or move to another broker of their own will.
+* Operations (brokers that come and go in good order) are drawn only when they are asked for, from chance of their own:
+  with and without them a seed draws the same network, load and plan.
+* Nothing is beyond retention unless the caller's `recovery` makes it so.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from ...protocol.configs import Position
+from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.recovery import Recovery
+from ...protocol.scenarios.scenario import LinkModel
+from ...protocol.scenarios.workload import random_event, random_selector
+from ...routing.schemes.claims import claims_of
+from ...routing.schemes.registry import scheme as scheme_of
+from ...routing.topologies.cluster_trees import topology_of
+from .draws import aimed, draw
+from .plans import FaultPlan
+
+RETENTION_SECONDS: Final = 600.0
+OPERATIONS: Final = {
+    "add_broker": 4,
+    "add_cluster": 3,
+    "remove_broker": 4,
+    "remove_designated": 3,
+    "remove_cluster": 3,
+    "remove_root_cluster": 1,
+    "reoptimise": 3,
+}
+"""What is done, and how often beside the others."""
+
+IN_TREES: Final = ("remove_designated", "remove_root_cluster", "reoptimise")
+"""What means something in a tree only."""
+
+BUILD_SECONDS: Final = 5.0
+"""How long the network and its first subscriptions have before the first fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a client does; seconds count from the start of the faults.
+
+    `do` is subscribe, cancel, publish or move; with stable storage also stop and start, of the client's process.
+    """
+
+    at_seconds: float
+    do: str
+    client: str
+    broker: int = 0
+    number: int = 0
+    selector: str = ""
+    events: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What whoever operates the network does to it.
+
+    Attributes
+    ----------
+    at_seconds
+        Counted from the start of the faults.
+    do
+        One of `OPERATIONS`.
+    pick
+        From 0 up to 1: which of those that are there by then, the first to the last.
+    size
+        Of a cluster that comes.
+    """
+
+    at_seconds: float
+    do: str
+    pick: float
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnAdvertisement:
+    """What a publisher advertises: a selector, and events a second."""
+
+    selector: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that a run of chaos is made from.
+
+    Attributes
+    ----------
+    seed
+        It was drawn from this.
+    topology
+        As :func:`rayvous.routing.topologies.cluster_trees.topology_of` takes it.
+    recovery, links
+        The brokers' settings, None for such as do not heal, and how links behave.
+    opening, actions, closing
+        What clients do before the faults, during them, and after everything has healed.
+    plan
+        What goes wrong.
+    stable, durable
+        Whether brokers have stores, and which subscribers are durable then.
+    operations
+        Which brokers and clusters come and go meanwhile.
+    scheme
+        The routing scheme.
+    admission, adverts, priorities
+        What brokers admit and can carry, None for everything; what each publisher advertises, and each subscriber's
+        priority.
+    """
+
+    seed: int
+    topology: dict[str, Any]
+    recovery: Recovery | None
+    links: LinkModel
+    opening: tuple[Action, ...]
+    actions: tuple[Action, ...]
+    closing: tuple[Action, ...]
+    plan: FaultPlan
+    stable: bool = False
+    durable: tuple[str, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    scheme: str = "hybrid"
+    admission: AdmissionConfig | None = None
+    adverts: Mapping[str, DrawnAdvertisement] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the case as plain data; of the clients' doings only how many there are of each kind."""
+        counts: dict[str, int] = {}
+        for action in (*self.opening, *self.actions, *self.closing):
+            counts[action.do] = counts.get(action.do, 0) + 1
+        return {
+            "seed": self.seed,
+            "scheme": self.scheme,
+            "topology": self.topology,
+            "recovery": None if self.recovery is None else asdict(self.recovery),
+            "links": asdict(self.links),
+            "clients": len({action.client for action in self.opening}),
+            "actions": counts,
+            "plan": self.plan.to_dict(),
+            **({"durable": list(self.durable)} if self.stable else {}),
+            **({} if self.admission is None else {"admission": self._admission()}),
+            **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
+        }
+
+    def _admission(self) -> dict[str, Any]:
+        assert self.admission is not None
+        return {
+            "refusing_share_max": self.admission.refusing_share_max,
+            "estimator": self.admission.estimator,
+            "adverts": {name: asdict(each) for name, each in self.adverts.items()},
+        }
+
+
+def draw_case(
+    seed: int,
+    *,
+    brokers_max: int = 60,
+    seconds: float = 30.0,
+    plan: FaultPlan | None = None,
+    recovery: Recovery | None = None,
+    heals: bool = True,
+    kinds: Sequence[str] | None = None,
+    faults_max: int = 6,
+    operations: bool = False,
+    topology: dict[str, Any] | None = None,
+    aim: str | None = None,
+    scheme: str = "hybrid",
+    restless: bool = True,
+) -> Case:
+    """Return the case of a seed.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    brokers_max
+        The largest network that is drawn.
+    seconds
+        How long things go wrong before everything is healed; a `plan` brings its own time.
+    plan, recovery
+        Taken instead of what would be drawn.
+    heals
+        Whether brokers heal; if not, the drawn plan is empty.
+    kinds, faults_max
+        As in :func:`rayvous.faults.chaos.draws.draw`.
+    operations
+        Whether brokers and clusters come and go.
+    topology
+        Taken instead of what would be drawn; it says its `degree` when no `recovery` is given.
+    aim
+        One of :data:`rayvous.faults.chaos.draws.AIMS` or `FLAT_AIMS`, which is the first fault then; not for a `plan`
+        that is given.
+    scheme
+        The routing scheme, one that heals. The same seed draws the same network and links for each.
+    restless
+        Whether clients also subscribe, cancel and move while things go wrong.
+    """
+    dice = random.Random(f"chaos/{seed}")
+    if topology is None:
+        topology, degree = _topology(dice, brokers_max)
+    else:
+        degree = topology.get("degree", 0)
+    positions = topology_of(topology).positions()
+    if claims_of(scheme).flat:
+        degree = max(degree, *(len(place.children) for place in scheme_of(scheme).positions(positions)))
+    links = LinkModel(
+        spread_seconds=dice.choice((0.0, 0.01, 0.05)), jitter_seconds=dice.choice((0.0, 0.005, 0.05))
+    )
+    if not heals:
+        recovery = None
+    elif recovery is None:
+        recovery = Recovery.for_simulator(
+            degree=degree + dice.choice((0, 0, 1, 4)),
+            retention_seconds=RETENTION_SECONDS,
+            detector=dice.choice(("adaptive", "adaptive", "fixed")),
+        )
+    given = plan
+    if plan is None:
+        plan = (
+            draw(
+                dice,
+                positions,
+                seconds,
+                kinds=kinds,
+                faults_max=faults_max,
+                name=f"seed {seed}",
+                flat=claims_of(scheme).views,
+            )
+            if heals
+            else FaultPlan("nothing", heal_seconds=seconds)
+        )
+    opening, actions, closing = _doings(dice, positions, plan.heal_seconds)
+    if not restless:
+        actions = tuple(action for action in actions if action.do == "publish")
+    if aim is not None and given is None:
+        homes = sorted({action.broker for action in opening})
+        plan = aimed(dice, plan, aim, positions, homes)
+    operated: tuple[Operation, ...] = ()
+    if operations and recovery is not None:
+        tree = not claims_of(scheme).views
+        operated = draw_operations(seed, plan.heal_seconds, tree=tree)
+        recovery = recovery if tree else replace(recovery, node_cluster_max=_node_cluster_max(seed))
+    return Case(
+        seed, topology, recovery, links, opening, actions, closing, plan, operations=operated, scheme=scheme
+    )
+
+
+def draw_operations(seed: int, seconds: float, *, tree: bool = True) -> tuple[Operation, ...]:
+    """Return what is done to the network of a seed, a tree or not, while things go wrong for `seconds`."""
+    dice = random.Random(f"operations/{seed}")
+    weights = {word: weight for word, weight in OPERATIONS.items() if tree or word not in IN_TREES}
+    drawn = [
+        Operation(
+            round(dice.uniform(0.0, 0.9) * seconds, 3),
+            dice.choices(list(weights), list(weights.values()))[0],
+            dice.random(),
+            dice.randint(1, 4),
+        )
+        for _ in range(dice.randint(1, 6))
+    ]
+    return tuple(sorted(drawn, key=lambda operation: operation.at_seconds))
+
+
+def _node_cluster_max(seed: int) -> int | None:
+    return random.Random(f"operations/{seed}/node clusters").choice((None, None, 1, 2, 4))
+
+
+def small_topology(seed: int, brokers_max: int) -> dict[str, Any]:
+    """Return the network of a seed for hosts on which every broker is a process: up to four clusters, of few brokers.
+
+    There is always a cluster below the root, and a normal broker, so that there is somebody to aim at.
+    """
+    dice = random.Random(f"small/{seed}")
+    clusters = dice.randint(2 if brokers_max < 6 else 3, max(2, min(4, brokers_max // 2)))
+    members = dice.randint(2, max(2, min(3, brokers_max // clusters)))
+    return {"clusters": clusters, "brokers_per_cluster": members, "degree": dice.randint(1, 3)}
+
+
+def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, Any], int]:
+    size = max(1, round(brokers_max * dice.random() ** 1.5)) if dice.random() < 0.9 else brokers_max
+    degree = dice.randint(1, 4)
+    if dice.random() < 0.5:
+        members = dice.randint(1, min(6, size))
+        clusters = max(1, size // members)
+        return {"clusters": clusters, "brokers_per_cluster": members, "degree": degree}, degree
+    parents: dict[str, str | None] = {"REB": None}
+    members_of: dict[str, list[str]] = {}
+    room = {"REB": degree}
+    brokers = 1
+    while brokers < size:
+        if dice.random() < 0.35:
+            above = dice.choice([name for name, left in room.items() if left])
+            name = f"D{len(parents)}"
+            parents[name] = above
+            room[above] -= 1
+            room[name] = degree
+        else:
+            head = dice.choice(list(parents))
+            members_of.setdefault(head, []).append(f"N{brokers}")
+        brokers += 1
+    return {"parents": parents, "members": members_of}, degree
+
+
+Doings: TypeAlias = tuple[tuple[Action, ...], tuple[Action, ...], tuple[Action, ...]]
+
+
+def _doings(dice: random.Random, positions: Sequence[Position], seconds: float) -> Doings:
+    brokers = [place.broker for place in positions]
+    subscribers = [f"s{number}" for number in range(1, dice.randint(3, 25) + 1)]
+    publishers = [f"p{number}" for number in range(1, dice.randint(1, 6) + 1)]
+    homes = {client: dice.choice(brokers) for client in (*subscribers, *publishers)}
+    numbers = dict.fromkeys(subscribers, 0)
+    open_numbers: dict[str, list[int]] = {client: [] for client in subscribers}
+
+    def subscribe(at: float, client: str) -> Action:
+        numbers[client] += 1
+        open_numbers[client].append(numbers[client])
+        selector = random_selector(dice)
+        return Action(at, "subscribe", client, homes[client], numbers[client], selector)
+
+    def publish(at: float, client: str) -> Action:
+        events = tuple(random_event(dice) for _ in range(dice.choice((1, 1, 2, 5))))
+        return Action(at, "publish", client, homes[client], events=events)
+
+    opening = [
+        subscribe(dice.random() - BUILD_SECONDS, client)
+        for client in subscribers
+        for _ in range(dice.randint(1, 3))
+    ]
+    opening += [publish(dice.random() - BUILD_SECONDS / 2, client) for client in publishers]
+    times = [
+        *((at, "publish") for at in _moments(dice, dice.choice((2.0, 10.0, 10.0, 20.0)), seconds)),
+        *((at, "churn") for at in _moments(dice, dice.choice((0.0, 0.3, 2.0)), seconds)),
+        *((at, "move") for at in _moments(dice, dice.choice((0.0, 0.0, 0.15)), seconds)),
+    ]
+    actions: list[Action] = []
+    for at, what in sorted(times):
+        client = dice.choice(subscribers)
+        if what == "publish":
+            actions.append(publish(at, dice.choice(publishers)))
+        elif what == "move":
+            actions.append(Action(at, "move", dice.choice(subscribers + publishers), dice.choice(brokers)))
+        elif dice.random() < 0.5 and len(open_numbers[client]) > 1:
+            number = open_numbers[client].pop(dice.randrange(len(open_numbers[client])))
+            actions.append(Action(at, "cancel", client, number=number))
+        else:
+            actions.append(subscribe(at, client))
+    closing = [publish(0.1 * turn, client) for turn in range(3) for client in publishers]
+    return (
+        tuple(sorted(opening, key=lambda action: action.at_seconds)),
+        tuple(actions),
+        tuple(closing),
+    )
+
+
+def _moments(dice: random.Random, per_second: float, seconds: float) -> list[float]:
+    out: list[float] = []
+    at = 0.0
+    while per_second and (at := at + dice.expovariate(per_second)) < seconds:
+        out.append(at)
+    return out

@@ -1,0 +1,328 @@
+"""Fault plans drawn from chance: mixed, overlapping, and always survivable.
+
+Rules
+-----
+* One broker is spared by name: it is never crashed and never left dead, so somebody is always there. (`crash_root`
+  hits whoever is root; hosts spare the last living broker.)
+* Faults come in bursts: several often start in the same half second. Most are undone after a while, before or after
+  the others; the rest when the plan heals.
+* A plan can be aimed: its first fault then kills whom it is said to (one of `AIMS`, or `FLAT_AIMS`), so that a few
+  seeds are certain to have every kind.
+* About one plan in three has a single fault, so that recovery times can be told apart by kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.configs import Position
+from ...protocol.ids import BrokerId, ClusterId
+from .plans import (
+    Continue,
+    Crash,
+    CrashCluster,
+    CrashRendezvous,
+    CrashRoot,
+    Cut,
+    CutClusters,
+    Fault,
+    FaultPlan,
+    Heal,
+    Leave,
+    Mend,
+    MendClusters,
+    Partition,
+    Pause,
+    Restart,
+    RestartRendezvous,
+    Shake,
+    Slow,
+)
+
+if TYPE_CHECKING:
+    from random import Random
+
+KINDS: Final = {
+    "crash": 6,
+    "crash_designated": 6,
+    "crash_cluster": 3,
+    "crash_root": 3,
+    "crash_rendezvous": 2,
+    "pause": 4,
+    "slow": 2,
+    "cut": 2,
+    "cut_tree": 4,
+    "partition": 2,
+    "shake": 3,
+}
+"""What is drawn, and how often beside the others; `crash_designated` and `cut_tree` aim at who was one at the start."""
+
+AIMS: Final = ("designated", "normal", "root", "cluster", "rendezvous", "home")
+"""Whom a plan can be made to kill first: `home` is a broker that has clients, `cluster` one below the root."""
+
+FLAT_KINDS: Final = {
+    "crash": 8,
+    "crash_cluster": 3,
+    "crash_rendezvous": 2,
+    "leave": 6,
+    "pause": 4,
+    "slow": 2,
+    "cut": 3,
+    "partition": 2,
+    "shake": 3,
+}
+"""The same for a network without root and tree, whose brokers may leave."""
+
+FLAT_AIMS: Final = ("broker", "cluster", "rendezvous", "leave", "home")
+"""Whom a plan can be made to harm first there: any broker, several at once, one that leaves."""
+
+SLOW_FACTORS: Final = (5.0, 20.0, 100.0)
+
+
+def draw(
+    dice: Random,
+    positions: Sequence[Position],
+    seconds: float,
+    *,
+    kinds: Sequence[str] | None = None,
+    faults_max: int = 6,
+    name: str = "drawn",
+    flat: bool = False,
+) -> FaultPlan:
+    """Return a plan for a network that stands as `positions` say.
+
+    Parameters
+    ----------
+    dice
+        The chance.
+    positions
+        The brokers of the network.
+    seconds
+        When all is healed; faults come in the first nine tenths.
+    kinds
+        Which kinds of faults to draw from; None for all that there are.
+    faults_max
+        The most faults, not counting what undoes them.
+    name
+        For reports.
+    flat
+        Whether the network has no tree: then the kinds are those of `FLAT_KINDS`, else those of `KINDS`.
+    """
+    drawer = _Drawer(dice, positions, seconds)
+    known = FLAT_KINDS if flat else KINDS
+    words = list(known if kinds is None else kinds)
+    weights = [known[word] for word in words]
+    count = 1 if dice.random() < 0.35 else dice.randint(2, max(2, faults_max))
+    at = dice.uniform(0.0, 0.4) * seconds
+    for _ in range(count):
+        drawer.add(dice.choices(words, weights)[0], at)
+        if dice.random() < 0.5:  # else the next one comes at the same time
+            at = dice.uniform(at, min(at + 0.4 * seconds, 0.9 * seconds))
+        else:
+            at = min(at + dice.choice((0.0, 0.0, dice.random() / 2)), 0.9 * seconds)
+    return drawer.plan(name)
+
+
+def aimed(
+    dice: Random, plan: FaultPlan, aim: str, positions: Sequence[Position], homes: Sequence[BrokerId]
+) -> FaultPlan:
+    """Return the plan with one fault ahead of all others that kills whom `aim` says, or with this one only.
+
+    Parameters
+    ----------
+    dice
+        The chance.
+    plan
+        A plan for a network that stands as `positions` say.
+    aim
+        One of :data:`AIMS` or :data:`FLAT_AIMS`.
+    positions
+        The brokers; a cluster below the root and a normal broker are among them.
+    homes
+        The brokers that clients are attached to.
+    """
+    at = round(dice.uniform(0.02, 0.1) * plan.heal_seconds, 3)
+    later = tuple(replace(fault, at_seconds=max(at, fault.at_seconds)) for fault in plan.faults)
+    if dice.random() < 0.5:
+        later = ()
+    back = at + dice.uniform(0.3, 0.9) * (plan.heal_seconds - at)
+    fault, brokers = _aim(dice, aim, at, positions, homes)
+    undone: tuple[Fault, ...] = ()
+    stay_dead = set(plan.stay_dead) if later else set()
+    fate = dice.random()
+    if fate < 0.4:
+        undone = tuple(Restart(round(back, 3), broker) for broker in brokers)
+    elif fate < 0.7:
+        stay_dead.update(brokers)
+    faults = sorted((*later, *undone), key=lambda each: each.at_seconds)
+    return FaultPlan(plan.name, (fault, *faults), plan.heal_seconds, tuple(sorted(stay_dead)))
+
+
+def _aim(
+    dice: Random, aim: str, at: float, positions: Sequence[Position], homes: Sequence[BrokerId]
+) -> tuple[Fault, tuple[BrokerId, ...]]:
+    """Return the fault, and the brokers that it kills as far as that is known beforehand."""
+    if aim == "root":
+        return CrashRoot(at, dice.random() < 0.5), ()
+    if aim == "rendezvous":
+        return CrashRendezvous(at), ()
+    if aim == "cluster":
+        below = [place for place in positions if place.role == "DEB"]
+        chosen = dice.choice(below)
+        return CrashCluster(at, chosen.cluster), chosen.members
+    among = {
+        "broker": [place.broker for place in positions],
+        "leave": [place.broker for place in positions],
+        "designated": [place.broker for place in positions if place.role == "DEB"],
+        "normal": [place.broker for place in positions if place.role == "NEB"],
+        "home": list(homes),
+    }[aim]
+    broker = dice.choice(among)
+    return (Leave if aim == "leave" else Crash)(at, broker), (broker,)
+
+
+class _Drawer:
+    def __init__(self, dice: Random, positions: Sequence[Position], seconds: float) -> None:
+        self.dice = dice
+        self.positions = list(positions)
+        self.seconds = seconds
+        self.brokers = [place.broker for place in positions]
+        self.spared = dice.choice(self.brokers)
+        self.clusters: dict[ClusterId, Position] = {}
+        for place in positions:
+            if place.broker == place.designated:
+                self.clusters[place.cluster] = place
+        self.faults: list[Fault] = []
+        self.stay_dead: dict[BrokerId, None] = {}
+        self.kinds: dict[str, Callable[[float], None]] = {
+            "crash": lambda at: self._crash(at, self.brokers),
+            "crash_designated": lambda at: self._crash(
+                at, [place.broker for place in self.clusters.values()]
+            ),
+            "crash_cluster": self._crash_cluster,
+            "crash_root": self._crash_root,
+            "crash_rendezvous": self._crash_rendezvous,
+            "leave": self._leave,
+            "pause": self._pause,
+            "slow": self._slow,
+            "cut": self._cut,
+            "cut_tree": self._cut_tree,
+            "partition": self._partition,
+            "shake": self._shake,
+        }
+
+    def add(self, kind: str, at: float) -> None:
+        self.kinds[kind](at)
+
+    def plan(self, name: str) -> FaultPlan:
+        faults = sorted(self.faults, key=lambda fault: fault.at_seconds)
+        return FaultPlan(name, tuple(faults), self.seconds, tuple(sorted(self.stay_dead)))
+
+    def _until(self, at: float) -> float | None:
+        """Return when a fault is undone; None leaves it to the healing."""
+        if self.dice.random() < 0.3:
+            return None
+        longest = (self.seconds - at) * 0.95
+        return round(at + longest * self.dice.random() ** 2, 3)  # short ones are more likely
+
+    def _crash(self, at: float, among: Sequence[BrokerId]) -> None:
+        broker = self.dice.choice(among)
+        if broker != self.spared:
+            self.faults.append(Crash(at, broker))
+            self._fate(at, [broker])
+
+    def _fate(self, at: float, brokers: Sequence[BrokerId]) -> None:
+        """Let the dead come back one by one, or stay dead."""
+        if self.dice.random() < 0.3:
+            self.stay_dead |= dict.fromkeys(brokers)
+            return
+        for broker in brokers:
+            until = self._until(at)
+            if until is not None:
+                self.faults.append(Restart(until, broker))
+
+    def _crash_cluster(self, at: float) -> None:
+        cluster = self.dice.choice(list(self.clusters))
+        members = self.clusters[cluster].members
+        if self.spared not in members:
+            self.faults.append(CrashCluster(at, cluster))
+            self._fate(at, members)
+
+    def _crash_root(self, at: float) -> None:
+        self.faults.append(CrashRoot(at, self.dice.random() < 0.7))
+
+    def _leave(self, at: float) -> None:
+        broker = self.dice.choice(self.brokers)
+        if broker != self.spared:
+            comes_back = self.dice.random() < 0.7
+            self.faults.append(Leave(at, broker, comes_back))
+            until = self._until(at)
+            if comes_back and until is not None:
+                self.faults.append(Restart(until, broker))
+
+    def _crash_rendezvous(self, at: float) -> None:
+        self.faults.append(CrashRendezvous(at))
+        until = self._until(at)
+        if until is not None:
+            self.faults.append(RestartRendezvous(until))
+
+    def _pause(self, at: float) -> None:
+        broker = self.dice.choice(self.brokers)
+        self.faults.append(Pause(at, broker))
+        until = self._until(at)
+        if until is not None:
+            self.faults.append(Continue(until, broker))
+
+    def _slow(self, at: float) -> None:
+        broker = self.dice.choice(self.brokers)
+        self.faults.append(Slow(at, broker, self.dice.choice(SLOW_FACTORS)))
+        until = self._until(at)
+        if until is not None:
+            self.faults.append(Slow(until, broker, 1.0))
+
+    def _cut(self, at: float) -> None:
+        if len(self.brokers) < 2:
+            return
+        one, other = sorted(self.dice.sample(self.brokers, 2))
+        self.faults.append(Cut(at, one, other))
+        until = self._until(at)
+        if until is not None:
+            self.faults.append(Mend(until, one, other))
+
+    def _cut_tree(self, at: float) -> None:
+        below = [place for place in self.clusters.values() if place.parent is not None]
+        if not below:
+            return
+        place = self.dice.choice(below)
+        upper = next(other.cluster for other in self.positions if other.broker == place.parent)
+        one, other = sorted((place.cluster, upper))
+        self.faults.append(CutClusters(at, one, other))
+        until = self._until(at)
+        if until is not None:
+            self.faults.append(MendClusters(until, one, other))
+
+    def _partition(self, at: float) -> None:
+        if len(self.clusters) < 2:
+            return
+        count = self.dice.randint(1, len(self.clusters) - 1)
+        apart = tuple(sorted(self.dice.sample(list(self.clusters), count)))
+        self.faults.append(Partition(at, apart, self.dice.random() < 0.5))
+        until = self._until(at)
+        if until is not None:
+            self.faults.append(Heal(until))
+
+    def _shake(self, at: float) -> None:
+        some = self.dice.random() < 0.5
+        chosen = tuple(sorted(self.dice.sample(self.brokers, min(3, len(self.brokers))))) if some else ()
+        self.faults.append(
+            Shake(
+                at,
+                seconds=round(self.dice.uniform(0.05, 0.9) * (self.seconds - at), 3),
+                delay_seconds=self.dice.choice((0.0, 0.05, 0.5)),
+                drop=self.dice.choice((0.0, 0.01, 0.2)),
+                duplicate=self.dice.choice((0.0, 0.05)),
+                brokers=chosen,
+            )
+        )

@@ -1,0 +1,90 @@
+"""What is wrong with links: which pairs are cut and why, and the bad spells.
+
+Rules
+-----
+* A drop shows as delay: the transport sends again after :data:`RETRY_SECONDS`, then after twice that, and so on. A
+  duplicate is discarded by the transport, and only counted.
+* A pair may be cut for several reasons; it is mended when none is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.ids import BrokerId
+from .plans import Shake
+
+if TYPE_CHECKING:
+    from random import Random
+
+RETRY_SECONDS: Final = 0.2
+RETRIES_MAX: Final = 6
+
+
+def pair_of(one: BrokerId, other: BrokerId) -> tuple[BrokerId, BrokerId]:
+    """Return the two ends of a link, the lower one first."""
+    return (one, other) if one < other else (other, one)
+
+
+@dataclass(slots=True)
+class LinkFaults:
+    """What is bad about the links at present.
+
+    Attributes
+    ----------
+    shakes
+        (until when, what) of each bad spell.
+    dropped, duplicated
+        How many messages the transport had to send again, and how many copies it discarded.
+    """
+
+    shakes: list[tuple[float, Shake]] = field(default_factory=list)
+    dropped: int = 0
+    duplicated: int = 0
+
+    def extra(self, now: float, pair: tuple[BrokerId, BrokerId], dice: Random) -> float:
+        """Return how much longer a message takes on the link between a pair, and forget what is over."""
+        seconds = 0.0
+        self.shakes = [entry for entry in self.shakes if entry[0] > now]
+        for _, shake in self.shakes:
+            if shake.brokers and pair[0] not in shake.brokers and pair[1] not in shake.brokers:
+                continue
+            seconds += dice.random() * shake.delay_seconds
+            retry = RETRY_SECONDS
+            for _ in range(RETRIES_MAX):
+                if dice.random() >= shake.drop:
+                    break
+                self.dropped += 1
+                seconds += retry
+                retry *= 2
+            if dice.random() < shake.duplicate:
+                self.duplicated += 1
+        return seconds
+
+
+@dataclass(slots=True)
+class Cuts:
+    """Which pairs of brokers cannot reach each other, and why: a pair is mended when no reason is left."""
+
+    reasons: dict[tuple[BrokerId, BrokerId], set[object]] = field(default_factory=dict)
+
+    def add(self, one: BrokerId, other: BrokerId, reason: object) -> None:
+        """Cut the link between two brokers, both ways."""
+        self.reasons.setdefault(pair_of(one, other), set()).add(reason)
+
+    def remove(self, reason: object) -> list[tuple[BrokerId, BrokerId]]:
+        """Take a reason away everywhere; return the pairs that are mended by that."""
+        mended = []
+        for pair, reasons in list(self.reasons.items()):
+            reasons.discard(reason)
+            if not reasons:
+                del self.reasons[pair]
+                mended.append(pair)
+        return mended
+
+    def clear(self) -> list[tuple[BrokerId, BrokerId]]:
+        """Mend everything; return the pairs that were cut."""
+        mended = list(self.reasons)
+        self.reasons.clear()
+        return mended

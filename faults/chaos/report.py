@@ -1,0 +1,123 @@
+"""What came of one run of chaos, on either host.
+
+Rule: a run that fails says how to have it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..checker.reliability import judge
+from ..checker.trace import Trace
+from ..checker.verdict import Verdict
+from .recovery_times import Recovered
+
+
+@dataclass(slots=True)
+class ChaosReport:
+    """What came of one run.
+
+    Attributes
+    ----------
+    on
+        "sim" or "ray".
+    case
+        What it was made from, as plain data.
+    verdict
+        Promises 1-3.
+    problems
+        What kept it from converging, what was wrong before the first fault, and errors of brokers.
+    lost_by_retention
+        Notifications that were not delivered since nobody keeps the events that long.
+    brokers, events, notifications, moves
+        Counts.
+    messages
+        Messages between brokers by type; only the simulator counts them.
+    converged_seconds
+        From the healing to the first look of the steady end; None when it never came.
+    timeline
+        (seconds, what).
+    recoveries
+        How long each fault was felt.
+    steps, virtual_seconds
+        How much work it was in the simulator.
+    seconds
+        How long it took on Ray, the launch included.
+    options
+        What the command that runs it again has to say besides.
+    admission
+        With admission control: how many subscriptions were admitted and refused, and are degraded in the end.
+    trace
+        What clients did and heard, when it was to be kept.
+    """
+
+    on: str
+    case: dict[str, Any]
+    verdict: Verdict = field(default_factory=Verdict)
+    problems: list[str] = field(default_factory=list)
+    lost_by_retention: int = 0
+    brokers: int = 0
+    events: int = 0
+    notifications: int = 0
+    moves: int = 0
+    messages: dict[str, int] = field(default_factory=dict)
+    converged_seconds: float | None = None
+    timeline: list[tuple[float, str]] = field(default_factory=list)
+    recoveries: list[Recovered] = field(default_factory=list)
+    steps: int = 0
+    virtual_seconds: float = 0.0
+    seconds: float = 0.0
+    options: str = ""
+    admission: dict[str, int] = field(default_factory=dict)
+    trace: Trace | None = field(default=None, repr=False)
+
+    def judge(self, trace: Trace, *, keep_trace: bool = False) -> None:
+        """Take in what clients did and heard, and what the conditions say of it."""
+        self.verdict = judge(trace)
+        self.trace = trace if keep_trace else None
+        self.lost_by_retention = self.verdict.lost
+        self.events = self.verdict.events_published
+        self.notifications = self.verdict.notifications_delivered
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        seed: int = self.case["seed"]
+        return seed
+
+    @property
+    def holds(self) -> bool:
+        """Whether every promise was kept."""
+        return self.verdict.holds and not self.problems and self.converged_seconds is not None
+
+    @property
+    def replay(self) -> str:
+        """The command that runs it again."""
+        scheme = self.case.get("scheme", "hybrid")
+        chosen = "" if scheme == "hybrid" else f" --scheme {scheme}"
+        return f"rayvous chaos --on {self.on} --seed {self.seed}{chosen}{self.options}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, what was drawn first."""
+        return {
+            "case": self.case,
+            "on": self.on,
+            "holds": self.holds,
+            "replay": self.replay,
+            "verdict": self.verdict.to_dict(),
+            "problems": self.problems,
+            "lost_by_retention": self.lost_by_retention,
+            "brokers": self.brokers,
+            "events": self.events,
+            "notifications": self.notifications,
+            "moves": self.moves,
+            "messages": self.messages,
+            "converged_seconds": self.converged_seconds,
+            **({"admission": self.admission} if self.admission else {}),
+            "timeline": [{"seconds": round(when, 3), "what": what} for when, what in self.timeline],
+            "recoveries": [asdict(each) for each in self.recoveries],
+            "steps": self.steps,
+            "virtual_seconds": self.virtual_seconds,
+            "seconds": round(self.seconds, 3),
+        }

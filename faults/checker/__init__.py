@@ -1,0 +1,1 @@
+"""The judge, outside the system: traces, conditions in temporal logic, verdicts."""

@@ -1,0 +1,163 @@
+"""A trace in columns, for checking it in one pass.
+
+Rules
+-----
+* Events have codes: their place among the publications; those that nobody published come after them.
+* Times are positions in the trace; :data:`NEVER` is after all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .conditions import test_of
+from .trace import (
+    EventId,
+    Life,
+    LossTold,
+    Notified,
+    Published,
+    Registered,
+    Settled,
+    Trace,
+    check_trace,
+    lives,
+)
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+NEVER: Final = np.iinfo(np.int64).max
+MASKS_KEPT: Final = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """A trace in columns.
+
+    Attributes
+    ----------
+    identities
+        Every event by its code.
+    events
+        How many of them were published: these come first.
+    published
+        When each of these was published; shape (events,).
+    publishers
+        The code of each publisher.
+    publisher, sequence
+        Whose each event is, as a code, and its number; shape (all events,).
+    quiet
+        When the network had settled, rising.
+    clients
+        Every subscriber.
+    notified
+        (when, event code) of each subscriber's notifications, in order.
+    subscriptions, advertisements
+        Each subscriber's subscriptions, and each publisher's advertisements.
+    lost
+        When each event was said to be lost, by subscriber; "" stands for all.
+    matches
+        Which published events satisfy a selector; shape (events,).
+    """
+
+    identities: list[EventId]
+    events: int
+    published: Ints
+    publishers: dict[str, int]
+    publisher: Ints
+    sequence: Ints
+    quiet: Ints
+    clients: list[str]
+    notified: dict[str, tuple[Ints, Ints]]
+    subscriptions: dict[str, list[Life]]
+    advertisements: dict[str, list[Life]]
+    lost: dict[str, dict[int, int]]
+    matches: Callable[[str], Bools]
+
+    def quiet_after(self, positions: Ints) -> Ints:
+        """Return the first quiet moment after each position, or NEVER."""
+        padded = np.append(self.quiet, NEVER)
+        found: Ints = padded[np.searchsorted(self.quiet, positions, side="right")]
+        return found
+
+
+def columns_of(trace: Trace) -> Columns:
+    """Return a trace in columns.
+
+    Raises
+    ------
+    InputError
+        If an event is published twice under one number, or a selector is none.
+    """
+    check_trace(trace)
+    contents: list[Mapping[str, Any]] = []
+    published: list[int] = []
+    codes: dict[EventId, int] = {}
+    for position, op in enumerate(trace):
+        if type(op) is Published:
+            codes[op.publisher, op.sequence] = len(codes)
+            contents.append(op.event)
+            published.append(position)
+    quiet: list[int] = []
+    notified: dict[str, tuple[list[int], list[int]]] = {}
+    lost: dict[str, dict[int, int]] = {}
+    for position, op in enumerate(trace):
+        if isinstance(op, Notified):
+            at, what = notified.setdefault(op.client, ([], []))
+            at.append(position)
+            what.append(codes.setdefault((op.publisher, op.sequence), len(codes)))
+        elif isinstance(op, Registered):
+            notified.setdefault(op.client, ([], []))
+        elif isinstance(op, Settled):
+            quiet.append(position)
+        elif isinstance(op, LossTold):
+            code = codes.setdefault((op.publisher, op.sequence), len(codes))
+            lost.setdefault(op.client, {})[code] = position
+    names: dict[str, int] = {}
+    publisher = [names.setdefault(name, len(names)) for name, _ in codes]
+    return Columns(
+        identities=list(codes),
+        events=len(contents),
+        published=np.array(published, np.int64),
+        publishers=names,
+        publisher=np.array(publisher, np.int64),
+        sequence=np.array([sequence for _, sequence in codes], np.int64),
+        quiet=np.array(quiet, np.int64),
+        clients=list(notified),
+        notified={
+            client: (np.array(at, np.int64), np.array(what, np.int64))
+            for client, (at, what) in notified.items()
+        },
+        subscriptions=_by_client(lives(trace)),
+        advertisements=_by_client(lives(trace, advertisements=True)),
+        lost=lost,
+        matches=_matcher(contents),
+    )
+
+
+def _by_client(found: list[Life]) -> dict[str, list[Life]]:
+    out: dict[str, list[Life]] = {}
+    for life in found:
+        out.setdefault(life.client, []).append(life)
+    return out
+
+
+def _matcher(contents: list[Mapping[str, Any]]) -> Callable[[str], Bools]:
+    @lru_cache(maxsize=MASKS_KEPT)
+    def matches(selector: str) -> Bools:
+        test = test_of(selector)
+        return np.fromiter((test(event) is True for event in contents), np.bool_, len(contents))
+
+    return matches
+
+
+def when(position: int | None) -> int:
+    """Return a position, or NEVER."""
+    return NEVER if position is None else position

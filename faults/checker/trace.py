@@ -1,0 +1,333 @@
+"""What happened, as an ordered list of operations; and the state of the system before each of them.
+
+Rules
+-----
+* A trace is a sequence ``S1, op1, S2, op2, ...`` of states and operations. Only the operations are kept: a state is
+  what those before it have made. Positions count from 0; the order of the list is the order of time.
+* The operations of the paper are :class:`Published`, :class:`Notified`, :class:`Registered`, :class:`Cancelled`,
+  :class:`Adv` and :class:`UnAdv`. Three are ours. :class:`Confirmed`: the subscriber was told that its subscription
+  is in force. :class:`Settled`: nothing was on its way at that moment. :class:`LossTold`: somebody said that an event
+  is beyond retention.
+* Who subscribes under a number that is in use cancels what it stood for.
+* It is written outside the system, by clients and by whoever runs them.
+
+Source: paper 4, definitions 2 to 4 and table 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ...protocol.errors import InputError
+
+EventId: TypeAlias = tuple[str, int]
+"""(publisher, sequence)."""
+
+
+class Published(NamedTuple):
+    """A publisher publishes an event."""
+
+    at_seconds: float
+    publisher: str
+    sequence: int
+    event: Mapping[str, Any]
+
+
+class Notified(NamedTuple):
+    """A subscriber is notified of an event."""
+
+    at_seconds: float
+    client: str
+    publisher: str
+    sequence: int
+
+
+class Registered(NamedTuple):
+    """A subscriber asks for a subscription, under a number of its own."""
+
+    at_seconds: float
+    client: str
+    number: int
+    selector: str
+
+
+class Confirmed(NamedTuple):
+    """A subscriber is told that its subscription is installed up to the root."""
+
+    at_seconds: float
+    client: str
+    number: int
+
+
+class Cancelled(NamedTuple):
+    """A subscriber cancels a subscription."""
+
+    at_seconds: float
+    client: str
+    number: int
+
+
+class Adv(NamedTuple):
+    """A publisher says what it will publish, under a number of its own."""
+
+    at_seconds: float
+    publisher: str
+    number: int
+    selector: str
+
+
+class UnAdv(NamedTuple):
+    """A publisher takes an advertisement back."""
+
+    at_seconds: float
+    publisher: str
+    number: int
+
+
+class Settled(NamedTuple):
+    """The network has settled: nothing is on its way."""
+
+    at_seconds: float
+
+
+class LossTold(NamedTuple):
+    """Somebody says that an event is beyond retention, for one subscriber or, with "", for all."""
+
+    at_seconds: float
+    client: str
+    publisher: str
+    sequence: int
+
+
+Operation: TypeAlias = (
+    Published | Notified | Registered | Confirmed | Cancelled | Adv | UnAdv | Settled | LossTold
+)
+
+WORDS: Final[dict[str, type[Operation]]] = {
+    "publish": Published,
+    "notify": Notified,
+    "register": Registered,
+    "installed": Confirmed,
+    "cancel": Cancelled,
+    "adv": Adv,
+    "unadv": UnAdv,
+    "quiet": Settled,
+    "lost": LossTold,
+}
+"""The operations by the word that names them in text and in files."""
+
+
+def describe(operation: Operation) -> str:
+    """Return an operation as words, for people: what it is and its fields, but for an event's content."""
+    shown = [f"{value}" for name, value in operation._asdict().items() if name not in ("at_seconds", "event")]
+    return f"{operation.at_seconds:.3f} s  {type(operation).__name__}({', '.join(shown)})"
+
+
+class Trace:
+    """A trace that is being written, or was.
+
+    Parameters
+    ----------
+    operations
+        What it begins with, in order.
+
+    Attributes
+    ----------
+    operations
+        All of them, in order.
+    """
+
+    __slots__ = ("operations",)
+
+    def __init__(self, operations: Iterable[Operation] = ()) -> None:
+        self.operations: list[Operation] = list(operations)
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self.operations)
+
+    def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, Any]]) -> None:
+        """Write down that a publisher published events as number `first` and those after it."""
+        for place, event in enumerate(events):
+            self.operations.append(Published(now, client, first + place, event))
+
+    def subscribed(self, now: float, client: str, number: int, selector: str) -> None:
+        """Write down that a subscription was asked for."""
+        self.operations.append(Registered(now, client, number, selector))
+
+    def confirmed(self, now: float, client: str, number: int) -> None:
+        """Write down that a subscription was confirmed to be installed."""
+        self.operations.append(Confirmed(now, client, number))
+
+    def cancelled(self, now: float, client: str, number: int) -> None:
+        """Write down that a subscription was cancelled."""
+        self.operations.append(Cancelled(now, client, number))
+
+    def notified(self, now: float, client: str, publisher: str, sequence: int) -> None:
+        """Write down a notification."""
+        self.operations.append(Notified(now, client, publisher, sequence))
+
+    def settled(self, now: float) -> None:
+        """Write down that nothing is on its way."""
+        self.operations.append(Settled(now))
+
+    def lost(self, now: float, publisher: str, sequence: int, client: str = "") -> None:
+        """Write down that an event is said to be beyond retention, for one subscriber or for all."""
+        self.operations.append(LossTold(now, client, publisher, sequence))
+
+    def in_time(self) -> Trace:
+        """Return the same trace in the order of its times; what has the same time stays in its order."""
+        return Trace(sorted(self.operations, key=lambda operation: operation.at_seconds))
+
+    def publications(self) -> dict[EventId, Published]:
+        """Return every publication by its identity."""
+        return {(op.publisher, op.sequence): op for op in self.operations if type(op) is Published}
+
+    def notifications(self) -> list[Notified]:
+        """Return every notification, in order."""
+        return [op for op in self.operations if type(op) is Notified]
+
+    def about(self, client: str, events: Container[EventId]) -> Trace:
+        """Return the part that is about one subscriber and some events."""
+        return Trace(op for op in self.operations if _is_about(op, client, events))
+
+
+def _is_about(operation: Operation, client: str, events: Container[EventId]) -> bool:
+    match operation:
+        case Published(_, publisher, sequence, _):
+            return (publisher, sequence) in events
+        case Notified(_, who, publisher, sequence) | LossTold(_, who, publisher, sequence):
+            return who in (client, "") and (publisher, sequence) in events
+        case Registered(_, who, _, _) | Confirmed(_, who, _) | Cancelled(_, who, _):
+            return who == client
+    return True
+
+
+def trace_of(
+    published: Mapping[EventId, Mapping[str, Any]],
+    subscriptions: Mapping[str, Sequence[str]],
+    notified: Mapping[str, Sequence[EventId]],
+) -> Trace:
+    """Return the trace of a run in which all subscriptions were installed first, and everything settled in the end.
+
+    Parameters
+    ----------
+    published
+        Every event.
+    subscriptions
+        Each subscriber's selectors.
+    notified
+        What each subscriber was notified of, in its order.
+    """
+    trace = Trace()
+    for client, selectors in subscriptions.items():
+        for number, selector in enumerate(selectors, 1):
+            trace.subscribed(0.0, client, number, selector)
+            trace.confirmed(0.0, client, number)
+    for (publisher, sequence), event in published.items():
+        trace.published(1.0, publisher, sequence, [event])
+    for client, events in notified.items():
+        for publisher, sequence in events:
+            trace.notified(2.0, client, publisher, sequence)
+    trace.settled(3.0)
+    return trace
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """A filter through its life, as a subscription or as an advertisement; positions in the trace, None for never.
+
+    Attributes
+    ----------
+    client
+        Whose it is: a subscriber or, of an advertisement, a publisher.
+    number, selector
+        Its number at that client, and what it says.
+    registered, installed, cancelled
+        When it was asked for, first confirmed, and taken back.
+    """
+
+    client: str
+    number: int
+    selector: str
+    registered: int
+    installed: int | None = None
+    cancelled: int | None = None
+
+
+def lives(operations: Iterable[Operation], *, advertisements: bool = False) -> list[Life]:
+    """Return every subscription, or every advertisement, that there was, in the order in which they were made."""
+    out: list[Life] = []
+    current: dict[tuple[str, int], Life] = {}
+    for position, op in enumerate(operations):
+        if isinstance(op, Adv if advertisements else Registered):
+            before = current.get((op[1], op.number))
+            if before is not None:
+                before.cancelled = position
+            life = current[op[1], op.number] = Life(op[1], op.number, op.selector, position)
+            out.append(life)
+        elif isinstance(op, UnAdv if advertisements else Cancelled):
+            ended = current.pop((op[1], op.number), None)
+            if ended is not None:
+                ended.cancelled = position
+        elif isinstance(op, Confirmed) and not advertisements:
+            found = current.get((op.client, op.number))
+            if found is not None and found.installed is None:
+                found.installed = position
+    return out
+
+
+@dataclass(slots=True)
+class State:
+    """The state of the system (definition 2).
+
+    Attributes
+    ----------
+    act_sub
+        ActSub: each subscriber's active subscriptions, ``{client: {number: selector}}``.
+    pub_noti
+        PubNoti: what each publisher has published so far.
+    act_adv
+        ActAdv: each publisher's active advertisements.
+    """
+
+    act_sub: dict[str, dict[int, str]] = field(default_factory=dict)
+    pub_noti: dict[str, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
+    act_adv: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def after(self, operation: Operation) -> None:
+        """Change the state as an operation changes it."""
+        match operation:
+            case Published(_, publisher, sequence, event):
+                self.pub_noti.setdefault(publisher, {})[sequence] = event
+            case Registered(_, client, number, selector):
+                self.act_sub.setdefault(client, {})[number] = selector
+            case Cancelled(_, client, number):
+                self.act_sub.get(client, {}).pop(number, None)
+            case Adv(_, publisher, number, selector):
+                self.act_adv.setdefault(publisher, {})[number] = selector
+            case UnAdv(_, publisher, number):
+                self.act_adv.get(publisher, {}).pop(number, None)
+
+
+def steps(operations: Iterable[Operation]) -> Iterator[tuple[State, Operation]]:
+    """Yield (state before it, operation); the state is one object that changes as the trace goes on."""
+    state = State()
+    for operation in operations:
+        yield state, operation
+        state.after(operation)
+
+
+def check_trace(operations: Iterable[Operation]) -> None:
+    """Raise InputError if an event is published twice under one number: then nothing can be said of it."""
+    seen: set[EventId] = set()
+    for op in operations:
+        if type(op) is Published:
+            identity = op.publisher, op.sequence
+            if identity in seen:
+                raise InputError(f"{op.publisher} #{op.sequence} is published twice: sequences name events")
+            seen.add(identity)

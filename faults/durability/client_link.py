@@ -1,0 +1,104 @@
+"""A client's side of the interface to a broker that recovers: its numbers, and what is not acknowledged.
+
+Rules
+-----
+* What a client sends is numbered and kept until the broker has made it stable. After a break in the connection the
+  client says BACK, and sends what is not acknowledged again.
+* What it is sent has numbers that rise; one that is not above the last is there for the second time.
+
+Paper 4, section 3: publishers and subscribers as the ends of the chain of interfaces.
+"""
+
+from __future__ import annotations
+
+from ...protocol.messages.admission import Advertise, Unadvertise
+from ...protocol.messages.pubsub import Ack, Back, ClientMessage, Events, Numbered
+
+
+class ClientLink:
+    """One publisher or subscriber.
+
+    Parameters
+    ----------
+    sent, had
+        The numbers to go on from: of the last message that the broker took, and of the last one from it.
+
+    Attributes
+    ----------
+    sent
+        The number of the last message to the broker.
+    had
+        The number of the last delivery or confirmation from it.
+    """
+
+    __slots__ = ("_kept", "had", "sent")
+
+    def __init__(self, sent: int = 0, had: int = 0) -> None:
+        self.sent = sent
+        self.had = had
+        self._kept: dict[int, Numbered] = {}
+
+    def __len__(self) -> int:
+        """Return how many messages are not acknowledged."""
+        return len(self._kept)
+
+    def send(self, message: ClientMessage | Advertise | Unadvertise, count: int = 1) -> Numbered:
+        """Give a message its number; one of several events has as many numbers."""
+        adv = Numbered(self.sent + count, self.sent, message)
+        self.sent += count
+        self._kept[self.sent] = adv
+        return adv
+
+    def acknowledged(self, number: int) -> None:
+        """Take in that the broker has made all up to a number stable."""
+        while self._kept and next(iter(self._kept)) <= number:
+            del self._kept[next(iter(self._kept))]
+
+    def take(self, number: int) -> tuple[bool, Ack]:
+        """Take in a delivery or confirmation; return whether it is new, and the answer."""
+        new = number > self.had
+        self.had = max(self.had, number)
+        return new, Ack(self.had)
+
+    def kept(self) -> list[Numbered]:
+        """Return what is not acknowledged, in order."""
+        return list(self._kept.values())
+
+    def back(self) -> list[Back | Numbered]:
+        """Return what to say over a new connection."""
+        return [Back(self.had), *self._kept.values()]
+
+
+class ClientLinks:
+    """Both interfaces of one client: what it publishes has numbers of its own beside what it wants, and is told."""
+
+    __slots__ = ("_events", "_subscriptions")
+
+    def __init__(self) -> None:
+        self._subscriptions, self._events = ClientLink(), ClientLink()
+
+    def __len__(self) -> int:
+        """Return how many messages are not acknowledged."""
+        return len(self._subscriptions) + len(self._events)
+
+    def send(self, message: ClientMessage | Advertise | Unadvertise) -> Numbered:
+        """Give a message its number."""
+        if isinstance(message, Events):
+            return self._events.send(message, len(message.batch))
+        return self._subscriptions.send(message)
+
+    def acknowledged(self, about: str, number: int) -> None:
+        """Take in that the broker has made all up to a number stable, of "events" or "subscriptions"."""
+        (self._events if about == "events" else self._subscriptions).acknowledged(number)
+
+    def take(self, number: int) -> tuple[bool, Ack]:
+        """Take in what the broker sends; return whether it is new, and the answer."""
+        return self._subscriptions.take(number)
+
+    def kept(self) -> list[Numbered]:
+        """Return what is not acknowledged, in order."""
+        return [*self._subscriptions.kept(), *self._events.kept()]
+
+    def back(self) -> list[Back | Numbered]:
+        """Return what to say over a new connection."""
+        return [*self._subscriptions.back(), *self._events.kept()]

@@ -1,0 +1,256 @@
+"""The layer that serves durable subscribers: what outlives their processes, and that of their broker.
+
+Rules
+-----
+* Stable are the durable subscribers, their positions, and the notifications that they have not acknowledged
+  (`durable`). What goes beyond the bounds is lost by name, and kept as a dead letter.
+* A durable subscriber is here until it says that it leaves, or has come back elsewhere: brokers tell the rendezvous
+  point now and then whom they hold, and are told whom to let go.
+* Whom a store has is taken inwards at the start of a life (`Restored`), and told to the layers around in the first
+  step (`Held`).
+
+Source: docs/decisions/0015-exactly-once.md; paper 4, section 4 (what is stable before it is acknowledged).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from ...protocol.effects import Deliver, Received, Send, TellLost, Ticked, Write
+from ...protocol.ids import ClientId
+from ...protocol.layers import Handler, Held, Inward, Out, Released, Restored
+from ...protocol.messages.pubsub import Again, Cancel, Consumed, Detach, Register, Resume
+from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
+from .durable_cursor import NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
+from .stores import Store
+
+LETTERS: Final = "letters"
+HOLDS_HEARTBEATS: Final = 10
+
+
+class DurableClients:
+    """The durable subscribers of one broker.
+
+    Parameters
+    ----------
+    recovery
+        Bounds and times.
+    store
+        What was made stable in earlier lives, read here once; None for a broker that makes nothing stable.
+    now
+        The time from which it counts until it is told the time.
+
+    Attributes
+    ----------
+    entries
+        Who is here.
+    letters
+        What could not be delivered, oldest first.
+    notes_lost
+        How many notifications were given up.
+    """
+
+    def __init__(self, recovery: Recovery, store: Store | None = None, now: float = 0.0) -> None:
+        self.entries: dict[ClientId, DurableCursor] = {}
+        self.letters: deque[DeadLetter] = deque(maxlen=recovery.dead_letters_max)
+        self.notes_lost = 0
+        self._recovery = recovery
+        self._bounds = Bounds(
+            recovery.durable_events_max, recovery.durable_bytes_max, recovery.durable_seconds
+        )
+        self._now = now
+        self._stable = store is not None
+        self._letter_number = 0
+        self._holds_at = 0.0
+        if store is not None:
+            self._read(store)
+        self._held: list[Out] = [
+            Held(name, register) for name, entry in self.entries.items() for register in entry.registers()
+        ]
+        self.takes: Mapping[type, Handler] = {Again: self._on_again, LetGo: self._on_let_go}
+        self.sees: Mapping[type, Handler] = {
+            Resume: self._on_resume,
+            Consumed: self._on_acknowledge,
+            Register: self._on_register,
+            Cancel: self._on_cancel,
+            Detach: self._on_detach,
+            Ticked: self._on_tick,
+        }
+        self.alters: Mapping[type, Handler] = {Deliver: self._on_deliver, TellLost: self._on_report}
+
+    def _read(self, store: Store) -> None:
+        for (name,), row in store.rows(SUBSCRIBERS):
+            self.entries[str(name)] = DurableCursor.restored(str(name), row)
+        for (name, number), (at, batch) in store.rows(NOTES):
+            if name in self.entries:
+                self.entries[str(name)].restore(Note(int(number), at, batch))
+        for (number,), letter in store.rows(LETTERS):
+            self.letters.append(letter)
+            self._letter_number = int(number)
+
+    def begin(self) -> list[Restored]:
+        """Return what the layers inside have to take in at the start of a life, before anything else."""
+        return [
+            Restored(name, entry.had(), entry.since, tuple(entry.registers()))
+            for name, entry in self.entries.items()
+        ]
+
+    def _written(self, writes: Iterable[Write]) -> list[Out]:
+        return list(writes) if self._stable else []
+
+    # It comes, acknowledges, goes.
+
+    def _on_resume(self, event: Received) -> list[Out]:
+        client, message = event.source, event.message
+        assert isinstance(client, str) and isinstance(message, Resume)
+        if not message.life:
+            return [Inward(event)]
+        entry = self.entries.get(client)
+        if entry is None:
+            return self._take_in(event, client, message)
+        if message.life < entry.life:
+            return []
+        entry.life = message.life
+        out = self._written([entry.row(), *entry.acknowledge(message.marks)])
+        out += [Inward(Received(client, Consumed(message.marks, message.life))), self._holds()]
+        for number in [number for number in entry.subscriptions if number not in message.numbers]:
+            out += [Released(client, Cancel(number)), *self._on_cancel(Received(client, Cancel(number)))]
+        if entry.losses:
+            out.append(TellLost(client, tuple(entry.losses)))
+        for batch, rows in entry.unacknowledged():
+            out.append(Deliver(batch, (client,), np.array([0, len(rows)]), rows))
+        return out
+
+    def _take_in(self, event: Received, client: ClientId, message: Resume) -> list[Out]:
+        """Hold a subscriber that is new here; one that has been elsewhere moves as any other does."""
+        since = self._now
+        if message.life > 1:
+            since -= message.since_seconds + self._recovery.doubt_seconds
+        entry = self.entries[client] = DurableCursor(client, message.life, since, dict(message.marks))
+        moved: list[Out] = [Inward(event)] if message.life > 1 else []
+        return [*moved, *self._written([entry.row()]), self._holds()]
+
+    def _on_again(self, event: Received) -> list[Out]:
+        client, message = event.source, event.message
+        assert isinstance(client, str) and isinstance(message, Again)
+        entry = self.entries.get(client)
+        out: list[Out] = []
+        for batch, rows in () if entry is None else entry.unacknowledged():
+            first = np.array([message.first.get(name, np.inf) for name in batch.publishers])
+            rows = rows[batch.sequence[rows] >= first[batch.publisher[rows]]]
+            if len(rows):
+                out.append(Deliver(batch, (client,), np.array([0, len(rows)]), rows))
+        return out
+
+    def _on_acknowledge(self, event: Received) -> list[Out]:
+        message = event.message
+        assert isinstance(message, Consumed)
+        entry = self.entries.get(event.source)  # type: ignore[arg-type]
+        if entry is None or message.life != entry.life:
+            return []
+        return [*self._written(entry.acknowledge(message.marks)), Inward(event)]
+
+    def _on_register(self, event: Received) -> list[Out]:
+        message = event.message
+        assert isinstance(message, Register)
+        entry = self.entries.get(event.source)  # type: ignore[arg-type]
+        if entry is None:
+            return [Inward(event)]
+        entry.subscriptions[message.subscription] = message.filter
+        entry.priorities[message.subscription] = message.priority
+        return [*self._written([entry.row()]), Inward(event)]
+
+    def _on_cancel(self, event: Received) -> list[Out]:
+        message = event.message
+        assert isinstance(message, Cancel)
+        entry = self.entries.get(event.source)  # type: ignore[arg-type]
+        if entry is None:
+            return [Inward(event)]
+        entry.subscriptions.pop(message.subscription, None)
+        entry.priorities.pop(message.subscription, None)
+        return [*self._written([entry.row()]), Inward(event)]
+
+    def _on_detach(self, event: Received) -> list[Out]:
+        entry = self.entries.pop(event.source, None)  # type: ignore[arg-type]
+        return [*self._written(() if entry is None else entry.forgotten()), Inward(event)]
+
+    # Where it is.
+
+    def _holds(self) -> Send:
+        self._holds_at = self._now + HOLDS_HEARTBEATS * self._recovery.heartbeat_seconds
+        return Send(RENDEZVOUS, Holds(tuple((name, entry.life) for name, entry in self.entries.items())))
+
+    def _on_let_go(self, event: Received) -> list[Out]:
+        assert isinstance(event.message, LetGo)
+        out: list[Out] = []
+        for name, life in event.message.clients:
+            entry = self.entries.get(name)
+            if entry is not None and entry.life < life:
+                out += [Released(name, Detach()), *self._on_detach(Received(name, Detach()))]
+        return out
+
+    # Time.
+
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        self._now = event.now
+        out: list[Out] = []
+        for entry in self.entries.values():
+            out += self._shed(entry)
+        if self.entries and event.now >= self._holds_at:
+            out.append(self._holds())
+        held, self._held = self._held, []
+        return [*out, Inward(event), *held]
+
+    def _shed(self, entry: DurableCursor) -> list[Out]:
+        """Give up what goes beyond the bounds."""
+        writes, losses, letters = entry.shed(self._now, self._bounds)
+        if losses:
+            self.notes_lost += len(letters)
+        for letter in letters:
+            self._letter_number += 1
+            self.letters.append(letter)
+            writes.append(Write(LETTERS, (self._letter_number,), letter))
+            gone = self._letter_number - self._recovery.dead_letters_max
+            if gone > 0:
+                writes.append(Write(LETTERS, (gone,), None))
+        return self._written(writes)
+
+    # What it gets.
+
+    def _on_deliver(self, deliver: Deliver) -> list[Out]:
+        """Keep what a durable subscriber is notified of until it has acknowledged it."""
+        out: list[Out] = []
+        for place, client in enumerate(deliver.clients if self.entries else ()):
+            entry = self.entries.get(client)
+            if entry is not None:
+                rows = deliver.rows[deliver.starts[place] : deliver.starts[place + 1]]
+                out += self._written([entry.add(self._now, deliver.batch.take(rows))])
+                out += self._shed(entry)
+        return [*out, deliver]
+
+    def _on_report(self, report: TellLost) -> list[Out]:
+        """Tell a durable subscriber of its losses until it has passed them."""
+        entry = self.entries.get(report.client)
+        if entry is None:
+            return [report]
+        entry.losses += report.losses
+        return [*self._written([entry.row()]), report]
+
+    # To look at.
+
+    def describe(self) -> Mapping[str, int]:
+        """Return the sizes of what it keeps."""
+        return {
+            "durable_subscribers": len(self.entries),
+            "notes_kept": sum(map(len, self.entries.values())),
+            "notes_lost": self.notes_lost,
+            "dead_letters": len(self.letters),
+        }
+
+    def check(self) -> None:
+        """Assert that each is kept under its name; for tests."""
+        assert all(name == entry.name for name, entry in self.entries.items())

@@ -1,0 +1,316 @@
+"""A broker that comes back from a crash as it was: numbers, acknowledgements, a recovery database (paper 4, section 3).
+
+Rules
+-----
+* **Algorithm 1, ADV.** Every message of an interface has a number. One that came before is acknowledged again. The
+  next in order is applied, and what it changed is made stable in one commit: the router's state, the number (``hr``),
+  what is to be sent on (``adv_out``) under its numbers (``hs``). Then it is acknowledged, and sent on. One that is
+  ahead is left alone: its sender sends again from the first that is not acknowledged.
+* **Algorithm 2, ACK.** What all receivers have acknowledged is kept no longer. The rows go with the next commit, or
+  the next tick, and the last number is kept in their place: should they outlive a crash, they are sent once more and
+  acknowledged again.
+* **Algorithm 3, BACK.** A neighbour that is there again gets all that it has not acknowledged.
+* **Algorithm 4, FROM_FAILURE.** Its body is lost in print. Here: at the start the recovery database is read, and router
+  and numbers are as they were; with the first tick of the new life, what is not acknowledged is sent again, and the
+  neighbours are sent BACK, so that they do the same.
+* Subscriptions, withdrawals, answers and events all travel so, over links that lose, double and reorder.
+* Publishers and subscribers are interfaces too. What they send is acknowledged when it is stable; what they are sent
+  is kept until they acknowledge it (`unheard`); who connects says BACK.
+* No queue is without bound. While an interface is full, the broker leaves alone what could add to it: all but what
+  comes from that very interface. On a tree such waits point away from where a message came from and cannot form a
+  ring; they end at the publishers, who are not acknowledged. On a mesh or a cube, full queues may wait for each other.
+
+A layer around all others, whichever they are, of a network that stands still. Pure: it reads the store once, when it is
+made, and asks for changes by `Write`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from ...protocol.configs import Position
+from ...protocol.effects import (
+    Acknowledge,
+    Confirm,
+    Deliver,
+    Effect,
+    Inform,
+    Multicast,
+    Received,
+    Send,
+    Ticked,
+    Write,
+)
+from ...protocol.errors import StorageFailed
+from ...protocol.ids import GROUP, ClientId, Link
+from ...protocol.layers import Handler, Inward, Out
+from ...protocol.messages.admission import Judgement
+from ...protocol.messages.pubsub import Ack, Back, BrokerMessage, Detach, Events, Numbered
+from ...protocol.stability import Stability
+from .journal import Journal, RecordedMachine
+from .outgoing import Outgoing
+from .stores import Store
+from .unacknowledged import SHED, Unacknowledged
+from .unacknowledged import TABLE as UNHEARD
+
+Interface: TypeAlias = tuple[str, int | str]
+"""What has numbers of its own: ("link" | "group", broker) or ("events" | "subscriptions", client)."""
+
+
+class CrashRecover:
+    """Numbered links and a recovery database around the layers of one broker.
+
+    Parameters
+    ----------
+    position
+        Its place; it never moves.
+    kind
+        What stands inside, in a word, for the record: the scheme, and what else there is.
+    inside
+        The layers inside, which have not handled anything; they are restored here.
+    store
+        The recovery database (``Rec``).
+    stability
+        Times and limits.
+
+    Attributes
+    ----------
+    refused
+        Messages that were left alone because a queue was full.
+    strays
+        Messages that make no sense from where they came.
+
+    Raises
+    ------
+    StorageFailed
+        If the store cannot be read, or is that of a broker at another place.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        kind: str,
+        inside: RecordedMachine,
+        store: Store,
+        stability: Stability,
+    ) -> None:
+        self.position = position
+        self.refused = self.strays = 0
+        self._late: list[Write] = []  # goes with the next commit, or the next tick
+        self._restored = self._check_place(store, kind)
+        self._begun = False
+        self._fellows = frozenset(position.members) - {position.broker}
+        self._journal = Journal(inside, store, stability.inputs_max)
+        self._heard: dict[Interface, int] = {
+            (str(key[0]), key[1]): number for key, number in store.rows("heard")
+        }
+        self._out = {other: Outgoing((other,), False, stability) for other in position.neighbours}
+        if self._fellows:
+            self._out[GROUP] = Outgoing(sorted(self._fellows), True, stability)
+        self._unheard = Unacknowledged(stability.notifications_max)
+        self._restore_queues(store)
+        self.takes: Mapping[type, Handler] = {
+            Numbered: self._on_adv, Ack: self._on_ack, Back: self._on_back, Ticked: self._on_tick
+        }  # fmt: skip
+        self.sees: Mapping[type, Handler] = dict.fromkeys(inside.takes, self._on_unnumbered)
+        self.alters: Mapping[type, Handler] = {
+            Send: self._send, Multicast: self._send, Deliver: self._notify, Confirm: self._notify, Inform: self._inform
+        }  # fmt: skip
+
+    def _check_place(self, store: Store, kind: str) -> bool:
+        """Return whether the store has an earlier life of this broker in it."""
+        here = (kind, self.position)
+        rows = dict(store.rows("place"))
+        if not rows:
+            self._late.append(Write("place", ("here",), here))
+            return False
+        if rows["here",] != here:
+            scheme, there = rows["here",]
+            raise StorageFailed(
+                f"broker {self.position.broker}: its store was written by broker {there.broker} of another network "
+                f"({scheme}, cluster {there.cluster} of {len(there.members)}): name another directory"
+            )
+        return True
+
+    def _restore_queues(self, store: Store) -> None:
+        frames: dict[Link, dict[int, BrokerMessage]] = {link: {} for link in self._out}
+        for key, message in store.rows("out"):
+            frames[int(key[0])][int(key[1])] = message
+        sent = {key[0]: number for key, number in store.rows("sent")}
+        for link, out in self._out.items():
+            out.restore(max(sent.get(link, 0), *frames[link], 0), dict(sorted(frames[link].items())))
+        self._unheard.restore(sent.get("clients", 0), store.rows(UNHEARD), store.rows(SHED))
+
+    def _on_unnumbered(self, event: Received) -> list[Out]:
+        """Take in what the host says itself, in its own name or a client's; other brokers number what they say."""
+        if isinstance(event.source, str) or event.source == self.position.broker:
+            return self._apply(event)
+        return self._stray()
+
+    def _stray(self) -> list[Out]:
+        """Count a message that makes no sense from where it came."""
+        self.strays += 1
+        return []
+
+    def heard_from(self, client: ClientId, about: str) -> int:
+        """Return the number of the last message of a client that was taken; `about` is "events" or "subscriptions"."""
+        return self._heard.get((about, client), 0)
+
+    # The four events of paper 4, figure 2.
+
+    def _on_adv(self, event: Received) -> list[Out]:
+        """Algorithm 1."""
+        source = event.source
+        adv: Any = event.message
+        interface = self._interface(source, adv)
+        if interface is None:
+            return self._stray()
+        heard = self._heard.get(interface, 0)
+        if adv.number <= heard:
+            return [self._ack(interface, heard)]
+        if adv.before != heard:
+            return []  # a gap: what is missing is sent again, and this after it
+        for link, out in self._out.items():
+            if out.full and not self._towards(link, source):
+                self.refused += 1
+                return []
+        self._heard[interface] = adv.number
+        heard_now = Write("heard", interface, adv.number)
+        return self._apply(Received(source, adv.message), heard_now, self._ack(interface, adv.number))
+
+    def _on_ack(self, event: Received) -> list[Out]:
+        """Algorithm 2."""
+        source = event.source
+        ack: Any = event.message
+        if isinstance(source, str):
+            self._late += self._unheard.acknowledged(source, ack.number)
+            return []
+        out = self._acknowledged(source, ack.number, ack.group)
+        return [] if out is None else [*out.pump()]
+
+    def _on_back(self, event: Received) -> list[Out]:
+        """Algorithm 3."""
+        source = event.source
+        back: Any = event.message
+        if isinstance(source, str):
+            writes, lacking = self._unheard.back(source, back.number)
+            self._late += writes
+            return list(lacking)
+        out = self._acknowledged(source, back.number, back.group)
+        if out is None:
+            return []
+        effects: list[Out] = [*out.again(source), *out.pump()]
+        interface: Interface = ("group" if back.group else "link", source)
+        if interface in self._heard:
+            effects.append(self._ack(interface, self._heard[interface]))
+        return effects
+
+    def _from_failure(self) -> list[Out]:
+        """Algorithm 4, what is left of it after the store was read."""
+        effects: list[Out] = []
+        for link, out in self._out.items():
+            effects += out.pump()
+            if link != GROUP:
+                effects.append(Send(link, Back(self._heard.get(("link", link), 0))))
+        for fellow in sorted(self._fellows):
+            effects.append(Send(fellow, Back(self._heard.get(("group", fellow), 0), group=True)))
+        return effects
+
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        effects: list[Out] = [*self._late]
+        self._late = []
+        if not self._begun:
+            self._begun = True
+            return effects + (self._from_failure() if self._restored else [])
+        for out in self._out.values():
+            effects += out.ticked(event.now)
+        return effects
+
+    # What they have in common.
+
+    def _apply(self, event: Received, *acknowledged: Out) -> list[Out]:
+        """Let the layers inside take a message in, once it is written down and acknowledged."""
+        out: list[Out] = [*self._late, *self._journal.enter(event), *acknowledged, Inward(event)]
+        self._late.clear()
+        if type(event.message) is Detach and isinstance(event.source, str):
+            out[:0] = self._unheard.forget(event.source)
+        return out
+
+    def _send(self, effect: Send | Multicast) -> list[Out]:
+        """Keep what is to be sent on under the next number; send what the window lets go."""
+        link = effect.to if isinstance(effect, Send) else GROUP
+        out = self._out.get(link)
+        if out is None:  # a cluster of one has no group
+            return []
+        sent = out.put(effect.message)  # type: ignore[arg-type]  # layers inside send no recovery messages
+        return [Write("out", (link, sent), effect.message), *out.pump()]
+
+    def _notify(self, effect: Deliver | Confirm | Inform) -> list[Out]:
+        """Keep what a client is to be told until it has it; tell it when it is there."""
+        writes, now = self._unheard.put(effect)
+        return [*writes, *now]
+
+    def _inform(self, effect: Inform) -> list[Out]:
+        """Keep what a client is to be told, but for an answer that promises nothing: who gets none asks again."""
+        dry = isinstance(effect.news, Judgement) and effect.news.dry
+        return [effect] if dry else self._notify(effect)
+
+    def _acknowledged(self, source: int, number: int, group: bool) -> Outgoing | None:
+        out = self._out.get(GROUP if group else source)
+        if out is None or (group and source not in self._fellows):
+            self._stray()
+            return None
+        if number > out.last:
+            raise StorageFailed(
+                f"broker {self.position.broker}: broker {source} has its message {number}, and its store ends at "
+                f"{out.last}: the store is an old copy or was deleted; restore the newest one"
+            )
+        link = GROUP if group else source
+        done = out.acknowledged(source, number)
+        if done:  # the last number is that of the last row, as long as there are rows
+            self._late += [Write("out", (link, gone), None) for gone in done]
+            self._late.append(Write("sent", (link,), out.last))
+        return out
+
+    def _interface(self, source: Link, adv: Numbered) -> Interface | None:
+        if isinstance(source, str):
+            return "events" if isinstance(adv.message, Events) else "subscriptions", source
+        if source not in (self._fellows if adv.group else self._out):
+            return None
+        return "group" if adv.group else "link", source
+
+    def _towards(self, link: Link, source: Link) -> bool:
+        """Return whether a message from `source` adds to no interface but those that this link belongs to."""
+        if source in self._fellows:
+            return link == GROUP or link in self._fellows
+        return link == source
+
+    @staticmethod
+    def _ack(interface: Interface, number: int) -> Effect:
+        kind, source = interface
+        if isinstance(source, str):
+            return Acknowledge(source, kind, number)
+        return Send(source, Ack(number, group=kind == "group"))
+
+    # What it is like.
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages to other brokers are kept until they are acknowledged."""
+        return sum(map(len, self._out.values()))
+
+    def check(self) -> None:
+        """Assert that no interface has acknowledged what it has not sent; for tests."""
+        for out in self._out.values():
+            assert len(out) <= out.last
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what is kept."""
+        return {
+            "unacknowledged": self.unacknowledged,
+            "unheard": len(self._unheard),
+            "resent": sum(out.resent for out in self._out.values()),
+            "refused": self.refused,
+            "shed_by_limit": sum(self._unheard.shed.values()),
+        }

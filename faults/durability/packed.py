@@ -1,0 +1,125 @@
+"""A batch of events as bytes: its arrays as they lie in memory, one after the other, and a description beside them.
+
+Rules
+-----
+* The description is a tuple of numbers and strings; it says what the arrays are, so their bytes need no names.
+* What is unpacked is equal to what was packed, array by array: types, places of words, what is missing, the bits of
+  every number, the order of the columns.
+* Bytes and description may come from a file that somebody else wrote. A batch comes of them only when every length and
+  every place of a word is right; otherwise they are refused.
+
+First the sequences, times and publishers, then of each column the data and, if some are missing, who is present.
+Numbers have the byte order of the machines that brokers run on: the lowest byte first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...protocol.batch import Column, ColumnKey, EventBatch, check_name
+from ...protocol.errors import EventError, StorageFailed
+from ...protocol.values import Kind
+
+Description: TypeAlias = tuple[Any, ...]
+"""``(events, publishers, ((name, kind, whether some are missing, words), ...))``."""
+
+_INT32: Final = np.dtype("<i4")
+_INT64: Final = np.dtype("<i8")
+_FLOAT64: Final = np.dtype("<f8")
+_BOOLEAN: Final = np.dtype("?")
+_DATA: Final = (_BOOLEAN, _INT64, _FLOAT64, _INT32, _INT64)
+"""The type of each `Kind`, in their order: the hash of an enumeration's member is slow."""
+
+
+def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
+    """Return what describes a batch, and the arrays whose bytes, one after the other, are its content.
+
+    Raises
+    ------
+    StorageFailed
+        If an array is not of the type that `EventBatch` and `Column` name, or of another length.
+    """
+    sequence = batch.sequence
+    shape = (len(sequence),)
+    arrays: list[npt.NDArray[Any]] = [sequence, batch.published_at, batch.publisher]
+    types: list[np.dtype[Any]] = [_INT64, _FLOAT64, _INT32]
+    columns = []
+    for (name, kind), column in batch.columns.items():
+        arrays.append(column.data)
+        types.append(_DATA[kind])
+        present = column.present
+        if present is not None:
+            arrays.append(present)
+            types.append(_BOOLEAN)
+        columns.append((name, int(kind), present is not None, column.words))
+    for array, dtype in zip(arrays, types, strict=True):
+        if array.dtype != dtype or array.shape != shape:
+            raise StorageFailed(
+                f"a batch of {len(batch)} events with an array of {array.shape} {array.dtype}, where {len(batch)} "
+                f"{dtype} are due, cannot be stored: make columns of the types that Column names"
+            )
+    return (len(sequence), batch.publishers, tuple(columns)), arrays
+
+
+def unpack(description: Description, data: memoryview) -> EventBatch:
+    """Return the batch that was packed.
+
+    Raises
+    ------
+    StorageFailed
+        If the two stand for no batch.
+    """
+    try:
+        return _unpack(description, data)
+    except (
+        TypeError,
+        ValueError,
+        EventError,
+    ) as error:  # a description that is none: of another shape, or no names
+        raise StorageFailed(f"bytes that stand for no batch ({error})") from None
+
+
+def _unpack(description: Description, data: memoryview) -> EventBatch:
+    size, publishers, described = description
+    _check(type(size) is int and size >= 0, "events")
+    _check_words(publishers, "publishers")
+    place = 0
+
+    def array(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        nonlocal place
+        start, place = place, place + size * dtype.itemsize
+        _check(place <= len(data), "length")
+        return np.frombuffer(
+            data[start:place], dtype
+        ).copy()  # a view would keep the whole row, and be read-only
+
+    sequence, published_at, publisher = array(_INT64), array(_FLOAT64), array(_INT32)
+    _check_places(publisher, len(publishers), "publisher")
+    columns: dict[ColumnKey, Column] = {}
+    for name, number, some_missing, words in described:
+        check_name(name)
+        kind = Kind(number)
+        values = array(_DATA[kind])
+        present = array(_BOOLEAN) if some_missing else None
+        _check_words(words, "words")
+        if kind is Kind.STRING:
+            _check_places(values if present is None else values[present], len(words), "words")
+        columns[name, kind] = Column(kind, values, present, words)
+    _check(place == len(data) and len(columns) == len(described), "length")
+    return EventBatch(columns, publishers, publisher, sequence, published_at)
+
+
+def _check(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"its {what} cannot be")
+
+
+def _check_words(words: object, what: str) -> None:
+    _check(type(words) is tuple and all(type(word) is str for word in words), what)
+
+
+def _check_places(places: npt.NDArray[Any], count: int, what: str) -> None:
+    _check(not len(places) or (int(places.min()) >= 0 and int(places.max()) < count), what)

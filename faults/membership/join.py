@@ -1,0 +1,490 @@
+"""A cluster without a parent finds one: CMTP, the algorithm `Join` (paper 1, 4.2.1, figure 3), asked by messages.
+
+Figure 3, which this follows line by line
+-----------------------------------------
+* (2-4) The rendezvous point names the root; the root is the first `parent`, and tells its children.
+* (6) `nearest` is, of the parent and its children whose state is true, the one with the least round trip, measured on
+  this machine's clock; ties go to the lower cluster id. It is known as soon as that round trip has passed for all: who
+  is silent so far is farther. So a dead candidate is waited for only when nobody else is left.
+* (12-17) When it is a child: put (parent, children) on the stack, and go down to it: its children are asked before
+  it is asked to take us.
+* (19-25) When it is the parent itself: ask it. If it accepts, that is the end; if not, its state is false.
+* (7-11) When nobody is left: back to the level above.
+
+Where the figure is silent or wrong
+-----------------------------------
+* It pushes parent, then children, and pops parent first: on a stack that hands them over crossed. A level is one entry.
+* At the bottom the stack gives null, the loop ends, and nothing is returned: everybody has refused. Here the search
+  begins anew after a random wait, which doubles up to `GROWTH_MAX` times `root_wait_seconds`, for as long as it takes.
+* A state belongs to a cluster, not to a place in a list. So D1, which has refused as `parent`, is out for its parent
+  D2 too, and D4 goes on to D5, as the text tells it.
+* Who does not answer a question within `answer_seconds` is out (state false) until the next attempt.
+* While it is searched the tree changes: clusters already gone down to, and the own cluster, are left out of children.
+* Who is asked and is not designated names the one who is: that one is asked in its place, from its children on.
+* Figure 3 begins at the root. Who cannot reach it, since the link to it is cut, goes on at the root's children, as the
+  rendezvous point knows them from the root's beats.
+* A cluster that still has a parent may look for another one (it is told to leave the present one, or to reconsider).
+
+Bound: an attempt goes down to a cluster at most once, and one broker gets at most one each of `Ping`, `AskChildren`,
+`JoinRequest` and `Goodbye`. So with b brokers named to it an attempt ends after at most 4 b messages, each waited for
+at most `answer_seconds`; to them comes one `AskRoot`, and one more per `answer_seconds` while there is no answer.
+
+Late answers
+------------
+Questions that are asked in numbers carry one. `JoinRequest` does not need it: when its answer is not waited for any
+more, a `Goodbye` follows it, so who has accepted lets go. And no broker is asked to take us before it has answered an
+`AskChildren` that was sent later than the last request to it, so its old `JoinAnswer` is in by then (links are FIFO).
+
+No ring
+-------
+:func:`judge` refuses whom it has on its path, and everybody while there is no way to the root. That is all it takes if
+hosts keep two rules: each change of the path goes to the children at once and in order, also when it becomes empty,
+none left out; and who finds its own cluster on the path that its parent sends gives the parent up and joins anew. Then
+two subtrees that were accepted below each other at once see it as soon as the first answer has gone around.
+
+Time is the last `Ticked`. A host must hand one in before each message, or all round trips are as coarse as its ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...protocol.effects import Received, Send, Ticked
+from ...protocol.ids import BrokerId, ClusterId
+from ...protocol.messages.pubsub import FilterLike
+from ...protocol.messages.recovery import (
+    RENDEZVOUS,
+    AskChildren,
+    AskRoot,
+    BecomeRoot,
+    Children,
+    ClusterView,
+    Goodbye,
+    JoinAnswer,
+    JoinRequest,
+    Ping,
+    Pong,
+    Recovery,
+    Root,
+)
+from .local import Joined, MadeRoot, Out
+
+if TYPE_CHECKING:
+    import random
+
+GROWTH_MAX: Final = 8
+"""How many times `root_wait_seconds` the wait between two attempts grows to."""
+
+Wanted: TypeAlias = tuple[tuple[FilterLike, int], ...]
+"""All filters that a subtree wants, each with the token of its announcement."""
+
+
+def judge(
+    request: JoinRequest,
+    my_view: ClusterView,
+    path: tuple[ClusterId, ...],
+    term: int,
+    children: Collection[ClusterId],
+    recovery: Recovery,
+    *,
+    designated: bool,
+    load: float = 0.0,
+    leaving: bool = False,
+    going: Collection[ClusterId] = (),
+) -> JoinAnswer:
+    """Return what the one that is asked to become a parent answers.
+
+    Parameters
+    ----------
+    request
+        What was asked.
+    my_view, path, term
+        The own cluster, the clusters from the root down to it (itself included; empty while there is no way to the
+        root), and the root's term.
+    children
+        The clusters that are children now. One of them may always ask again: it stays what it is.
+    recovery
+        `degree` is how many children are taken, `load_max` the load above which no other is.
+    designated
+        Whether this broker speaks for its cluster; if not, the view names the one that does.
+    load
+        The events per second that this broker handles.
+    leaving
+        Whether the own cluster is about to leave the network: only a child is taken, which is told to leave then.
+    going
+        The children that are about to leave; their places are free.
+    """
+    asker = request.view.cluster
+    if not designated:
+        reason = "not designated"
+    elif not path:
+        reason = "no way to the root"
+    elif asker in path:
+        reason = "ring"
+    elif leaving and asker not in children:
+        reason = "leaving"
+    elif asker not in children and len(set(children) - set(going)) >= recovery.degree:
+        reason = "full"
+    elif asker not in children and recovery.load_max is not None and load > recovery.load_max:
+        reason = "overloaded"
+    else:
+        reason = ""
+    return JoinAnswer(not reason, reason, my_view, () if reason else path, term)
+
+
+class Phase(Enum):
+    """What a search is waiting for."""
+
+    IDLE = "nothing"
+    WAIT = "the moment to begin"
+    ROOT = "the rendezvous point"
+    CHILDREN = "the children of the parent"
+    TRIPS = "the round trips of the children"
+    ANSWER = "the answer to the request"
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """The variables of figure 3.
+
+    Attributes
+    ----------
+    parent, children
+        The level that is being searched.
+    stack
+        The levels above it.
+    refused
+        The clusters whose state is false.
+    views, trips
+        The clusters that were named so far, and the least round trip of each in seconds.
+    opened
+        The clusters that were gone down to.
+    asked, pinged
+        The brokers that got an `AskChildren`, a `Ping`.
+    waiting
+        The round trips under way: number -> (cluster, broker, sent at).
+    spare
+        The root's children as the rendezvous point knows them, for when the root itself does not answer.
+    """
+
+    parent: ClusterId
+    children: list[ClusterId] = field(default_factory=list)
+    stack: list[tuple[ClusterId, list[ClusterId]]] = field(default_factory=list)
+    refused: set[ClusterId] = field(default_factory=set)
+    views: dict[ClusterId, ClusterView] = field(default_factory=dict)
+    trips: dict[ClusterId, float] = field(default_factory=dict)
+    opened: set[ClusterId] = field(default_factory=set)
+    asked: set[BrokerId] = field(default_factory=set)
+    pinged: set[BrokerId] = field(default_factory=set)
+    waiting: dict[int, tuple[ClusterId, BrokerId, float]] = field(default_factory=dict)
+    spare: tuple[ClusterView, ...] = ()
+
+    def nearest(self) -> ClusterId | None:
+        """Line 6: the nearest of the parent and its children whose state is true, among those that have answered."""
+        return min(self._measured(), key=lambda cluster: (self.trips[cluster], cluster), default=None)
+
+    def undecided_until(self, now: float, answer_seconds: float) -> float | None:
+        """Return the moment at which the nearest is known, or None if it is.
+
+        Candidates that have been silent for `answer_seconds` are put out of the search.
+        """
+        for number, (cluster, _, sent_at) in list(self.waiting.items()):
+            if now >= sent_at + answer_seconds:
+                self.refused.add(cluster)
+                del self.waiting[number]
+        best = min((self.trips[cluster] for cluster in self._measured()), default=answer_seconds)
+        open_until = [
+            sent_at + min(best, answer_seconds)
+            for cluster, _, sent_at in self.waiting.values()
+            if cluster in self.children and now - sent_at < best and now < sent_at + best
+        ]
+        return max(open_until, default=None)
+
+    def _measured(self) -> list[ClusterId]:
+        level = (self.parent, *self.children)
+        return [cluster for cluster in level if cluster in self.trips and cluster not in self.refused]
+
+    def measured(self, number: int, source: BrokerId, now: float) -> bool:
+        """Note the round trip that ends with this answer, if it is waited for."""
+        cluster, broker, sent_at = self.waiting.get(number, (None, None, 0.0))
+        if cluster is None or broker != source:
+            return False
+        del self.waiting[number]
+        self.trips[cluster] = min(self.trips.get(cluster, now - sent_at), now - sent_at)
+        return True
+
+
+class Join:
+    """The search for a parent.
+
+    Parameters
+    ----------
+    recovery
+        `answer_seconds` and `root_wait_seconds`.
+    random
+        Chance for the waits.
+    """
+
+    def __init__(self, recovery: Recovery, random: random.Random) -> None:
+        self._recovery = recovery
+        self._random = random
+        self._now = 0.0
+        self._phase = Phase.IDLE
+        self._deadline = 0.0
+        self._numbers = 0
+        self._failures = 0
+        self._me: ClusterView
+        self._filters: Wanted = ()
+        self._attempt: _Attempt
+        self._within: float | None = None
+        self._present: ClusterId | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether a parent is being looked for."""
+        return self._phase is not Phase.IDLE
+
+    @property
+    def phase(self) -> Phase:
+        """What is being waited for."""
+        return self._phase
+
+    @property
+    def deadline(self) -> float | None:
+        """The moment at which a tick leads to something, if nothing comes before; None while nothing is looked for."""
+        return self._deadline if self.active else None
+
+    def start(
+        self,
+        me: ClusterView,
+        filters: Wanted,
+        now: float,
+        *,
+        root_died: bool = False,
+        present: ClusterId | None = None,
+        within: float | None = None,
+    ) -> list[Out]:
+        """Begin to look for a parent; what was looked for before is given up.
+
+        Parameters
+        ----------
+        me, filters
+            The cluster that looks for a parent, and all that it wants.
+        now
+            The moment, in seconds.
+        root_died
+            Whether the parent that was lost was the root: then each of its children waits for a random time, up to
+            `root_wait_seconds`, before it asks the rendezvous point.
+        present, within
+            For a cluster that has a parent, `present`. Without `within` it has to find another one. With `within` it
+            only looks for a better one: the search ends without any when `present` is the nearest, or nobody with a
+            round trip of at most `within` seconds takes it.
+        """
+        out = self.stop()
+        self._present, self._within = present, within
+        self._now = max(self._now, now)
+        self._failures = 0
+        self.update(me, filters)
+        if root_died:
+            self._wait(self._random.uniform(0, self._recovery.root_wait_seconds))
+            return out
+        return out + self._ask_root()
+
+    def update(self, me: ClusterView, filters: Wanted) -> None:
+        """Take what has changed since the start: it goes with the next request."""
+        self._me, self._filters = me, filters
+
+    def stop(self) -> list[Out]:
+        """Look for a parent no longer; one that was asked and has not answered is told."""
+        out = self._let_go() if self._phase is Phase.ANSWER else []
+        self._phase = Phase.IDLE
+        return out
+
+    def handle(self, event: Received | Ticked) -> list[Out]:
+        """Take one event in; answers that are not waited for lead to nothing."""
+        if isinstance(event, Ticked):
+            self._now = max(self._now, event.now)
+            if self.active and self._now >= self._deadline:
+                return _TIMEOUTS[self._phase](self)
+            return []
+        handler = _ANSWERS.get((self._phase, type(event.message)))
+        if handler is None or not isinstance(event.source, int):
+            return []
+        return handler(self, event.source, event.message)
+
+    # The rendezvous point.
+
+    def _ask_root(self) -> list[Out]:
+        return self._question(Phase.ROOT, RENDEZVOUS, AskRoot(self._me))
+
+    def _on_root(self, source: BrokerId, answer: Root) -> list[Out]:
+        if source != RENDEZVOUS:
+            return []
+        if answer.root.cluster == self._me.cluster:
+            # An earlier question was answered with BecomeRoot, and the answer did not arrive.
+            return self._made_root(answer.term)
+        self._attempt = _Attempt(answer.root.cluster, spare=answer.children)
+        if self._present is not None and self._within is None:
+            self._attempt.refused.add(self._present)
+        return self._open(answer.root)
+
+    def _on_become_root(self, source: BrokerId, answer: BecomeRoot) -> list[Out]:
+        return self._made_root(answer.term) if source == RENDEZVOUS else []
+
+    def _made_root(self, term: int) -> list[Out]:
+        return [*self.stop(), MadeRoot(term)]
+
+    # Going down: the children of the parent, and how near they are.
+
+    def _open(self, view: ClusterView) -> list[Out]:
+        attempt = self._attempt
+        attempt.parent, attempt.children = view.cluster, []
+        attempt.views[view.cluster] = view
+        attempt.opened.add(view.cluster)
+        attempt.asked.add(view.designated)
+        number = self._number(view)
+        return self._question(Phase.CHILDREN, view.designated, AskChildren(number))
+
+    def _on_children(self, source: BrokerId, answer: Children) -> list[Out]:
+        attempt = self._attempt
+        if not attempt.measured(answer.nonce, source, self._now):
+            return []
+        if answer.view.cluster != attempt.parent:
+            return self._refused()
+        if answer.view.designated != source:
+            return self._turn_to(answer.view)
+        attempt.views[attempt.parent] = answer.view
+        out: list[Out] = []
+        for child in answer.children:
+            out += self._consider(child)
+        return out + self._go_on()
+
+    def _consider(self, child: ClusterView) -> list[Out]:
+        """Take a child of the parent as a candidate, and measure how near it is when that is not known."""
+        attempt = self._attempt
+        cluster, broker = child.cluster, child.designated
+        if cluster == self._me.cluster or cluster in attempt.opened or cluster in attempt.refused:
+            return []
+        if cluster in attempt.views:
+            attempt.children.append(cluster)
+            return []
+        if broker in attempt.pinged or broker in attempt.asked:
+            return []
+        attempt.views[cluster] = child
+        attempt.children.append(cluster)
+        attempt.pinged.add(broker)
+        return [Send(broker, Ping(self._number(child)))]
+
+    def _on_pong(self, source: BrokerId, answer: Pong) -> list[Out]:
+        known = self._attempt.measured(answer.nonce, source, self._now)
+        return self._go_on() if known and self._phase is Phase.TRIPS else []
+
+    # Lines 5 to 27.
+
+    def _go_on(self) -> list[Out]:
+        attempt = self._attempt
+        out: list[Out] = []
+        while True:
+            until = attempt.undecided_until(self._now, self._recovery.answer_seconds)
+            if until is not None:
+                self._phase, self._deadline = Phase.TRIPS, until
+                return out
+            if (nearest := attempt.nearest()) is not None:
+                break
+            if attempt.stack:
+                attempt.parent, attempt.children = attempt.stack.pop()
+            elif attempt.spare:
+                spare, attempt.spare = attempt.spare, ()
+                for child in spare:
+                    out += self._consider(child)
+            else:
+                return out + self._nobody()
+        if nearest == attempt.parent:
+            if self._within is not None and (
+                nearest == self._present or attempt.trips[nearest] > self._within
+            ):
+                return out + self.stop()
+            return out + self._question(
+                Phase.ANSWER, attempt.views[nearest].designated, JoinRequest(self._me, self._filters)
+            )
+        attempt.stack.append((attempt.parent, attempt.children))
+        return out + self._open(attempt.views[nearest])
+
+    def _on_answer(self, source: BrokerId, answer: JoinAnswer) -> list[Out]:
+        attempt = self._attempt
+        if source != attempt.views[attempt.parent].designated:
+            return []
+        if not answer.accepted:
+            return self._turn_to(answer.view) if answer.reason == "not designated" else self._refused()
+        if self._me.cluster in answer.path:
+            return [*self._let_go(), *self._refused()]
+        self._phase = Phase.IDLE
+        return [Joined(answer.view, answer.path, answer.term)]
+
+    def _on_no_answer(self) -> list[Out]:
+        return [*self._let_go(), *self._refused()]
+
+    def _turn_to(self, view: ClusterView) -> list[Out]:
+        """Begin with the parent again, at the broker that speaks for it now."""
+        attempt = self._attempt
+        if view.cluster != attempt.parent or view.designated in attempt.asked:
+            return self._refused()
+        attempt.trips.pop(view.cluster, None)
+        return self._open(view)
+
+    def _refused(self) -> list[Out]:
+        self._attempt.refused.add(self._attempt.parent)
+        return self._go_on()
+
+    def _nobody(self) -> list[Out]:
+        if self._within is not None:
+            return self.stop()
+        longest = self._recovery.root_wait_seconds * min(2**self._failures, GROWTH_MAX)
+        self._failures = min(self._failures + 1, GROWTH_MAX)
+        self._wait(self._random.uniform(longest / 2, longest))
+        return []
+
+    # Questions.
+
+    def _let_go(self) -> list[Out]:
+        """Tell the one that was asked that its answer is not waited for any more."""
+        return [Send(self._attempt.views[self._attempt.parent].designated, Goodbye(self._me.cluster))]
+
+    def _number(self, view: ClusterView) -> int:
+        self._numbers += 1
+        self._attempt.waiting[self._numbers] = (view.cluster, view.designated, self._now)
+        return self._numbers
+
+    def _question(
+        self, phase: Phase, to: BrokerId, message: AskRoot | AskChildren | JoinRequest
+    ) -> list[Out]:
+        self._phase, self._deadline = phase, self._now + self._recovery.answer_seconds
+        return [Send(to, message)]
+
+    def _wait(self, seconds: float) -> None:
+        self._phase, self._deadline = Phase.WAIT, self._now + seconds
+
+
+# What is not in these tables is not waited for, and leads to nothing.
+
+_ANSWERS: Final[dict[tuple[Phase, type], Callable[[Join, BrokerId, Any], list[Out]]]] = {
+    (Phase.ROOT, Root): Join._on_root,
+    (Phase.CHILDREN, Children): Join._on_children,
+    (Phase.CHILDREN, Pong): Join._on_pong,
+    (Phase.TRIPS, Pong): Join._on_pong,
+    (Phase.ANSWER, Pong): Join._on_pong,
+    (Phase.ANSWER, JoinAnswer): Join._on_answer,
+    # An answer that is late: the rendezvous point counts on this cluster, whatever it is doing meanwhile.
+    **{(phase, BecomeRoot): Join._on_become_root for phase in Phase if phase is not Phase.IDLE},
+}
+
+_TIMEOUTS: Final[dict[Phase, Callable[[Join], list[Out]]]] = {
+    Phase.WAIT: Join._ask_root,
+    Phase.ROOT: Join._ask_root,
+    Phase.CHILDREN: Join._go_on,
+    Phase.TRIPS: Join._go_on,
+    Phase.ANSWER: Join._on_no_answer,
+}

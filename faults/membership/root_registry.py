@@ -1,0 +1,162 @@
+"""The rendezvous point: it knows who the root is, and makes the next one when the root is dead (paper 1, 4.2.1).
+
+Rules
+-----
+* The root sends a `RootBeat` once per heartbeat; it is alive while one was heard in the last `suspect_after_seconds`.
+* Whoever asks while the root is alive is told the root. When it is silent, the first cluster that asks is the root from
+  then on, under the next *term*; those who ask after it are told so.
+* Only the rendezvous point gives terms out, and they only grow. A root of an older term is told who is root by now, so
+  it steps down and joins. A beat of a term that was never given out here says that this state is older than the world:
+  it is believed.
+* The root says who its children are, and whoever asks for the root is told: one that cannot reach it goes on at these.
+* A root that leaves names a child: that one is root from then on, under the next term, and the old one joins below it.
+* `state` is plain data: the host stores it before it sends the answers, and hands it to `restore` at the next start. A
+  restart is no death of the root: it has one patience, from the first moment known, to be heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...protocol.effects import Received, Send, Ticked
+from ...protocol.errors import InputError
+from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import (
+    AskRoot,
+    BecomeRoot,
+    ClusterView,
+    Holds,
+    Recovery,
+    Root,
+    RootBeat,
+    YieldRoot,
+)
+from ..durability.whereabouts import Whereabouts
+
+
+class RendezvousMachine:
+    """The rendezvous point as a value machine.
+
+    Parameters
+    ----------
+    recovery
+        `suspect_after_seconds` is its patience with a silent root.
+    root, term
+        The root that the network starts with, and its term.
+    """
+
+    def __init__(self, recovery: Recovery, root: ClusterView, term: int = 1) -> None:
+        self._recovery = recovery
+        self._root = root
+        self._term = term
+        self._children: tuple[ClusterView, ...] = ()
+        self._now: float | None = None
+        self._heard: float | None = None
+        self._durable = Whereabouts()
+
+    @property
+    def root(self) -> ClusterView:
+        """The cluster that is the root now."""
+        return self._root
+
+    @property
+    def term(self) -> int:
+        """The root's term."""
+        return self._term
+
+    def handle(self, event: Received | Ticked) -> list[Send]:
+        """Take one event in and return the answers; messages that are not for it lead to nothing."""
+        if isinstance(event, Ticked):
+            self._now = event.now if self._now is None else max(self._now, event.now)
+            if self._heard is None:
+                self._heard = self._now
+            return []
+        source, message = event.source, event.message
+        if not isinstance(source, int):
+            return []
+        if isinstance(message, RootBeat):
+            return self._beat(source, message)
+        if isinstance(message, AskRoot):
+            return self._asked(source, message.me)
+        if isinstance(message, Holds):
+            return self._durable.held(source, message)
+        if isinstance(message, YieldRoot):
+            return self._yielded(source, message)
+        return []
+
+    def _beat(self, source: BrokerId, beat: RootBeat) -> list[Send]:
+        if beat.term > self._term:
+            self._take(beat.view, beat.term, beat.children)
+            return []
+        if beat.view.cluster != self._root.cluster or self._root.newer_than(beat.view):
+            return [Send(source, self._answer())]
+        self._take(beat.view, self._term, beat.children)
+        # The cluster was made root and never learned of it, for example because its broker died meanwhile.
+        return [Send(source, BecomeRoot(self._term))] if beat.term < self._term else []
+
+    def _asked(self, source: BrokerId, me: ClusterView) -> list[Send]:
+        if me.cluster == self._root.cluster:
+            # Its first answer was lost or is late: the same again.
+            self._take(self._root if self._root.newer_than(me) else me, self._term, self._children)
+            return [Send(source, BecomeRoot(self._term))]
+        if not self._silent():
+            return [Send(source, self._answer())]
+        self._take(me, self._term + 1)
+        return [Send(source, BecomeRoot(self._term))]
+
+    def _yielded(self, source: BrokerId, message: YieldRoot) -> list[Send]:
+        if message.term == self._term and source == self._root.designated:
+            self._take(message.heir, self._term + 1)
+        heir = self._root.designated
+        again = [Send(heir, BecomeRoot(self._term))] if self._root == message.heir else []
+        return [*again, Send(source, self._answer())]
+
+    def _answer(self) -> Root:
+        return Root(self._root, self._term, self._children)
+
+    def _take(self, root: ClusterView, term: int, children: tuple[ClusterView, ...] = ()) -> None:
+        self._root, self._term, self._heard, self._children = root, term, self._now, children
+
+    def _silent(self) -> bool:
+        if self._now is None or self._heard is None:
+            return False
+        return self._now - self._heard > self._recovery.suspect_after_seconds
+
+    def state(self) -> dict[str, Any]:
+        """Return what must outlive this machine, as plain data (JSON has all of it)."""
+        view = self._root
+        return {
+            "term": self._term,
+            "root": {
+                "cluster": view.cluster,
+                "epoch": view.epoch,
+                "designated": view.designated,
+                "members": list(view.members),
+            },
+            "durable": self._durable.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what :meth:`state` gave; the root recorded there has one patience from now on to be heard.
+
+        Raises
+        ------
+        InputError
+            If it is not what `state` gives.
+        """
+        try:
+            term, root = int(state["term"]), state["root"]
+            view = ClusterView(
+                cluster=int(root["cluster"]),
+                epoch=int(root["epoch"]),
+                designated=int(root["designated"]),
+                members=tuple(int(member) for member in root["members"]),
+            )
+            self._durable.restore(state.get("durable", {}))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "
+                "the configured root is taken"
+            ) from error
+        self._take(view, term)

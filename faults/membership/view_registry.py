@@ -1,0 +1,214 @@
+"""The rendezvous point of a hypercube: it alone says who is in the cube and where, by views with rising numbers.
+
+Rules
+-----
+* A broker is in while it is heard within its patience (`faults.membership.detector`). Who is silent is taken out; who
+  beats and is not in is taken in, near the brokers of its cluster; one that was started anew keeps its label and is
+  born anew.
+* What has come up goes into one view, at most one in a quarter of a heartbeat, which everybody gets who was in or is
+  in. A beat with an older view is answered with the present one.
+* A broker that asks for a round gets a view with the same brokers, at most one in a heartbeat: for brokers every view
+  is a round, and what is kept is sent again under each.
+* A view says how far back its round mends: to the oldest failure that it is made for, and for as long as failures may
+  go unnoticed. A view may come before all have had what the last one brought, so a failure is mended by all views
+  of that time.
+* Who left is not taken in again before it is started anew.
+* `state` is plain data, stored by the host before the answers go out. After a restart everybody in the view has its
+  whole patience to be heard. While there is no rendezvous point the view stays as it is.
+
+In the paper (2.4, its first way) nodes near a vacancy agree among themselves who fills it. Two that agree at the same
+time, or in two parts of a broken network, could give one place away twice; one that decides cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ...protocol.effects import Received, Send, Ticked
+from ...protocol.errors import InputError
+from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import Holds, Recovery
+from ...protocol.messages.views import CubeBeat, CubeLeave, CubeSeat, CubeView
+from ...routing.topologies.cube_members import CubeMembers
+from ..durability.whereabouts import Whereabouts
+from .detector import Detector
+
+VIEWS_A_HEARTBEAT: Final = 4
+
+
+class CubeRendezvous:
+    """The rendezvous point as a value machine.
+
+    Parameters
+    ----------
+    recovery
+        Its detector and heartbeat, and how large node clusters may be.
+    view
+        The view with which the network starts.
+    """
+
+    def __init__(self, recovery: Recovery, view: CubeView) -> None:
+        self._recovery = recovery
+        self._now: float | None = None
+        self._view_at = float("-inf")
+        self._gone_at: dict[BrokerId, float] = {}  # since when those are out that were not heard any more
+        self._failures: list[tuple[float, float]] = []  # when each was known here, and since when it was
+        self.durable = Whereabouts()
+        self._joining: dict[BrokerId, CubeBeat] = {}
+        self._leaving: dict[BrokerId, None] = {}
+        self._round_wanted = False
+        self._take(view, dict.fromkeys(view.born, 0), {})
+
+    def _take(self, view: CubeView, incarnations: dict[BrokerId, int], departed: dict[BrokerId, int]) -> None:
+        self.view = view
+        cluster_max = self._recovery.node_cluster_max or view.cluster_max
+        self._members = CubeMembers(view.dimensions, view.labels, cluster_max)
+        self._incarnations = incarnations
+        self._departed = departed
+        self._detector = Detector(self._recovery)
+        self._heard: set[BrokerId] = set()
+
+    def handle(self, event: Received | Ticked) -> list[Send]:
+        """Take one event in and return what is to be sent; messages that are not for it lead to nothing."""
+        if isinstance(event, Ticked):
+            return self._tick(event.now)
+        source, message = event.source, event.message
+        if isinstance(source, int) and isinstance(message, CubeBeat):
+            return self._beat(source, message)
+        if isinstance(source, int) and isinstance(message, Holds):
+            return self.durable.held(source, message)
+        if isinstance(source, int) and isinstance(message, CubeLeave) and source in self._members.labels:
+            self._departed[source] = self._incarnations[source]
+            self._leaving[source] = None
+        return []
+
+    def _beat(self, source: BrokerId, beat: CubeBeat) -> list[Send]:
+        if beat.incarnation <= self._departed.get(source, -1):
+            # It has left and does not know: the view without it was lost on its way.
+            return [Send(source, self.view)] if source not in self._members.labels else []
+        known = self._incarnations.get(source, -1)
+        if source not in self._members.labels or beat.incarnation > known:
+            self._joining[source] = beat
+            return []
+        if beat.incarnation < known or self._now is None:
+            return []
+        self._detector.heard(source, self._now)
+        self._heard.add(source)
+        if beat.version < self.view.version:  # it mends as far back as it did when it was made
+            age = self._now - self._view_at
+            return [Send(source, replace(self.view, doubt_seconds=self.view.doubt_seconds + age))]
+        if beat.wants_round:
+            self._round_wanted = True
+            self._failed(self._now - beat.doubt_seconds)
+        return []
+
+    def _failed(self, since: float) -> None:
+        """Note that since then something may be missing somewhere."""
+        self._failures.append((self._now or 0.0, since))
+
+    def _doubt_seconds(self) -> float:
+        """Return how far back the next view has to mend."""
+        now, unnoticed = self._now or 0.0, self._recovery.doubt_seconds
+        self._failures = [each for each in self._failures if each[0] >= now - unnoticed]
+        return max(unnoticed, *(now - since for _, since in self._failures), 0.0)
+
+    def _tick(self, now: float) -> list[Send]:
+        if self._now is None:
+            for broker in self._members.labels:
+                self._detector.expect(broker, now)
+        self._now = now if self._now is None else max(now, self._now)
+        if now - self._view_at < self._recovery.heartbeat_seconds / VIEWS_A_HEARTBEAT:
+            return []
+        before = dict(self.view.born)
+        gone = self._let_go()
+        anew = self._take_in()
+        round_due = self._round_wanted and now - self._view_at >= self._recovery.heartbeat_seconds
+        if not gone and not anew and not round_due:
+            return []
+        return self._publish(before, anew)
+
+    def _let_go(self) -> list[BrokerId]:
+        gone = []
+        now = self._now or 0.0
+        for broker in sorted({*self._leaving, *self._detector.suspects(now)}):
+            if broker in self._members.labels and len(self._members.labels) > 1:
+                # Who was never heard here may have been silent for long before this rendezvous point was started.
+                unnoticed = self._recovery.doubt_seconds if broker in self._heard else float("inf")
+                self._gone_at[broker] = now - unnoticed
+                self._failed(now - unnoticed)
+                self._members.leave(broker)
+                self._detector.forget(broker)
+                gone.append(broker)
+        self._leaving.clear()
+        return gone
+
+    def _take_in(self) -> list[BrokerId]:
+        anew = []
+        now = self._now or 0.0
+        for broker, beat in sorted(self._joining.items()):
+            if broker not in self._members.labels:
+                contact = next((each for each in beat.contacts if each in self._members.labels), None)
+                self._members.join(broker, contact)
+                # It may have gone on without the others. Who was started again knows itself what it has missed.
+                known_before = self._incarnations.get(broker) == beat.incarnation
+                self._failed(self._gone_at.pop(broker, float("-inf") if known_before else now))
+            self._failed(now - beat.doubt_seconds)
+            self._incarnations[broker] = beat.incarnation
+            self._detector.forget(broker)
+            self._detector.expect(broker, now)
+            anew.append(broker)
+        self._joining.clear()
+        return anew
+
+    def _publish(self, before: dict[BrokerId, int], anew: list[BrokerId]) -> list[Send]:
+        version = self.view.version + 1
+        members = self._members
+        seats = tuple(
+            CubeSeat(broker, label, version if broker in anew else before[broker])
+            for broker, label in sorted(members.labels.items())
+        )
+        self.view = CubeView(version, members.dimensions, members.cluster_max, seats, self._doubt_seconds())
+        self._round_wanted = False
+        self._view_at = self._now or 0.0
+        return [Send(broker, self.view) for broker in sorted({*before, *self.view.born})]
+
+    # What outlives it.
+
+    def state(self) -> dict[str, Any]:
+        """Return what must outlive this machine, as plain data (JSON has all of it)."""
+        return {
+            "version": self.view.version,
+            "dimensions": self.view.dimensions,
+            "cluster_max": self.view.cluster_max,
+            "seats": [list(seat) for seat in self.view.seats],
+            "incarnations": sorted([broker, number] for broker, number in self._incarnations.items()),
+            "departed": sorted([broker, number] for broker, number in self._departed.items()),
+            "durable": self.durable.state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what :meth:`state` gave; everybody in the view has its patience from now on to be heard.
+
+        Raises
+        ------
+        InputError
+            If it is not what `state` gives.
+        """
+        try:
+            view = CubeView(
+                int(state["version"]),
+                int(state["dimensions"]),
+                int(state["cluster_max"]),
+                tuple(CubeSeat(*map(int, seat)) for seat in state["seats"]),
+            )
+            incarnations = {int(broker): int(number) for broker, number in state["incarnations"]}
+            departed = {int(broker): int(number) for broker, number in state["departed"]}
+            self.durable.restore(state.get("durable", {}))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "
+                "the configured cube is taken"
+            ) from error
+        self._take(view, incarnations, departed)

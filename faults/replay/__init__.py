@@ -1,0 +1,1 @@
+"""What may have been lost is sent again in rounds, and nothing is delivered twice."""

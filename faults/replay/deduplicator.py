@@ -1,0 +1,109 @@
+"""The ledger of a delivering broker: what each of its subscribers has had, so that nobody is notified twice.
+
+Rules
+-----
+* A publisher's events reach a broker in the order of their sequence, also when they are sent again; so one number for
+  each subscriber and publisher says all: what is not above it was delivered, or did not match.
+* What was accepted before a subscriber came is not for it when it is sent again. No two clocks are compared: an event
+  that is sent again says how long ago it was accepted, by the clock of the broker that did, and a subscription's age
+  is told by the clock of this one. The way takes time, so an event seems younger than it is: in doubt it is delivered.
+
+Source: promises 1 and 3; docs/decisions/0011-recovery.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...protocol.batch import EventBatch, Rows
+from ...protocol.ids import ClientId
+from ...protocol.messages.pubsub import Lost
+
+
+class Deduplicator:
+    """The last sequence of each publisher that each subscriber was notified of."""
+
+    def __init__(self) -> None:
+        self._marks: dict[ClientId, dict[str, int]] = {}
+        self._since: dict[ClientId, float] = {}
+        self._told: dict[ClientId, dict[str, int]] = {}  # up to where losses were told
+
+    def begin(self, client: ClientId, now: float) -> None:
+        """Note that a subscriber is here since `now`, if it was not before."""
+        if client not in self._marks:
+            self._marks[client] = {}
+            self._since[client] = now
+
+    def resume(self, client: ClientId, marks: Mapping[str, int], since: float = float("-inf")) -> None:
+        """Note what a subscriber that moved here has had elsewhere, and since when it is a subscriber."""
+        self._marks[client] = dict(marks)
+        self._since[client] = since
+        self._told.pop(client, None)
+
+    def advance(self, client: ClientId, marks: Mapping[str, int]) -> None:
+        """Note what a subscriber has had beside what it was given here."""
+        mine = self._marks.setdefault(client, {})
+        for publisher, sequence in marks.items():
+            mine[publisher] = max(sequence, mine.get(publisher, 0))
+
+    def since(self, client: ClientId) -> float:
+        """Return since when a client is a subscriber."""
+        return self._since.get(client, float("-inf"))
+
+    def missed(self, client: ClientId, publisher: str, last: int, accepted: float) -> Lost | None:
+        """Return what a subscriber may have lost when all up to `last` is gone; None when it had that, or was told.
+
+        Parameters
+        ----------
+        client, publisher
+            The two.
+        last
+            The last sequence of the publisher that nobody keeps any more.
+        accepted
+            When that was accepted, by the clock here.
+        """
+        if client not in self._marks or accepted < self.since(client):
+            return None
+        told = self._told.setdefault(client, {})
+        known = max(self._marks[client].get(publisher, 0), told.get(publisher, 0))
+        if known >= last:
+            return None
+        told[publisher] = last
+        return Lost(publisher, known + 1, last)
+
+    def forget(self, client: ClientId) -> None:
+        """Forget a subscriber that left."""
+        self._marks.pop(client, None)
+        self._since.pop(client, None)
+        self._told.pop(client, None)
+
+    def admit(
+        self, client: ClientId, batch: EventBatch, rows: Rows, *, accepted: float | None = None
+    ) -> Rows:
+        """Return those of the rows that the subscriber has not had, and note that it has them now.
+
+        Parameters
+        ----------
+        client
+            The subscriber.
+        batch, rows
+            The events that match its subscriptions; rows rise.
+        accepted
+            When they were accepted, at the latest, by the clock here; None for events that were not sent before.
+        """
+        marks = self._marks.setdefault(client, {})
+        if accepted is not None and accepted < self.since(client):
+            return rows[:0]
+        keep = np.zeros(len(rows), np.bool_)
+        publishers = batch.publisher[rows]
+        sequences = batch.sequence[rows]
+        for code in np.unique(publishers).tolist():
+            name = batch.publishers[code]
+            mine = publishers == code
+            # Each has to be above all before it: a batch may hold an event twice, sent again behind itself.
+            highest = np.maximum.accumulate(np.concatenate(([marks.get(name, 0)], sequences[mine])))
+            keep[mine] = highest[1:] > highest[:-1]
+            marks[name] = int(highest[-1])
+        return rows if keep.all() else rows[keep]

@@ -1,0 +1,154 @@
+"""The layer that answers the question whether all that was published here is delivered: a publisher's, or a layer's.
+
+Rules
+-----
+* A marker goes behind the events, to every broker: what is told to all stays in order with events, so whoever has the
+  marker has all that was ahead of it. Who passed it on answers when all beyond have answered and its own clients have
+  what was delivered before. So an answer at the origin says that every subscriber in the network that the events were
+  for has them; those of a durable subscriber that is away are kept for it.
+* Where an event could not have passed, a marker does not: over a link that is closed for its round, by a broker that
+  has no way to all others. No answer comes then, and the origin asks again, later and later. So a question that is
+  asked while the network is mended waits for the round that makes good what was missed.
+* Who is dropped as dead is not waited for: its subscribers get what they lack in the round after they are back.
+* Questions that come while one is on its way wait for the next: one marker answers them all.
+
+Cost: one message a link and one answer each, however much was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...protocol.effects import Drain, Drained, Flushed, Received, Send, Ticked
+from ...protocol.ids import FIRST_ROUND, BrokerId, Link
+from ...protocol.layers import Delivered, Handler, Heard, Inward, IsDelivered, Out, Passed, Tell
+from ...protocol.messages.pubsub import Flush
+from ...protocol.messages.recovery import Recovery
+from ...protocol.messages.rounds import Marker, MarkerDone
+
+LONGEST_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Wave:
+    """A marker that passed here and is not answered yet."""
+
+    marker: Marker
+    source: Link
+    waiting: set[BrokerId]
+    drain: int
+
+
+class Flushing:
+    """Markers behind events.
+
+    Parameters
+    ----------
+    broker
+        Whose they are.
+    recovery
+        How long an answer may take.
+    """
+
+    def __init__(self, broker: BrokerId, recovery: Recovery) -> None:
+        self._me = broker
+        self._recovery = recovery
+        self._now = 0.0
+        self._waves: dict[BrokerId, _Wave] = {}  # the last one of each origin
+        self._asked: list[Flushed | Delivered] = []  # the answers that are to be given
+        self._answering: list[Flushed | Delivered] = []
+        self._wave_number = self._drain_number = 0
+        self._again_at = 0.0
+        self._patience = 0.0
+        self.takes: Mapping[type, Handler] = {
+            Flush: self._on_flush,
+            MarkerDone: self._on_marker_done,
+            Drained: self._on_drained,
+        }
+        self.sees: Mapping[type, Handler] = {Ticked: self._on_tick}
+        self.alters: Mapping[type, Handler] = {
+            Heard: self._on_heard,
+            Passed: self._on_passed,
+            IsDelivered: self._on_asked,
+        }
+
+    def _on_flush(self, event: Received) -> list[Out]:
+        assert isinstance(event.source, str) and isinstance(event.message, Flush)
+        self._asked.append(Flushed(event.source, event.message.number))
+        return [] if self._answering else self._ask_all()
+
+    def _on_asked(self, news: IsDelivered) -> list[Out]:
+        self._asked.append(Delivered(news.number))
+        return [] if self._answering else self._ask_all()
+
+    def _ask_all(self) -> list[Out]:
+        """Send a marker for all questions that were asked so far."""
+        if not self._asked:
+            return []
+        self._answering, self._asked = self._asked, []
+        self._patience = self._recovery.answer_seconds
+        return self._mark()
+
+    def _mark(self) -> list[Out]:
+        self._wave_number += 1
+        self._again_at = self._now + self._patience
+        self._patience = min(2 * self._patience, LONGEST_SECONDS)
+        marker = Marker(self._me, self._wave_number, FIRST_ROUND, 0.0)
+        return [Inward(Tell(self._me, marker, whole=True))]
+
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        """Ask again when the last marker has not been answered in time."""
+        self._now = event.now
+        again = self._mark() if self._answering and event.now >= self._again_at else []
+        return [*again, Inward(event)]
+
+    def _on_heard(self, news: Heard) -> list[Out]:
+        if not isinstance(news.message, Marker):
+            return [news]
+        return [Inward(Tell(news.source, news.message, whole=True))]
+
+    def _on_passed(self, news: Passed) -> list[Out]:
+        if not isinstance(news.message, Marker):
+            return []
+        self._drain_number += 1
+        origin = news.message.origin
+        self._waves[origin] = _Wave(news.message, news.source, set(news.to), self._drain_number)
+        return [Drain(self._drain_number)]
+
+    def _on_marker_done(self, event: Received) -> list[Out]:
+        message = event.message
+        assert isinstance(message, MarkerDone)
+        wave = self._waves.get(message.origin)
+        if wave is None or wave.marker.number != message.number or event.source not in wave.waiting:
+            return []
+        wave.waiting.discard(event.source)
+        return self._finish(wave)
+
+    def _on_drained(self, event: Drained) -> list[Out]:
+        wave = next((wave for wave in self._waves.values() if wave.drain == event.number), None)
+        if wave is None:
+            return []
+        wave.drain = 0
+        return self._finish(wave)
+
+    def _finish(self, wave: _Wave) -> list[Out]:
+        if wave.waiting or wave.drain:
+            return []
+        del self._waves[wave.marker.origin]
+        if wave.source != self._me:
+            return [Send(wave.source, MarkerDone(wave.marker.origin, wave.marker.number))]  # type: ignore[arg-type]
+        answers: list[Out] = [
+            Inward(each) if isinstance(each, Delivered) else each for each in self._answering
+        ]
+        self._answering = []
+        return answers + self._ask_all()
+
+    def describe(self) -> Mapping[str, int]:
+        """Return the sizes of what it keeps."""
+        return {"flushes": len(self._asked) + len(self._answering)}
+
+    def check(self) -> None:
+        """Assert that whatever is asked is under way; for tests."""
+        assert self._answering or not self._asked
+        assert all(wave.waiting or wave.drain for wave in self._waves.values())

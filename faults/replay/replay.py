@@ -1,0 +1,400 @@
+"""The layer that sees to it that what was accepted here is not lost, and that nobody gets anything twice.
+
+Rules
+-----
+* What a publisher here publishes is stamped with the present round and kept, within bounds; a round that begins sends
+  all of it again, in order, ahead of anything newer (`rounds`).
+* Over a link that is closed no event goes; a subscriber gets nothing that it has had (`ledger`).
+* What a round should mend and is not kept any more is told to every broker ahead of what is; and by each broker to
+  those of its subscribers that have not had it. A publisher that comes from elsewhere without what was before its first
+  event here is such a loss, told at once.
+* Where nobody notices that two brokers cannot reach each other, the broker asks now and then whether all has come to
+  everybody (`arrived`). What it forgets before it knows that, the next round counts as lost, however far back it mends.
+* Stable is what publishers were told is accepted: what is kept of it, and each publisher's last number. Who comes back
+  with a store sends it again in a round that it asks for until there is one.
+
+Who is in the network, and when a round begins, is the matter of the layer inside; `layers` has the words between them.
+
+Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md; paper 4, section 4 (stable before it is acknowledged).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ...protocol.batch import EventBatch, concat
+from ...protocol.effects import Deliver, Multicast, Received, Send, TellLost, Ticked, Write
+from ...protocol.ids import GROUP, BrokerId, ClientId, Link
+from ...protocol.layers import (
+    Delivered,
+    Handler,
+    Heard,
+    Inward,
+    IsDelivered,
+    Out,
+    Restored,
+    RoundBegan,
+    RoundWanted,
+    Tell,
+)
+from ...protocol.messages.pubsub import Cancel, Consumed, Detach, Events, Register, Resume
+from ...protocol.messages.recovery import Recovery
+from ...protocol.messages.rounds import Forgotten, Marker
+from ..durability.stores import Store
+from .arrived import Arrived
+from .deduplicator import Deduplicator
+from .rounds import Kept, Rounds
+
+KEPT: Final = "kept"
+ACCEPTED: Final = "accepted"
+ARRIVED: Final = "arrived"
+TIDY_ROWS: Final = 256
+"""Rows that are not needed any more go with the next change, or when there are so many."""
+
+AGAIN_EVENTS_MAX: Final = 4096
+"""Events in one message of those that are sent again."""
+
+
+class Replay:
+    """Retention, rounds and deduplication of one broker.
+
+    Parameters
+    ----------
+    broker
+        Whose they are.
+    recovery
+        Its bounds and times.
+    rounds
+        The rounds as this broker sees them: shared with the layer that knows the links.
+    store
+        What was made stable in earlier lives, read here once; None for a broker that makes nothing stable.
+    now
+        The time from which it counts until it is told the time.
+    confirms
+        Whether it asks if all has come to everybody, as nobody would notice otherwise.
+
+    Attributes
+    ----------
+    ledger
+        What each subscriber has had.
+    losses_told
+        How many losses subscribers were told of.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        recovery: Recovery,
+        rounds: Rounds,
+        store: Store | None = None,
+        now: float = 0.0,
+        *,
+        confirms: bool = False,
+    ) -> None:
+        self.rounds = rounds
+        self.ledger = Deduplicator()
+        self.losses_told = 0
+        self._me = broker
+        self._recovery = recovery
+        self._now = now
+        self._stable = store is not None
+        self._accepted: dict[ClientId, int] = {}
+        self._wanting: dict[ClientId, set[int]] = {}
+        self._awaited: set[Link] = set()  # links that are closed since an earlier life
+        self._remind_at: float | None = None
+        self._stale: list[Write] = []  # rows that are not needed any more
+        self._arrived = Arrived(recovery.retention_seconds) if confirms else None
+        if store is not None:
+            self._read(store)
+        self.takes: Mapping[type, Handler] = {
+            Resume: self._on_resume,
+            Consumed: self._on_acknowledge,
+            Delivered: self._on_delivered,
+        }
+        self.sees: Mapping[type, Handler] = {
+            Events: self._on_events,
+            Register: self._on_register,
+            Cancel: self._on_cancel,
+            Detach: self._on_detach,
+            Ticked: self._on_tick,
+            Restored: self._on_restored,
+            Tell: self._on_tell,
+        }
+        self.alters: Mapping[type, Handler] = {
+            Send: self._on_send,
+            Multicast: self._on_multicast,
+            Deliver: self._on_deliver,
+            RoundBegan: self._on_round_began,
+            Heard: self._on_heard,
+        }
+
+    def _read(self, store: Store) -> None:
+        for (publisher,), (sequence, at) in store.rows(ACCEPTED):
+            self._accepted[str(publisher)] = sequence
+            self.rounds.gone[str(publisher)] = sequence, at
+        for (number,), (at, publisher, batch) in store.rows(KEPT):
+            self._note_gap(publisher, batch, at)
+            self.rounds.restore(Kept(int(number), at, publisher, batch))
+            self._accepted[publisher] = max(int(batch.sequence[-1]), self._accepted.get(publisher, 0))
+            if self._arrived is not None:
+                self._arrived.kept(int(number), at)
+        if self._accepted:
+            self._awaited.add(GROUP)
+        if self._arrived is not None:
+            gone = {publisher: at for publisher, (_, at) in self.rounds.gone.items()}
+            for _, answer in store.rows(ARRIVED):
+                self._arrived.restore(answer, gone)
+
+    # Publishers.
+
+    def accepted(self, publisher: ClientId) -> int:
+        """Return the last sequence of a publisher that was accepted here, 0 for none."""
+        return self._accepted.get(publisher, 0)
+
+    def kept_of(self, publisher: ClientId) -> list[tuple[float, EventBatch]]:
+        """Return what is kept of a publisher, each with how many seconds ago it was accepted."""
+        return [
+            (self._now - kept.at, kept.batch) for kept in self.rounds.kept() if kept.publisher == publisher
+        ]
+
+    def _on_events(self, event: Received) -> list[Out]:
+        publisher, message = event.source, event.message
+        if not isinstance(publisher, str):
+            return [Inward(event)]
+        assert isinstance(message, Events)
+        told = self._keep(publisher, message)
+        stamped = replace(message, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
+        return [*told, Inward(Received(publisher, stamped))]
+
+    def _keep(self, publisher: ClientId, message: Events) -> list[Out]:
+        """Keep what was published here, to send it again; say what is known to be lost before it."""
+        batch = message.batch
+        last = self._accepted.get(publisher, 0)
+        if message.again and self._stable:
+            fresh = np.flatnonzero(batch.sequence > last)
+            batch = batch.take(fresh)
+        if not len(batch):
+            return []
+        # When what its publisher does not keep any more was published, at the latest.
+        forgot = message.forgot_seconds if message.again else self._recovery.retention_seconds
+        lost_at = self._now - forgot
+        gap = self._note_gap(publisher, batch, lost_at)
+        self._accepted[publisher] = max(last, int(batch.sequence[-1]))
+        kept = self.rounds.keep(self._now - message.age_seconds, publisher, batch)
+        if self._arrived is not None:
+            self._arrived.kept(kept.number, self._now)
+        out: list[Out] = []
+        if self._stable:
+            out = [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
+        # Who is reached at once gets these events ahead of any round, and would take what was before them for old.
+        if gap and self.rounds.doubtful(lost_at, self._recovery.doubt_seconds):
+            out += self._say_gone([publisher])
+        return out
+
+    def _note_gap(self, publisher: ClientId, batch: EventBatch, at: float) -> bool:
+        """Note when a publisher's stream begins in the middle here: what was before it, it does not keep any more."""
+        before = int(batch.sequence[0]) - 1
+        if before <= self._accepted.get(publisher, 0):
+            return False
+        self.rounds.gone[publisher] = before, at
+        return True
+
+    def _tidied(self, rows_min: int) -> list[Out]:
+        """Take in what is not kept any more; return what takes it out of the store, if that is as many rows."""
+        for number, publisher in self.rounds.dropped:
+            if self._arrived is not None:
+                self._arrived.forgotten(number, publisher)
+            if self._stable:
+                gone = Write(ACCEPTED, (publisher,), self.rounds.gone[publisher])
+                self._stale += [Write(KEPT, (number,), None), gone]
+        self.rounds.dropped.clear()
+        if len(self._stale) <= rows_min:
+            return []
+        stale, self._stale = self._stale, []
+        return [*stale]
+
+    # Whether it has come to everybody.
+
+    def _ask(self) -> list[Out]:
+        question = None if self._arrived is None else self._arrived.question(self._now)
+        return [] if question is None else [IsDelivered(question)]
+
+    def _on_delivered(self, event: Delivered) -> list[Out]:
+        assert self._arrived is not None
+        answer = self._arrived.answered(event.number)
+        return [Write(ARRIVED, (0,), answer)] if self._stable else []
+
+    # Subscribers.
+
+    def _on_register(self, event: Received) -> list[Out]:
+        assert isinstance(event.source, str) and isinstance(event.message, Register)
+        self._wanting.setdefault(event.source, set()).add(event.message.subscription)
+        self.ledger.begin(event.source, self._now)
+        return [Inward(event)]
+
+    def _on_cancel(self, event: Received) -> list[Out]:
+        assert isinstance(event.source, str) and isinstance(event.message, Cancel)
+        mine = self._wanting.get(event.source, set())
+        mine.discard(event.message.subscription)
+        if not mine:
+            self._wanting.pop(event.source, None)
+        return [Inward(event)]
+
+    def _on_detach(self, event: Received) -> list[Out]:
+        assert isinstance(event.source, str)
+        self._wanting.pop(event.source, None)
+        self.ledger.forget(event.source)
+        self.rounds.forget(event.source)
+        return [Inward(event)]
+
+    def _on_resume(self, event: Received) -> list[Out]:
+        """Let a subscriber that moved here wait for a round that begins when all that it wants is installed."""
+        assert isinstance(event.source, str) and isinstance(event.message, Resume)
+        message = event.message
+        since = self._now - message.since_seconds - self._recovery.doubt_seconds
+        self.ledger.resume(event.source, message.marks, since)
+        self.rounds.close(event.source)
+        self.rounds.doubt_from(self._now - message.away_seconds)
+        return [Inward(RoundWanted())]
+
+    def _on_acknowledge(self, event: Received) -> list[Out]:
+        """Take in what a subscriber has had, perhaps of another broker."""
+        assert isinstance(event.source, str) and isinstance(event.message, Consumed)
+        self.ledger.advance(event.source, event.message.marks)
+        return []
+
+    def _on_restored(self, event: Restored) -> list[Out]:
+        self.ledger.resume(event.client, event.marks, event.since)
+        self.rounds.close(event.client)
+        self._awaited.add(event.client)
+        self._wanting[event.client] = {register.subscription for register in event.registers}
+        return [Inward(event)]
+
+    # Time.
+
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        self._now = event.now
+        self.rounds.expire(event.now)
+        out = [*self._tidied(TIDY_ROWS), *self._ask()]
+        if self._awaited and (self._remind_at is None or event.now >= self._remind_at):
+            if self._remind_at is not None:  # at first, others have yet to hear of this broker
+                out.append(Inward(RoundWanted(again=True)))
+            self._remind_at = event.now + self._recovery.answer_seconds
+        return [*out, Inward(event)]
+
+    # Rounds.
+
+    def _on_round_began(self, news: RoundBegan) -> list[Out]:
+        """Say what is lost, then send again all that is kept."""
+        rounds = self.rounds
+        self._awaited.intersection_update(rounds.closed_links())
+        since = self._now - rounds.doubt_seconds
+        in_doubt = () if self._arrived is None else self._arrived.in_doubt
+        lost = [name for name, (_, at) in rounds.gone.items() if at >= since or name in in_doubt]
+        out: list[Out] = [news, *self._say_gone(lost)]
+        for publisher, age, batch in self._kept():
+            events = Events(batch, rounds.current, True, age_seconds=age, doubt_seconds=rounds.doubt_seconds)
+            out.append(Inward(Received(publisher, events)))
+        return out
+
+    def _kept(self) -> Iterator[tuple[ClientId, float, EventBatch]]:
+        """Yield what is kept, in its order, in few batches, each of one age in whole seconds."""
+        for age, group in itertools.groupby(self.rounds.kept(), lambda kept: float(int(self._now - kept.at))):
+            found: list[Kept] = []
+            size = 0
+            for kept in group:
+                if found and size + len(kept.batch) > AGAIN_EVENTS_MAX:
+                    yield found[0].publisher, age, concat([each.batch for each in found])
+                    found, size = [], 0
+                found.append(kept)
+                size += len(kept.batch)
+            yield found[0].publisher, age, concat([each.batch for each in found])
+
+    # Losses by name.
+
+    def _say_gone(self, publishers: list[ClientId]) -> list[Out]:
+        """Tell every broker up to where these publishers' events are not kept any more."""
+        if not publishers:
+            return []
+        gone = ((publisher, *self.rounds.gone[publisher]) for publisher in publishers)
+        entries = tuple((publisher, sequence, self._now - at) for publisher, sequence, at in gone)
+        message = Forgotten(entries, self.rounds.current, self.rounds.doubt_seconds)
+        return [Inward(Tell(self._me, message)), *self._reports(message)]
+
+    def _on_heard(self, news: Heard) -> list[Out]:
+        if not isinstance(news.message, Forgotten):
+            return [news]
+        return [Inward(Tell(news.source, news.message)), *self._reports(news.message)]
+
+    def _reports(self, message: Forgotten) -> list[Out]:
+        """Tell the subscribers here that have not had it."""
+        out: list[Out] = []
+        for client in self._wanting:
+            if not self.rounds.passes(client, message.round):
+                continue
+            found = (
+                self.ledger.missed(client, publisher, last, self._now - age)
+                for publisher, last, age in message.entries
+            )
+            losses = tuple(loss for loss in found if loss is not None)
+            if losses:
+                self.losses_told += len(losses)
+                out.append(TellLost(client, losses))
+        return out
+
+    # What may leave.
+
+    def _on_tell(self, event: Tell) -> list[Out]:
+        """Let a marker go where all events of its round could go; one of this broker is of the present round."""
+        marker = event.message
+        if not isinstance(marker, Marker):
+            return [Inward(event)]
+        if event.source == self._me:
+            marker = replace(marker, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
+        return [Inward(replace(event, message=marker))] if self.rounds.all_pass(marker.round) else []
+
+    def _on_send(self, effect: Send) -> list[Out]:
+        message = effect.message
+        closed = isinstance(message, Events) and not self.rounds.passes(effect.to, message.round)
+        return [] if closed else [effect]
+
+    def _on_multicast(self, effect: Multicast) -> list[Out]:
+        message = effect.message
+        closed = isinstance(message, Events) and not self.rounds.passes(GROUP, message.round)
+        return [] if closed else [effect]
+
+    def _on_deliver(self, deliver: Deliver) -> list[Out]:
+        """Leave of a delivery what may be made, and note it in the ledger."""
+        events = deliver.brought_by
+        assert events is not None, "a delivery says which message has brought it"
+        clients: list[str] = []
+        pieces = []
+        accepted = self._now - events.age_seconds if events.again else None
+        for place, client in enumerate(deliver.clients):
+            if not self.rounds.passes(client, events.round):
+                continue
+            rows = deliver.rows[deliver.starts[place] : deliver.starts[place + 1]]
+            rows = self.ledger.admit(client, deliver.batch, rows, accepted=accepted)
+            if len(rows):
+                clients.append(client)
+                pieces.append(rows)
+        if not clients:
+            return []
+        starts = np.cumsum([0, *map(len, pieces)])
+        return [Deliver(deliver.batch, tuple(clients), starts, np.concatenate(pieces), brought_by=events)]
+
+    # To look at.
+
+    def describe(self) -> Mapping[str, int]:
+        """Return the sizes of what it keeps."""
+        return {"events_forgotten": self.rounds.forgotten, "losses_told": self.losses_told}
+
+    def check(self) -> None:
+        """Assert that what is kept is of what was accepted; for tests."""
+        for kept in self.rounds.kept():
+            assert int(kept.batch.sequence[-1]) <= self._accepted[kept.publisher]

@@ -1,0 +1,1 @@
+"""The conditions of a run, asked by Spark of a trace in files."""

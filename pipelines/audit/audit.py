@@ -1,0 +1,367 @@
+"""The conditions of `faults.checker.conditions` as Spark jobs over a trace in Parquet, of millions of rows.
+
+Rules
+-----
+* It says what :func:`rayvous.faults.checker.reliability.judge` says of the same trace, count by count.
+* Filters are evaluated by brute force, outside every index: each executor asks the reference interpreter of predicates
+  about every (event, distinct selector) pair, so three-valued logic is exactly that of the reference. All else is
+  joins, groups and windows.
+* An event is named by the position of its publication. Subscriptions, advertisements and quiet moments are few beside
+  events and notifications: they are read by the driver and sent along.
+* A few violations of each condition are explained: the part of the trace that is about them is read again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ...faults.checker.conditions import RULES, test_of
+from ...faults.checker.reliability import explain_violation
+from ...faults.checker.trace import EventId, Trace
+from ...faults.checker.verdict import EXAMPLES_MAX, Finding, Verdict, Violation
+from ...protocol.errors import InputError
+from ...protocol.extras import extra
+from .trace_files import check_folder, decode_event, operations_from, read_table
+
+with extra("spark"):
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+NEVER: Final = 2**62
+"""A position after all others."""
+
+PARTITIONS_MAX: Final = 64
+ROWS_A_PARTITION: Final = 50_000
+
+_LIFE = "client string, number long, filter int, registered long, installed long, cancelled long, over long"
+_MATCH = "event_at long, settled long, filter int"
+
+
+def audit(
+    spark: SparkSession, folder: str | Path, progress: Callable[[int, int], None] | None = None
+) -> Verdict:
+    """Return what the built-in conditions say of a trace.
+
+    Parameters
+    ----------
+    spark
+        A session of :func:`~rayvous.pipelines.spark.session.spark_session`.
+    folder
+        As :func:`~rayvous.pipelines.audit.trace_files.save_trace` wrote it; with several machines one that all of
+        them see.
+    progress
+        Called with (conditions done, conditions in all).
+
+    Raises
+    ------
+    InputError
+        The folder is no trace, or an event is in it twice.
+    """
+    rows = check_folder(folder)
+    return _Audit(spark, Path(folder).resolve(), rows).run(progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """A violation that was found: whose, of what, at which position, and which other event has to do with it."""
+
+    client: str
+    event: EventId
+    position: int
+    other: int | None = None
+
+
+class _Audit:
+    def __init__(self, spark: SparkSession, folder: Path, rows: dict[str, int]) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.verdict = Verdict(events_published=rows["published"], notifications_delivered=rows["notified"])
+        rows_most = max(rows["published"], rows["notified"])
+        self.partitions = min(PARTITIONS_MAX, 1 + rows_most // ROWS_A_PARTITION)
+        marks = read_table(folder, "marks")
+        self.quiet = sorted(row["position"] for row in marks if row["kind"] == "quiet")
+        self.lost = [row for row in marks if row["kind"] == "lost"]
+        self.subscriptions = read_table(folder, "subscriptions")
+        self.advertisements = read_table(folder, "advertisements")
+        selectors = [row["selector"] for row in (*self.subscriptions, *self.advertisements)]
+        self.filters = {selector: code for code, selector in enumerate(dict.fromkeys(selectors))}
+        self.held: list[DataFrame] = []
+
+    def run(self, progress: Callable[[int, int], None] | None) -> Verdict:
+        self.verdict.findings = {name: Finding() for name in RULES}
+        try:
+            for done, job in enumerate(self._jobs(), 1):
+                job()
+                if progress is not None:
+                    progress(done, len(self._jobs()))
+        finally:
+            for frame in self.held:
+                frame.unpersist()
+        return self.verdict
+
+    def _jobs(self) -> tuple[Callable[[], None], ...]:
+        return self._load, self._each, self._reasons, self._complete, self._advertised
+
+    # Tables.
+
+    def _load(self) -> None:
+        events = self._hold(
+            self._read("published").select(
+                F.col("position").alias("event_at"), "publisher", "sequence", "event"
+            )
+        )
+        if events.groupBy("publisher", "sequence").count().where("count > 1").limit(1).count():
+            raise InputError(f"{self.folder}: an event is published twice: sequences name events")
+        self.events = events.drop("event")
+        self.matches = self._hold(
+            events.select("event_at", "event")
+            .repartition(self.partitions)
+            .mapInArrow(_matcher(list(self.filters), self.quiet), _MATCH)
+        )
+        self.wishes = self._lives(self.subscriptions, "client")
+        self.offers = self._lives(self.advertisements, "publisher")
+        pairs = self.matches.join(F.broadcast(self.wishes), "filter")
+        self.pairs = self._hold(pairs.drop("filter", "number"))
+        again = Window.partitionBy("client", "publisher", "sequence").orderBy("position")
+        self.notes = self._hold(
+            self._read("notified")
+            .select("position", "client", "publisher", "sequence")
+            .join(self.events, ["publisher", "sequence"], "left")
+            .repartition(self.partitions, "client")
+            .withColumn("nth", F.row_number().over(again))
+            .withColumn("later", F.lead("position").over(again))
+        )
+        self.last = self._hold(
+            self.notes.where("event_at is not null")
+            .groupBy("client", "event_at")
+            .agg(F.max("position").alias("last"))
+        )
+
+    def _hold(self, frame: DataFrame) -> DataFrame:
+        self.held.append(frame.persist())
+        return frame
+
+    def _read(self, name: str) -> DataFrame:
+        return self.spark.read.parquet((self.folder / f"{name}.parquet").as_uri())
+
+    def _lives(self, rows: list[dict[str, Any]], owner: str) -> DataFrame:
+        def row(life: dict[str, Any]) -> tuple[Any, ...]:
+            ended = NEVER if life["cancelled"] is None else life["cancelled"]
+            installed = life.get("installed")
+            return (
+                life[owner], life["number"], self.filters[life["selector"]], life["registered"],
+                NEVER if installed is None else installed, ended, _after(self.quiet, ended),
+            )  # fmt: skip
+
+        return self.spark.createDataFrame([row(life) for life in rows], _LIFE)
+
+    # Notifications.
+
+    def _each(self) -> None:
+        """Answer the rules `once` and `published`."""
+        known = F.coalesce(F.col("event_at") < F.col("position"), F.lit(False))
+        self._count(
+            self.notes,
+            once=F.when(F.col("later").isNull(), 2).otherwise(0),
+            published=F.when(known, 2).otherwise(0),
+        )
+
+    def _reasons(self) -> None:
+        """Answer the rules `wanted`, `fresh` and `ordered`."""
+        at, event_at, registered = F.col("position"), F.col("event_at"), F.col("registered")
+        active = (registered < at) & (at < F.col("cancelled"))
+        going = (F.col("cancelled") < at) & (at < F.col("over"))
+        new = F.when(registered < event_at, 2).when(F.col("settled") < registered, 0).otherwise(1)
+        judged = (
+            self.notes.where(event_at < at)
+            .join(self.pairs, ["client", "event_at"], "left")
+            .groupBy("position", "client", "publisher", "sequence", "nth")
+            .agg(
+                F.coalesce(F.max(F.when(active, 2).when(going, 1)), F.lit(0)).alias("wanted"),
+                F.max(F.when(active | going, new)).alias("fresh"),
+            )
+        )
+        before = (
+            Window.partitionBy("client", "publisher")
+            .orderBy("position")
+            .rowsBetween(Window.unboundedPreceding, -1)
+        )
+        good = F.col("wanted") > 0
+        highest = F.max(F.when(good, F.col("sequence"))).over(before)
+        overtaken = F.coalesce(F.col("other") > F.col("sequence"), F.lit(False))
+        self._count(
+            self._hold(judged.withColumn("other", highest)),
+            wanted=F.col("wanted"),
+            fresh=F.col("fresh"),
+            ordered=F.when(good & (F.col("nth") == 1), F.when(overtaken, 0).otherwise(2)),
+        )
+
+    # What had to come.
+
+    def _complete(self) -> None:
+        event_at, cancelled = F.col("event_at"), F.col("cancelled")
+        due = (F.col("installed") < event_at) & (F.col("settled") < cancelled)
+        asked = (
+            self.pairs.where((F.col("registered") < event_at) & (event_at < cancelled))
+            .groupBy("client", "event_at")
+            .agg(F.max(due).alias("due"))
+        )
+        asked = asked.join(self.last, ["client", "event_at"], "left")
+        came = F.coalesce(F.col("last") > event_at, F.lit(False))
+        asked = self._with_losses(asked.withColumn("came", came))
+        lost = F.col("due") & F.col("named") & ~F.col("came")
+        kept = F.when(F.col("came") | F.col("named"), 2).when(F.col("due"), 0).otherwise(1)
+        named = asked.join(self.events, "event_at").withColumn("position", event_at)
+        counted = self._count(
+            self._hold(named),
+            F.count(F.when(lost, 1)).alias("lost"),
+            F.count(F.when(F.col("due") & ~lost, 1)).alias("due"),
+            complete=kept,
+        )
+        self.verdict.lost, self.verdict.notifications_expected = counted["lost"], counted["due"]
+
+    def _with_losses(self, asked: DataFrame) -> DataFrame:
+        """Add whether each was said to be lost, to its subscriber or to all, after it was published."""
+        if not self.lost:
+            return asked.withColumn("named", F.lit(False))
+        rows = [(row["client"], row["publisher"], row["sequence"], row["position"]) for row in self.lost]
+        losses = (
+            self.spark.createDataFrame(rows, "whose string, publisher string, sequence long, said long")
+            .join(self.events, ["publisher", "sequence"])
+            .where("said > event_at")
+        )
+        to_all = losses.where("whose = ''").select("event_at").distinct().withColumn("all", F.lit(True))
+        to_one = losses.where("whose <> ''").select(F.col("whose").alias("client"), "event_at").distinct()
+        asked = asked.join(to_all, "event_at", "left").join(
+            to_one.withColumn("one", F.lit(True)), ["client", "event_at"], "left"
+        )
+        return asked.withColumn("named", F.coalesce("all", "one", F.lit(False)))
+
+    # Advertisements.
+
+    def _advertised(self) -> None:
+        """Answer the rules `within` and `advertised`."""
+        if not self.advertisements:
+            return
+        begun = min(row["registered"] for row in self.advertisements)
+        active = (F.col("registered") < F.col("event_at")) & (F.col("event_at") < F.col("cancelled"))
+        covered = (
+            self.matches.join(F.broadcast(self.offers), "filter")
+            .withColumnRenamed("client", "publisher")
+            .where(active)
+            .select("event_at", "publisher")
+            .distinct()
+            .withColumn("covered", F.lit(2))
+        )
+        asked = self.events.where(F.col("event_at") > begun).join(covered, ["event_at", "publisher"], "left")
+        asked = self._hold(
+            asked.withColumn("covered", F.coalesce("covered", F.lit(0)))
+            .withColumn("position", F.col("event_at"))
+            .withColumn("client", F.lit(""))
+        )
+        self._count(asked, within=F.col("covered"))
+        clients = self.notes.select("client").union(self.wishes.select("client")).distinct()
+        outside = asked.where("covered = 0").drop("client").crossJoin(clients)
+        told = outside.join(self.last, ["client", "event_at"], "left")
+        broken = F.coalesce(F.col("last") > F.col("event_at"), F.lit(False))
+        self._count(told, advertised=F.when(broken, 0).otherwise(2))
+
+    # Counting and explaining.
+
+    def _count(self, rows: DataFrame, *more: Column, **kept: Column) -> dict[str, int]:
+        """Count the instances of rules, all in one job, and explain the first that are violated.
+
+        Parameters
+        ----------
+        rows
+            With `client`, `publisher`, `sequence` and `position`; and `other`, a sequence, where that explains.
+        more
+            What else to count.
+        kept
+            For each rule 2 where it is kept, 1 where that is indeterminate, 0 where it is violated, and null where the
+            row is no instance.
+        """
+        counts = [
+            each
+            for name, column in kept.items()
+            for each in (
+                F.count(column).alias(f"{name}_checked"),
+                F.count(F.when(column == 0, 1)).alias(f"{name}_violated"),
+                F.count(F.when(column == 1, 1)).alias(f"{name}_indeterminate"),
+            )
+        ]
+        counted: dict[str, int] = rows.agg(*counts, *more).collect()[0].asDict()
+        shown = ["client", "publisher", "sequence", "position"]
+        for name, column in kept.items():
+            finding = self.verdict.findings[name]
+            finding.checked, finding.violated = counted[f"{name}_checked"], counted[f"{name}_violated"]
+            finding.indeterminate = counted[f"{name}_indeterminate"]
+            if finding.violated:
+                other = F.col("other") if name == "ordered" else F.lit(None).cast("long")
+                first = rows.where(column == 0).select(*shown, other.alias("beside"))
+                for row in first.orderBy("position", "client").limit(EXAMPLES_MAX).collect():
+                    event = row["publisher"], row["sequence"]
+                    broken = _Broken(row["client"], event, row["position"], row["beside"])
+                    finding.violations.append(self._explain(name, broken))
+        return counted
+
+    def _explain(self, name: str, broken: _Broken) -> Violation:
+        publisher, sequence = broken.event
+        mine = ("client", "==", broken.client)
+        numbers = [sequence] if broken.other is None else [sequence, broken.other]
+        events = [("publisher", "==", publisher), ("sequence", "in", numbers)]
+
+        def concerns(mark: dict[str, Any]) -> bool:
+            whose = mark["client"] in ("", broken.client)
+            about = mark["publisher"] == publisher and mark["sequence"] in numbers
+            return mark["kind"] == "quiet" or (whose and about)
+
+        tables = {
+            "published": read_table(self.folder, "published", events),
+            "notified": read_table(self.folder, "notified", [mine, *events]),
+            "subscriptions": read_table(self.folder, "subscriptions", [mine]),
+            "advertisements": self.advertisements,
+            "marks": [row for row in read_table(self.folder, "marks") if concerns(row)],
+        }
+        placed = operations_from(tables)
+        here = next(place for place, (position, _) in enumerate(placed) if position == broken.position)
+        elements = (broken.client, broken.event) if broken.client else (broken.event,)
+        return explain_violation(Trace(op for _, op in placed), RULES[name], elements, here)
+
+
+def _after(quiet: list[int], position: int) -> int:
+    place = bisect_right(quiet, position)
+    return quiet[place] if place < len(quiet) else NEVER
+
+
+def _matcher(
+    selectors: list[str], quiet: list[int]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """Return what an executor does with its events: ask each selector about each of them."""
+
+    def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tests = [test_of(selector) for selector in selectors]
+        for batch in batches:
+            at = batch.column("event_at").to_pylist()
+            settled = [_after(quiet, position) for position in at]
+            events = [decode_event(text) for text in batch.column("event").to_pylist()]
+            found: list[tuple[int, int]] = []
+            for code, test in enumerate(tests):
+                found += [(row, code) for row, event in enumerate(events) if test(event) is True]
+            columns = [
+                pa.array([at[row] for row, _ in found], pa.int64()),
+                pa.array([settled[row] for row, _ in found], pa.int64()),
+                pa.array([code for _, code in found], pa.int32()),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names=["event_at", "settled", "filter"])
+
+    return match

@@ -1,0 +1,248 @@
+"""A trace as a folder of Parquet files: what clients did and heard, event by event.
+
+Rules
+-----
+* What is in the folder, with one row for each::
+
+      trace.json             {"format": "rayvous trace", "version": 1, "rows": {table: how many}}
+      published.parquet      publication: position, time, publisher, sequence, event
+      notified.parquet       notification: position, time, client, publisher, sequence
+      subscriptions.parquet  subscription: client, number, selector, and when it was registered, installed, cancelled
+      advertisements.parquet advertisement: publisher, number, selector, and when it was registered, cancelled
+      marks.parquet          quiet moment and named loss: position, time, kind, client, publisher, sequence
+
+* `position` is the place in the trace: it says what was before what, also where two times are the same.
+* An event is JSON: attribute name to value; a timestamp is ``["timestamp", nanoseconds]``.
+* Only these files are written over; ``trace.json`` is written last, so that half a trace is none.
+* It is what :mod:`rayvous.pipelines.audit.audit` reads; no Spark is needed to write or read it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from ...faults.checker.trace import (
+    Adv,
+    Cancelled,
+    Confirmed,
+    Life,
+    LossTold,
+    Notified,
+    Operation,
+    Published,
+    Registered,
+    Settled,
+    Trace,
+    UnAdv,
+    check_trace,
+    lives,
+)
+from ...protocol.errors import InputError
+from ...protocol.values import Timestamp, Value
+
+FORMAT: Final = "rayvous trace"
+VERSION: Final = 1
+ROWS_A_GROUP: Final = 65_536
+
+_POSITION = (("position", pa.int64()), ("time_seconds", pa.float64()))
+_EVENT = (("publisher", pa.string()), ("sequence", pa.int64()))
+_FILTER = (("number", pa.int64()), ("selector", pa.string()))
+
+
+def _window(*moments: str) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        entry for moment in moments for entry in ((moment, pa.int64()), (f"{moment}_seconds", pa.float64()))
+    )
+
+
+TABLES: Final[dict[str, pa.Schema]] = {
+    "published": pa.schema([*_POSITION, *_EVENT, ("event", pa.string())]),
+    "notified": pa.schema([*_POSITION, ("client", pa.string()), *_EVENT]),
+    "subscriptions": pa.schema(
+        [("client", pa.string()), *_FILTER, *_window("registered", "installed", "cancelled")]
+    ),
+    "advertisements": pa.schema([("publisher", pa.string()), *_FILTER, *_window("registered", "cancelled")]),
+    "marks": pa.schema([*_POSITION, ("kind", pa.string()), ("client", pa.string()), *_EVENT]),
+}
+"""The columns of each table."""
+
+
+def save_trace(trace: Trace, folder: str | Path) -> Path:
+    """Write a trace; return its folder.
+
+    Raises
+    ------
+    InputError
+        If an event is published twice under one number, or the folder cannot be written.
+    """
+    check_trace(trace)
+    path = Path(folder)
+    rows = _rows(trace)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "trace.json").unlink(missing_ok=True)
+        for name, schema in TABLES.items():
+            columns = list(zip(*rows[name], strict=True)) or [()] * len(schema)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            table = pa.table(arrays, schema=schema)
+            pa.parquet.write_table(table, _file(path, name), row_group_size=ROWS_A_GROUP)
+        head = {"format": FORMAT, "version": VERSION, "rows": {name: len(rows[name]) for name in TABLES}}
+        (path / "trace.json").write_text(json.dumps(head) + "\n", encoding="utf-8")
+    except OSError as error:  # a file where the folder shall be, no permission, a full disk
+        raise InputError(f"the trace cannot be written to {folder}: {error}") from error
+    return path.resolve()
+
+
+def _rows(trace: Trace) -> dict[str, list[tuple[Any, ...]]]:
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+    times: list[float] = []
+    for position, op in enumerate(trace):
+        times.append(op.at_seconds)
+        match op:
+            case Notified(at, client, publisher, sequence):
+                rows["notified"].append((position, at, client, publisher, sequence))
+            case Published(at, publisher, sequence, event):
+                rows["published"].append((position, at, publisher, sequence, encode_event(event)))
+            case Settled(at):
+                rows["marks"].append((position, at, "quiet", None, None, None))
+            case LossTold(at, client, publisher, sequence):
+                rows["marks"].append((position, at, "lost", client, publisher, sequence))
+
+    def window(life: Life, *moments: int | None) -> tuple[Any, ...]:
+        pairs = ((moment, None if moment is None else times[moment]) for moment in moments)
+        return (life.client, life.number, life.selector, *(value for pair in pairs for value in pair))
+
+    rows["subscriptions"] = [
+        window(life, life.registered, life.installed, life.cancelled) for life in lives(trace)
+    ]
+    rows["advertisements"] = [
+        window(life, life.registered, life.cancelled) for life in lives(trace, advertisements=True)
+    ]
+    return rows
+
+
+def encode_event(event: Mapping[str, Any]) -> str:
+    """Return an event as JSON from which :func:`decode_event` makes the same."""
+    return json.dumps(
+        {
+            name: ["timestamp", int(value)] if isinstance(value, Timestamp) else value
+            for name, value in event.items()
+        }
+    )
+
+
+def decode_event(text: str) -> dict[str, Value]:
+    """Return the event that :func:`encode_event` wrote."""
+    event: dict[str, Any] = json.loads(text)
+    for name, value in event.items():
+        if type(value) is list:
+            event[name] = Timestamp(value[1])
+    return event
+
+
+def check_folder(folder: str | Path) -> dict[str, int]:
+    """Return how many rows each table of a trace has, if this folder is one.
+
+    Raises
+    ------
+    InputError
+        If it is not there, is no trace, is of a version that is not known, or a file is missing or has other columns.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(f"{folder}: there is no such folder")
+    head = path / "trace.json"
+    if not head.is_file():
+        raise InputError(f"{folder}: is not a trace: it has no trace.json; write one with --trace-dir")
+    try:
+        said = json.loads(head.read_text(encoding="utf-8"))
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or said.get("format") != FORMAT:
+        raise InputError(f"{head}: is not that of a trace")
+    if said.get("version") != VERSION:
+        raise InputError(f"{head}: version {said.get('version')}, and this program reads version {VERSION}")
+    rows = {}
+    for name, schema in TABLES.items():
+        file = _file(path, name)
+        try:
+            found = pa.parquet.ParquetFile(file)
+        except FileNotFoundError:
+            raise InputError(f"{file}: is missing") from None
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{file}: cannot be read: {error}") from None
+        if not found.schema_arrow.equals(schema):
+            raise InputError(f"{file}: has the columns {found.schema_arrow.names}, not {schema.names}")
+        rows[name] = found.metadata.num_rows
+        if rows[name] != said["rows"].get(name):
+            raise InputError(f"{file}: has {rows[name]} rows, and trace.json says {said['rows'].get(name)}")
+    return rows
+
+
+def read_table(folder: str | Path, name: str, filters: Any = None) -> list[dict[str, Any]]:
+    """Return the rows of one table, or those that pass a filter of pyarrow."""
+    table = pa.parquet.read_table(_file(Path(folder), name), schema=TABLES[name], filters=filters)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def load_trace(folder: str | Path) -> Trace:
+    """Return the trace that :func:`save_trace` wrote, without what had no effect (a cancellation of nothing).
+
+    Raises
+    ------
+    InputError
+        As :func:`check_folder` does.
+    """
+    check_folder(folder)
+    return trace_from({name: read_table(folder, name) for name in TABLES})
+
+
+def trace_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> Trace:
+    """Return the trace that these rows are."""
+    return Trace(op for _, op in operations_from(tables))
+
+
+def operations_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[tuple[int, Operation]]:
+    """Return (position, operation) of rows, in order; they may be some of a larger trace's."""
+    placed: list[tuple[int, Operation]] = []
+    for row in tables["published"]:
+        event = decode_event(row["event"])
+        placed.append(
+            (row["position"], Published(row["time_seconds"], row["publisher"], row["sequence"], event))
+        )
+    for row in tables["notified"]:
+        note = Notified(row["time_seconds"], row["client"], row["publisher"], row["sequence"])
+        placed.append((row["position"], note))
+    for row in tables["marks"]:
+        at = row["time_seconds"]
+        lost = row["kind"] == "lost"
+        mark = LossTold(at, row["client"], row["publisher"], row["sequence"]) if lost else Settled(at)
+        placed.append((row["position"], mark))
+    for name, begin, end in (("subscriptions", Registered, Cancelled), ("advertisements", Adv, UnAdv)):
+        placed += _windows(tables[name], begin, end)
+    return sorted(placed, key=lambda pair: pair[0])
+
+
+def _windows(rows: Iterable[Mapping[str, Any]], begin: Any, end: Any) -> list[tuple[int, Operation]]:
+    placed: list[tuple[int, Operation]] = []
+    given = list(rows)
+    replaced = {row["registered"] for row in given}  # what was made there ended what had its number
+    for row in given:
+        owner, number = row["client" if "client" in row else "publisher"], row["number"]
+        placed.append((row["registered"], begin(row["registered_seconds"], owner, number, row["selector"])))
+        if row.get("installed") is not None:
+            placed.append((row["installed"], Confirmed(row["installed_seconds"], owner, number)))
+        if row["cancelled"] is not None and row["cancelled"] not in replaced:
+            placed.append((row["cancelled"], end(row["cancelled_seconds"], owner, number)))
+    return placed
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.parquet"

@@ -1,0 +1,1 @@
+"""The figures of a run: pure functions from DataFrames to DataFrames, at its end or while it goes on."""

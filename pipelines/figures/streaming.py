@@ -1,0 +1,271 @@
+"""A telemetry folder followed with Spark Structured Streaming while a run goes on.
+
+Rules
+-----
+* One query reads the files of all tables as they appear, sums each micro-batch up by table and window of event time,
+  and hands the sums to :class:`~rayvous.pipelines.figures.live.Live`. One query has one checkpoint, so all tables are
+  at the same point after a restart.
+* The state is written into the checkpoint before Spark commits the micro-batch. After a restart Spark hands out the
+  last one again if it was not committed, with the same files; the state knows its number. So each file counts once.
+* The watermark is `Live`'s, not ``withWatermark``: Spark drops what is late and counts groups of it, not rows; here
+  every late row is counted.
+* The files are never deleted, and no Ray is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+from pyspark.sql.streaming import StreamingQuery
+
+from ...actors.telemetry.files import check_run, part_folder
+from ...protocol.errors import InputError, RayvousError
+from ...protocol.telemetry.tables import TABLES
+from ..spark.tables import spark_path, spark_schema
+from .live import BUCKET_FLOOR_SECONDS, BUCKET_RATIO, BUCKETS_MAX, GREATEST, LEAST, SUMS, Following, Live
+
+CHECKPOINT: Final = "checkpoint"
+STATE_FILE: Final = "state.json"
+FIGURES_FILE: Final = "live.json"
+EVERY_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 0.2
+
+
+def follow(
+    spark: SparkSession,
+    folder: str | Path,
+    out_dir: str | Path,
+    following: Following,
+    *,
+    show: Callable[[dict[str, Any]], None] = lambda _: None,
+    stop: threading.Event | None = None,
+    every_seconds: float = EVERY_SECONDS,
+    only_what_is_there: bool = False,
+) -> dict[str, Any]:
+    """Follow a run in a telemetry folder until told to stop; return the figures then.
+
+    Parameters
+    ----------
+    spark
+        Any Spark session.
+    folder
+        The telemetry folder.
+    out_dir
+        Gets ``live.json``, written anew with each micro-batch, and the checkpoint, from which the next call with the
+        same folder goes on.
+    following
+        Which run, and how.
+    show
+        Called with the figures at the start and after each micro-batch.
+    stop
+        Set it to end the call.
+    every_seconds
+        How often to look for new files.
+    only_what_is_there
+        End when the files that are there have been read.
+
+    Raises
+    ------
+    InputError
+        A folder cannot be used, the checkpoint is one of another run or of other settings, or a part has another
+        schema version.
+    """
+    sink = _Sink(Path(out_dir), following, show)
+    rows = stream_of(spark, Path(folder), following)
+    writer = rows.writeStream.foreachBatch(sink.take).option(
+        "checkpointLocation", spark_path(sink.checkpoint)
+    )
+    seconds = f"{every_seconds:g} seconds"
+    writer = (
+        writer.trigger(availableNow=True) if only_what_is_there else writer.trigger(processingTime=seconds)
+    )
+    show(sink.live.figures())
+    query = writer.start()
+    try:
+        while not query.awaitTermination(_POLL_SECONDS):
+            if stop is not None and stop.is_set():
+                break
+    except Exception as error:
+        _raise_cause(sink, query, error)
+    finally:
+        sink.close()
+        query.stop()
+    return sink.live.figures()
+
+
+def _raise_cause(sink: _Sink, query: StreamingQuery, error: Exception) -> None:
+    """Raise what the sink raised, which Spark hands on as text, or else what Spark says."""
+    if sink.error is not None:
+        raise sink.error
+    raise error
+
+
+class _Sink:
+    """Takes micro-batches into the state, and puts state and figures down."""
+
+    def __init__(self, out: Path, following: Following, show: Callable[[dict[str, Any]], None]) -> None:
+        self.checkpoint = (out / CHECKPOINT / following.run).absolute()
+        self.error: RayvousError | None = None
+        self._figures = out / FIGURES_FILE
+        self._state = self.checkpoint / STATE_FILE
+        self._show = show
+        self._turn = threading.Lock()
+        self._closed = False
+        try:
+            self.checkpoint.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"the folder {out} for the figures cannot be made: {error}") from None
+        self.live = Live(following)
+        if self._state.is_file():
+            try:
+                plain = json.loads(self._state.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise InputError(
+                    f"{self._state} cannot be read: {error}; follow into another folder"
+                ) from None
+            self.live = Live.from_plain(plain, following)
+
+    def take(self, rows: DataFrame, batch: int) -> None:
+        """Take in one micro-batch; Spark commits it when this returns."""
+        try:
+            partials = [row.asDict() for row in partial_sums(rows).collect()]
+            with self._turn:
+                if self._closed:
+                    raise InputError("this follower has ended; the next one takes the micro-batch again")
+                if self.live.apply(batch, partials):
+                    self._put_down()
+        except RayvousError as error:
+            self.error = error
+            raise
+
+    def _put_down(self) -> None:
+        figures = self.live.figures()
+        for path, plain in ((self._state, self.live.to_plain()), (self._figures, figures)):
+            hidden = path.with_name(f".{path.name}.writing")
+            hidden.write_text(json.dumps(plain, allow_nan=False), encoding="utf-8")
+            hidden.replace(path)
+        self._show(figures)
+
+    def close(self) -> None:
+        """Take in nothing more: a micro-batch that is on its way when its query is stopped is left to the next one."""
+        with self._turn:
+            self._closed = True
+
+
+# From files to partial sums.
+
+
+def stream_of(spark: SparkSession, folder: Path, following: Following) -> DataFrame:
+    """Return the rows of all tables of a run as one stream of what is to be summed up, as files appear.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be read, or a part has another schema version.
+    """
+    check_run(folder, following.run)
+    streams = []
+    for name in TABLES:
+        place = part_folder(folder.absolute(), name, following.run)
+        with suppress(OSError):  # a folder that is only read has them, or Spark says which one is missing
+            place.mkdir(parents=True, exist_ok=True)
+        rows = spark.readStream.schema(spark_schema(name)).parquet(spark_path(place))
+        streams.append(measured(rows, name, following.window_seconds))
+    union = streams[0]
+    for stream in streams[1:]:
+        union = union.unionByName(stream)
+    return union
+
+
+def measured(rows: DataFrame, name: str, window_seconds: float) -> DataFrame:
+    """Return rows of one table with its window and what each adds to the sums; the columns are the same for all."""
+    time = F.col("time_seconds")
+    nothing: dict[str, Column] = {
+        **dict.fromkeys(SUMS, F.lit(0).cast("bigint")),
+        **dict.fromkeys((*LEAST, *GREATEST), F.lit(None).cast("double")),
+        "table": F.lit(name),
+        "kind": F.lit(""),
+        "window": F.floor(time / window_seconds) * F.lit(float(window_seconds)),
+        "bucket": F.lit(0),
+        "rows": F.lit(1).cast("bigint"),
+        "delay_seconds": F.lit(0.0),
+        "newest_seconds": time,
+    }
+    own = {**nothing, **_OWN[name](time)}
+    return rows.select(*(column.alias(key) for key, column in own.items()))
+
+
+def _transfers(time: Column) -> dict[str, Column]:
+    events, messages = F.col("events"), F.col("messages")
+    carries = F.when(events > 0, time)
+    return {
+        "kind": F.col("link_kind"),
+        "events": events,
+        "batches": F.when(events > 0, messages).otherwise(0),
+        "control_messages": F.when(events == 0, messages).otherwise(0),
+        "nbytes": F.col("nbytes"),
+        "first_seconds": carries,
+        "last_seconds": carries,
+    }
+
+
+def _deliveries(time: Column) -> dict[str, Column]:
+    count, delay = F.col("notifications"), F.col("latency_sum_seconds")
+    return {
+        "events": count,
+        "delay_seconds": delay,
+        "last_seconds": F.when(count > 0, time),
+        "first_published_seconds": F.when(count > 0, time - delay / count),
+    }
+
+
+def _notified(time: Column) -> dict[str, Column]:
+    delay = time - F.col("published_at")
+    # A clock that is behind the publisher's makes a latency below zero; it counts as the shortest.
+    steps = F.ceil(F.log(F.greatest(delay, F.lit(BUCKET_FLOOR_SECONDS)) / BUCKET_FLOOR_SECONDS) / _STEP)
+    return {
+        "events": F.lit(1).cast("bigint"),
+        "delay_seconds": delay,
+        "last_seconds": time,
+        "first_published_seconds": F.col("published_at"),
+        "bucket": F.least(steps, F.lit(BUCKETS_MAX)).cast("int"),
+    }
+
+
+def _published(_: Column) -> dict[str, Column]:
+    return {"events": F.lit(1).cast("bigint")}
+
+
+def _lost(_: Column) -> dict[str, Column]:
+    return {
+        "kind": F.concat_ws("/", "table", "reason"),
+        "events": F.col("rows"),
+        "rows": F.lit(1).cast("bigint"),
+    }
+
+
+_STEP: Final = math.log(BUCKET_RATIO)
+_OWN: Final[dict[str, Callable[[Column], dict[str, Column]]]] = {
+    "transfers": _transfers,
+    "deliveries": _deliveries,
+    "published": _published,
+    "notified": _notified,
+    "lost": _lost,
+}
+
+
+def partial_sums(rows: DataFrame) -> DataFrame:
+    """Return the sums of a micro-batch by table, kind, window and latency bucket: a few rows, whatever its size."""
+    return rows.groupBy("table", "kind", "window", "bucket").agg(
+        *(F.sum(name).alias(name) for name in SUMS),
+        *(F.min(name).alias(name) for name in LEAST),
+        *(F.max(name).alias(name) for name in GREATEST),
+    )

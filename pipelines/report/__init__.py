@@ -1,0 +1,1 @@
+"""What people look at: pictures, the page, the files of a report."""

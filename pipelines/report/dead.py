@@ -1,0 +1,49 @@
+"""The dead beside the living: a network's graph with the brokers that it has lost.
+
+Rules
+-----
+* Pure: a new graph comes out, the one that came in stays as it is.
+* Of the living the graph says where they stand now; of the dead, the positions with which the network was launched say
+  where they stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import networkx as nx
+
+from ...protocol.configs import Position
+
+
+def with_dead(graph: nx.Graph, positions: Iterable[Position]) -> nx.Graph:
+    """Return the graph with every broker of `positions` that it lacks, marked as dead.
+
+    Parameters
+    ----------
+    graph
+        What `Network.describe` returns: living brokers only.
+    positions
+        Every broker's place at the start (`Network.positions`).
+
+    Returns
+    -------
+    networkx.Graph
+        A node that was added has ``label``, ``role``, ``cluster``, ``dead`` (True) and, if it spoke for a cluster below
+        the root, ``stood_below`` (the designated broker above it). The tree links that it had have the kind
+        ``"former"``.
+    """
+    found = graph.copy()
+    lost = [position for position in positions if position.broker not in graph]
+    for position in lost:
+        found.add_node(
+            position.broker, label=position.label, role=position.role, cluster=position.cluster, dead=True
+        )
+    for position in lost:
+        if position.role == "NEB" or position.cube is not None:
+            continue
+        found.nodes[position.broker]["stood_below"] = position.parent
+        for other in (*position.children, *(() if position.parent is None else (position.parent,))):
+            if other in found:
+                found.add_edge(position.broker, other, kind="former")
+    return found

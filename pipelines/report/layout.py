@@ -1,0 +1,162 @@
+"""Where the brokers of a cluster tree stand in a picture: layers from the root down, clusters as rings.
+
+Rules
+-----
+* Pure and deterministic: the same graph gives the same places, whatever the order of its nodes.
+* A parent stands over the middle of its children; subtrees do not overlap; siblings stand by id, left to
+  right.
+* Leaves of one parent stand in several rows, so that a wide tree stays readable.
+* A broker that is not in the tree (an NEB, or one that has died) stands on the ring of its cluster's designated broker.
+  Where all of a cluster have died, the one that was designated stands for it, below the parent that it had.
+* A layout can be turned: what grew down grows to the right. Wide trees fit a page then.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import networkx as nx
+
+LEAVES_A_ROW: Final = 3
+"""So many leaf children of one parent stand side by side if nothing else is asked for; more start another row."""
+
+ROW_GAP: Final = 1.0
+LAYER_GAP: Final = 1.35
+RING_RADIUS: Final = 0.34
+_SIDE_DEGREES: Final = 62.0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Places in units of one cluster's width; y falls from the root (0) down.
+
+    Attributes
+    ----------
+    places
+        ``{broker: (x, y)}`` for every node of the graph.
+    hubs
+        Brokers of the tree, root first.
+    root
+        The hub on top; ``None`` in an empty graph.
+    width, height
+        Of the box that holds all places and rings.
+    """
+
+    places: dict[int, tuple[float, float]]
+    hubs: tuple[int, ...]
+    root: int | None
+    width: float
+    height: float
+
+    def turned(self) -> Layout:
+        """Return the layout with the root on the left; y falls in the order in which x rose."""
+        places = {broker: (-y, -x) for broker, (x, y) in self.places.items()}
+        return Layout(places, self.hubs, self.root, self.height, self.width)
+
+
+def layered_layout(graph: nx.Graph, leaves_a_row: int = LEAVES_A_ROW) -> Layout:
+    """Place the brokers of a cluster tree.
+
+    Parameters
+    ----------
+    graph
+        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"`` or ``"NEB"``) and ``cluster``, the dead also with what
+        :func:`~rayvous.pipelines.report.dead.with_dead` gives them. Edges have ``kind`` (``"tree"`` or ``"group"``;
+        others move nothing). A forest is drawn side by side; an edge that closes a cycle moves nothing.
+    leaves_a_row
+        So many leaf children of one parent stand side by side; at least 1.
+    """
+    hubs = _hubs(graph)
+    tree = nx.Graph()
+    tree.add_nodes_from(hubs)
+    tree.add_edges_from((u, v) for u, v, kind in graph.edges(data="kind") if kind == "tree")
+    above = {hub: graph.nodes[hub].get("stood_below") for hub in hubs if graph.nodes[hub].get("dead")}
+    tree.add_edges_from((hub, parent) for hub, parent in above.items() if parent in tree)
+    roots = _roots(graph, tree)
+    children = _children(tree, roots)
+    places: dict[int, tuple[float, float]] = {}
+    right = 0.0
+    for root in roots:
+        right += _place(root, children, right, 0.0, places, leaves_a_row)
+    _place_rings(graph, places)
+    depth = -min((y for _, y in places.values()), default=0.0)
+    order = tuple(sorted(hubs, key=lambda hub: (-places[hub][1], places[hub][0])))
+    return Layout(places, order, roots[0] if roots else None, max(right, 1.0), depth + 1.0)
+
+
+def _hubs(graph: nx.Graph) -> list[int]:
+    in_tree = {node for u, v, kind in graph.edges(data="kind") if kind == "tree" for node in (u, v)}
+    speakers = [node for node, role in graph.nodes(data="role") if node in in_tree or role != "NEB"]
+    living = {node for node in speakers if not graph.nodes[node].get("dead")}
+    spoken_for = {graph.nodes[node].get("cluster") for node in living}
+    return sorted(
+        node for node in speakers if node in living or graph.nodes[node].get("cluster") not in spoken_for
+    )
+
+
+def _roots(graph: nx.Graph, tree: nx.Graph) -> list[int]:
+    def rank(node: int) -> tuple[bool, int]:
+        return graph.nodes[node].get("role") != "REB", node
+
+    return sorted((min(component, key=rank) for component in nx.connected_components(tree)), key=rank)
+
+
+def _children(tree: nx.Graph, roots: list[int]) -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {node: [] for node in tree}
+    for root in roots:
+        for parent, child in nx.bfs_edges(tree, root, sort_neighbors=sorted):
+            children[parent].append(child)
+    return children
+
+
+def _place(
+    node: int,
+    children: dict[int, list[int]],
+    left: float,
+    y: float,
+    places: dict[int, Any],
+    leaves_a_row: int,
+) -> float:
+    """Place a subtree with its left side at `left`; return its width. Recursion is as deep as the tree."""
+    inner = [child for child in children[node] if children[child]]
+    leaves = [child for child in children[node] if not children[child]]
+    width = 0.0
+    for child in inner:
+        width += _place(child, children, left + width, y - LAYER_GAP, places, leaves_a_row)
+    for start in range(0, len(leaves), leaves_a_row):
+        row = leaves[start : start + leaves_a_row]
+        # Every other row stands half a step to the side: the links to it pass between those above.
+        shift = 0.5 * ((start // leaves_a_row) % 2)
+        for column, leaf in enumerate(row):
+            down = LAYER_GAP + ROW_GAP * (start // leaves_a_row)
+            places[leaf] = (left + width + column + 0.5 + shift, y - down)
+    block = min(len(leaves), leaves_a_row) + (0.5 if len(leaves) > leaves_a_row else 0.0)
+    width = max(width + block, 1.0)
+    across = [places[child][0] for child in children[node]]
+    places[node] = ((min(across) + max(across)) / 2 if across else left + 0.5, y)
+    return width
+
+
+def _place_rings(graph: nx.Graph, places: dict[int, Any]) -> None:
+    hub_of = {graph.nodes[hub].get("cluster"): hub for hub in sorted(places, reverse=True)}
+    rings: dict[int | None, list[int]] = {}
+    for node in sorted(set(graph) - set(places)):
+        rings.setdefault(hub_of.get(graph.nodes[node].get("cluster")), []).append(node)
+    for hub, members in rings.items():
+        # A cluster without a designated broker stands in the corner under the root.
+        x, y = places[hub] if hub is not None else (0.5, -LAYER_GAP)
+        for member, angle in zip(members, ring_angles(len(members)), strict=True):
+            places[member] = (x + RING_RADIUS * math.cos(angle), y + RING_RADIUS * math.sin(angle))
+
+
+def ring_angles(count: int) -> list[float]:
+    """Return `count` angles (radians) on both sides of a circle; top and bottom stay free for links."""
+    right = (count + 1) // 2
+    angles: list[float] = []
+    for many, middle in ((right, 0.0), (count - right, 180.0)):
+        step = 2 * _SIDE_DEGREES / max(many - 1, 1)
+        spread = [middle + (index - (many - 1) / 2) * min(step, 36.0) for index in range(many)]
+        angles += [math.radians(angle) for angle in spread]
+    return angles

@@ -1,0 +1,144 @@
+"""The page of a report: everything that people read of a run, in one HTML file.
+
+Rules
+-----
+* The file is enough: pictures are data URIs, the style stands in it, no script and no font. A content security policy
+  in it forbids browsers to fetch or to run anything.
+* Whatever comes from users (names of networks, subscribers and brokers, timelines) is escaped.
+* Readable on light and dark screens, on paper, and on a telephone.
+
+What it says is put together in `page_content`; how it looks is in `page.html.jinja`.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import networkx as nx
+
+from ...protocol.extras import extra
+from . import page_content
+from .pictures import PICTURES
+from .plots import DPI
+
+with extra("spark"):
+    import pandas as pd
+    from jinja2 import Environment, StrictUndefined
+
+FILE: Final = "report.html"
+CSS_PIXELS_AN_INCH: Final = 96
+
+CAPTIONS: Final = {
+    "rate": (
+        "Over time",
+        "Above, what publishers sent; below, what subscribers were notified of. The shaded time runs from the failure "
+        "until the network had healed. What was under way through the dead is sent again, and comes at its end.",
+    ),
+    "latency": (
+        "How long notifications took",
+        "From publishing an event to notifying a subscriber. Above, how many took how long; below, the share that took "
+        "at most so long. Humps apart from each other are events that had to wait, for a queue or for healing.",
+    ),
+    "tree": (
+        "Load of the links",
+        "Boxes are brokers; thick lines are links of the tree, with the events that went over them, both ways. Small "
+        "boxes are the members of a cluster; ⇉ counts what was multicast to them. Grey and dashed is what has died.",
+    ),
+    "load": (
+        "Load of the brokers",
+        "What each broker handled, the busiest first. The dotted line is the mean: bars far above it are where more "
+        "brokers, or another tree, would help.",
+    ),
+}
+"""Of each picture, its heading and how to read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    name: str
+    title: str
+    caption: str
+    source: str
+    width: int
+    height: int
+
+    @classmethod
+    def of(cls, name: str, path: Path) -> _Picture:
+        data = path.read_bytes()
+        width, height = (side * CSS_PIXELS_AN_INCH // DPI for side in struct.unpack(">II", data[16:24]))
+        source = "data:image/png;base64," + base64.b64encode(data).decode("ascii")
+        return cls(name, *CAPTIONS[name], source, width, height)
+
+
+def write_page(
+    folder: Path,
+    figures: Mapping[str, pd.DataFrame],
+    graph: nx.Graph,
+    summary: Mapping[str, Any],
+    paths: Mapping[str, Path],
+) -> Path:
+    """Write the page of a report, over what is there; return its path.
+
+    Parameters
+    ----------
+    folder
+        The report's folder; links on the page are relative to it.
+    figures
+        ``{name: pandas.DataFrame}``; see :func:`~rayvous.pipelines.figures.figures.figures_of`. Those that are
+        missing leave no hole.
+    graph
+        The network: see :func:`~rayvous.pipelines.report.tree_plot.tree_figure`; ``name`` and ``scheme`` are graph
+        attributes.
+    summary
+        All optional: what `Verdict.to_dict` returns; ``settings`` (``{name: value}``: what was run, shown as it is);
+        ``killed``, ``recovery_seconds``, ``started_at``, ``timeline``; rates and latencies as clients measured them;
+        ``spark_start_seconds``, ``spark_report_seconds``, ``spark_jobs``, ``floor_seconds``.
+    paths
+        ``{name: path}`` of what the report has written; pictures and `aggregates` are taken from it.
+    """
+    pictures = {name: _Picture.of(name, paths[name]) for name in PICTURES if name in paths}
+    text = _template().render(
+        title=graph.graph.get("name") or "report",
+        sentence=page_content.sentence(graph, summary),
+        facts=page_content.facts(graph, summary, figures),
+        verdict=summary.get("verdict"),
+        conditions=page_content.conditions(summary),
+        violations=list(summary.get("violations") or ()),
+        tiles=page_content.tiles(summary, figures),
+        timeline=page_content.timeline(summary, graph),
+        pictures=pictures,
+        tables=page_content.tables(graph, figures, summary),
+        files=_files(folder, paths),
+    )
+    path = folder / FILE
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _template() -> Any:
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(
+        (resources.files(__package__) / "page.html.jinja").read_text(encoding="utf-8")
+    )
+
+
+def _files(folder: Path, paths: Mapping[str, Path]) -> dict[str, str]:
+    """Return what else is in the folder: a link, and what is there."""
+    found = {"summary.json": "what was printed, and the figures that have one row"}
+    if any(path.parent.name == "aggregates" for path in paths.values()):
+        found["aggregates/"] = "each figure as Parquet"
+    if (folder / "tables").is_dir():
+        found["tables/"] = "the telemetry itself as Parquet"
+    return found | {paths[name].name: "the picture alone" for name in PICTURES if name in paths}

@@ -1,0 +1,137 @@
+"""The pictures of a report, from its figures: what is drawn of which aggregate, and into which file.
+
+Rules
+-----
+* A picture that would show nothing is not drawn, and has no path.
+* Pandas frames come in, as a report has them; no Spark here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import networkx as nx
+
+from ...protocol.extras import extra
+from . import plots
+from .tree_plot import tree_figure
+
+with extra("spark"):
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PICTURES: Final = ("rate", "tree", "load", "latency")
+"""Every picture that a report can hold; its file has the same name, with ``.png``."""
+
+MARKED: Final = ("killed", "cut", "healed")
+"""A moment of the timeline that begins with one of these words is marked in the picture of the rates."""
+
+
+def draw_pictures(
+    folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]
+) -> dict[str, Path]:
+    """Draw what there is to show; return ``{picture: path}``.
+
+    Parameters
+    ----------
+    folder
+        Where the files go; it is there.
+    figures
+        ``{aggregate: pandas.DataFrame}``, see :mod:`~rayvous.pipelines.figures.aggregates`.
+    graph
+        The network; see :func:`~rayvous.pipelines.report.tree_plot.tree_figure`.
+    summary
+        Of the run; of it ``started_at`` (seconds since 1970) and ``timeline`` are used where they are.
+    """
+    drawn = {
+        "rate": _rate(figures, graph, summary),
+        "tree": _tree(figures, graph),
+        "load": _load(figures, graph),
+        "latency": _latency(figures),
+    }
+    return {
+        name: plots.save_png(figure, folder / f"{name}.png")
+        for name, figure in drawn.items()
+        if figure is not None
+    }
+
+
+def named(text: str, graph: nx.Graph) -> str:
+    """Return a line of a timeline with the labels of the brokers that it names by their ids."""
+
+    def with_label(found: re.Match[str]) -> str:
+        node = int(found[0])
+        label = graph.nodes[node].get("label") if node in graph else None
+        return found[0] if label is None else f"{found[0]} ({label})"
+
+    return re.sub(r"\bbrokers? \d+(, \d+)*", lambda found: re.sub(r"\d+", with_label, found[0]), text)
+
+
+def marks_of(timeline: Sequence[Mapping[str, Any]], graph: nx.Graph) -> list[tuple[float, str]]:
+    """Return the moments of a timeline that a picture marks: when, and what happened in a few words."""
+    return [
+        (float(moment["seconds"]), named(str(moment["what"]).partition(":")[0], graph))
+        for moment in timeline
+        if str(moment["what"]).startswith(MARKED)
+    ]
+
+
+def _rate(figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]) -> Figure | None:
+    rates = figures.get("rate_over_time")
+    if rates is None or not len(rates):
+        return None
+    began = summary.get("started_at")
+    start = float(rates["time_seconds"].iloc[0]) if began is None else float(began)
+    return plots.rate_figure(
+        [float(at) - start for at in rates["time_seconds"]],
+        float(rates["bin_seconds"].iloc[0]),
+        list(rates["events_per_second"]),
+        list(rates["notifications_per_second"]),
+        # Without the moment of the start nobody knows where on the axis the timeline lies.
+        [] if began is None else marks_of(summary.get("timeline", ()), graph),
+    )
+
+
+def _tree(figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> Figure | None:
+    if not graph.number_of_nodes():
+        return None
+    links = figures["link_load"]
+    tree, groups = links[links["kind"] == "tree"], links[links["kind"] == "group"]
+    ends = zip(tree["low"].astype(int), tree["high"].astype(int), strict=True)
+    link_events = dict(zip(ends, tree["events"].astype(int), strict=True))
+    group_events = dict(zip(groups["cluster"].astype(int), groups["events"].astype(int), strict=True))
+    return tree_figure(graph, link_events, group_events)
+
+
+def _load(figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> Figure | None:
+    loads = figures["broker_load"]
+    if not len(loads):
+        return None
+    nodes = [int(broker) for broker in loads["broker"]]
+    known = {node: dict(graph.nodes[node]) if node in graph else {} for node in nodes}
+    return plots.load_figure(
+        [str(known[node].get("label", node)) for node in nodes],
+        [str(known[node].get("role", "")) for node in nodes],
+        [int(load) for load in loads["load"]],
+        _balance(figures["load_balance"]),
+        [bool(known[node].get("dead")) for node in nodes],
+    )
+
+
+def _balance(balance: pd.DataFrame) -> str:
+    row = balance.iloc[0]
+    if pd.isna(row["gini"]):
+        return ""
+    return f"max/mean {row['max_over_mean']:.2f}, Gini {row['gini']:.2f}"
+
+
+def _latency(figures: Mapping[str, pd.DataFrame]) -> Figure | None:
+    quantiles = figures.get("latency_quantiles")
+    if quantiles is None or not len(quantiles):
+        return None
+    row = figures["latency_percentiles"].iloc[0]
+    marks = {name: float(row[f"{name}_seconds"]) for name in ("p50", "p99")}
+    return plots.latency_figure(list(quantiles["probability"]), list(quantiles["latency_seconds"]), marks)

@@ -1,0 +1,159 @@
+"""The report of a run: its figures as Parquet, a summary as JSON, pictures, and a page that shows them.
+
+Rules
+-----
+* What is in the folder::
+
+      aggregates/<name>.parquet     each figure of `figures`, one file
+      summary.json                  {"summary": what was given, "aggregates": the figures that have one row, and TCT}
+      rate.png tree.png load.png latency.png
+      report.html                   what people read: all of it in one file
+
+* Only these are written over; what an earlier report left and this one does not write is removed; other
+  files stay. The telemetry that the figures come from stands beside them, in `tables/`: see `telemetry_files`.
+* No Spark here: what is written comes in as pandas frames.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pyarrow as pa
+import pyarrow.parquet
+
+from ...protocol.errors import InputError
+from ...protocol.extras import extra
+from ..figures.figures import NAMES
+from .page import write_page
+from .pictures import PICTURES, draw_pictures
+
+with extra("spark"):
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was written, and the figures themselves.
+
+    Attributes
+    ----------
+    folder
+        The report's folder.
+    paths
+        ``{name: path}``: ``"summary"``; ``"page"``; each picture of `pictures.PICTURES` and each figure by name. A
+        picture or figure that had nothing to show is not there.
+    figures
+        ``{aggregate: pandas.DataFrame}``.
+    took
+        ``spark_report_seconds``: from the telemetry to Spark's figures; ``spark_jobs``; ``report_seconds``: from the
+        telemetry until all was written. Empty where the figures came from elsewhere.
+    """
+
+    folder: Path
+    paths: dict[str, Path]
+    figures: dict[str, pd.DataFrame]
+    took: dict[str, float] = field(default_factory=dict)
+
+    def row(self, name: str) -> dict[str, Any]:
+        """Return the first row of an aggregate as plain Python values; null is ``None``."""
+        return _plain_rows(self.figures[name])[0]
+
+
+def write_report(
+    out_dir: str | Path,
+    figures: Mapping[str, pd.DataFrame],
+    graph: nx.Graph,
+    summary: Mapping[str, Any],
+) -> Report:
+    """Write the report of a run from its figures.
+
+    Parameters
+    ----------
+    out_dir
+        Folder; made if it is not there.
+    figures
+        ``{name: pandas.DataFrame}`` as :func:`~rayvous.pipelines.figures.figures.figures_of` returns them.
+    graph
+        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``;
+        edges have ``kind`` (``"tree"`` or ``"group"``). With :func:`~rayvous.pipelines.report.dead.with_dead` the
+        dead are among them.
+    summary
+        What else is to stand in ``summary.json``; anything that JSON can say. The page shows what it knows of it: see
+        :func:`~rayvous.pipelines.report.page.write_page`.
+
+    Raises
+    ------
+    InputError
+        `out_dir` is or lies under a file, or cannot be written; `summary` is not JSON.
+    """
+    check_summary(summary)
+    folder = check_folder(out_dir)
+    for path in _own_files(folder):
+        path.unlink(missing_ok=True)
+    paths = {}
+    for name, figure in figures.items():
+        paths[name] = folder / "aggregates" / f"{name}.parquet"
+        pa.parquet.write_table(pa.Table.from_pandas(figure, preserve_index=False), paths[name])
+    paths.update(draw_pictures(folder, figures, graph, summary))
+    paths["summary"] = folder / "summary.json"
+    numbers = {name: _plain_rows(figures[name]) for name in figures if len(figures[name]) == 1}
+    told = {"summary": dict(summary), "aggregates": {name: rows[0] for name, rows in numbers.items()}}
+    told["aggregates"]["tct"] = _plain_rows(figures["tct"])
+    paths["summary"].write_text(_json(told) + "\n", encoding="utf-8")
+    paths["page"] = write_page(folder, figures, graph, summary, paths)
+    return Report(folder, paths, dict(figures))
+
+
+def check_summary(summary: Mapping[str, Any]) -> None:
+    """Raise InputError unless a summary can be written."""
+    _json(dict(summary))
+
+
+def check_folder(out_dir: str | Path) -> Path:
+    """Make the folder of a report, if need be, and see that nothing foreign stands where the report goes.
+
+    Raises
+    ------
+    InputError
+        `out_dir` is or lies under a file, cannot be written, or holds a foreign file where the report's go.
+    """
+    folder = Path(out_dir)
+    try:
+        (folder / "aggregates").mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InputError(f"{error.filename} is a file; the report needs a folder there") from error
+    except OSError as error:  # a file above it, no permission, a read-only disk
+        raise InputError(f"the report's folder {folder} cannot be made: {error}") from error
+    for path in _own_files(folder):
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; the report writes a file there")
+    return folder.resolve()
+
+
+def _own_files(folder: Path) -> list[Path]:
+    figures = [folder / "aggregates" / f"{name}.parquet" for name in NAMES]
+    pictures = [folder / f"{name}.png" for name in PICTURES]
+    return [folder / "summary.json", folder / "report.html", *pictures, *figures]
+
+
+def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the summary is not JSON: {error}") from error

@@ -1,0 +1,1 @@
+"""Spark sessions, on Ray through RayDP or alone, and telemetry as DataFrames."""

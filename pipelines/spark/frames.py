@@ -1,0 +1,77 @@
+"""Telemetry as Spark DataFrames, in whatever session the user has.
+
+Rules
+-----
+* In a session of RayDP rows go from Ray's object store to the executors by reference (`tables`).
+* In any other session nobody there knows Ray: what lies in the object store is written to a temporary folder, which is
+  removed when the process ends, and read from there. Where executors run on other machines than the driver, and do not
+  see its files, the rows go through the driver.
+* What lies in a folder is read from it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...actors.telemetry.files import check_run, parts
+from ...actors.telemetry.telemetry import Telemetry
+from ...protocol.telemetry.tables import TABLES
+from .local import open_session, start_local
+from .tables import empty, spark_path, spark_schema, to_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def frames_of(telemetry: Telemetry, session: SparkSession | None = None) -> dict[str, DataFrame]:
+    """Return the tables of telemetry as DataFrames; see `Telemetry.to_spark`."""
+    spark = open_session(session) or start_local()
+    if telemetry.folder is not None:
+        return {name: _read(spark, name, paths) for name, paths in telemetry.files.items()}
+    if is_raydp(spark):
+        frames = {name: to_spark(spark, refs, name) for name, refs in telemetry.refs.items()}
+        return {**frames, "lost": _hand_over(spark, "lost", telemetry.table("lost"))}
+    if spark.sparkContext.master.startswith("local"):
+        folder = tempfile.mkdtemp(prefix="rayvous-telemetry-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return frames_in(spark, telemetry.to_parquet(folder), telemetry.run)
+    return {name: _hand_over(spark, name, telemetry.table(name)) for name in TABLES}
+
+
+def frames_in(spark: SparkSession, folder: str | Path, run: str) -> dict[str, DataFrame]:
+    """Return the tables of one run in a telemetry folder, ``{name: DataFrame}``; a table without parts is empty.
+
+    Raises
+    ------
+    InputError
+        If the run was written with another version of the schema.
+    """
+    check_run(Path(folder), run)
+    return {name: _read(spark, name, list(parts(Path(folder), name, run).values())) for name in TABLES}
+
+
+def is_raydp(spark: SparkSession) -> bool:
+    """Return whether a session's executors are Ray actors, which take rows by reference."""
+    return bool(spark.sparkContext.master.startswith("ray"))
+
+
+def _read(spark: SparkSession, name: str, paths: list[Path]) -> DataFrame:
+    if not paths:
+        return empty(spark, name)
+    return spark.read.schema(spark_schema(name)).parquet(*map(spark_path, paths))
+
+
+def _hand_over(spark: SparkSession, name: str, table: pa.Table) -> DataFrame:
+    """Return rows of the driver as a DataFrame."""
+    if table.num_rows == 0:
+        return empty(spark, name)
+    # PySpark 3.5 takes strings as Python objects, not as pandas 3 keeps them.
+    frame = table.to_pandas()
+    strings = [field.name for field in table.schema if field.type == pa.string()]
+    return spark.createDataFrame(frame.astype(dict.fromkeys(strings, object)), spark_schema(name))

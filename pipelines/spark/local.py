@@ -1,0 +1,122 @@
+"""A small Spark session on this machine, without Ray: for reading files, which need none.
+
+Rules
+-----
+* The session that is open is used, whoever made it, and is left open; one that is started here is its caller's to stop.
+* Its JVM starts light: it compiles once and collects with one thread. What `PYSPARK_SUBMIT_ARGS` says is left to hold.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ...actors.network.java import prepare_java
+from ...protocol.errors import InputError, SparkUnavailable
+from ...protocol.extras import require
+from .jvm import LIGHT_JVM, java_prints_to, small_configs, tail
+from .session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_local(app_name: str = "rayvous", cores: int = 2) -> SparkSession:
+    """Start Spark in a JVM on this machine; it is the caller's to stop.
+
+    Parameters
+    ----------
+    app_name
+        Name of the Spark application.
+    cores
+        Threads that run tasks.
+
+    Raises
+    ------
+    MissingExtra
+        PySpark or Java is not installed.
+    SparkUnavailable
+        If it did not start.
+    """
+    require("spark")
+    prepare_java()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name).master(f"local[{cores}]")
+    for key, value in _configs(cores).items():
+        builder = builder.config(key, value)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryFile("w+") as java_output:
+        try:
+            with java_prints_to(java_output):
+                spark = builder.getOrCreate()
+        except Exception as error:  # PySpark raises what it finds; all of it means the same to a caller
+            raise SparkUnavailable(
+                f"Spark did not start on this machine: {error}{tail(java_output)}"
+            ) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+@contextmanager
+def local_session(app_name: str = "rayvous", cores: int = 2) -> Iterator[SparkSession]:
+    """Start Spark in a JVM on this machine; stop it at the end of the block. For the rest see `start_local`."""
+    spark = start_local(app_name, cores)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def session_at(address: str | None, app_name: str = "rayvous-report") -> Iterator[SparkSession]:
+    """Start Spark on the Ray at an address, or for None on this machine; stop it at the end of the block.
+
+    Raises
+    ------
+    InputError
+        If there is no Ray at the address.
+    SparkUnavailable
+        If Spark did not start.
+    """
+    if address is None:
+        with local_session(app_name) as spark:
+            yield spark
+        return
+    import ray
+
+    prepare_java()
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except (ConnectionError, ValueError) as error:
+        raise InputError(f"--address {address}: there is no Ray: {error}") from None
+    try:
+        with spark_session(app_name) as spark:
+            yield spark
+    finally:
+        ray.shutdown()
+
+
+def open_session(session: SparkSession | None = None) -> SparkSession | None:
+    """Return the session that was given, or the one that is open in this process, or None."""
+    if session is not None:
+        return session
+    require("spark")
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    # Not `getActiveSession`, which knows only what the asking thread has opened.
+    return None if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
+
+
+def _configs(cores: int) -> dict[str, str]:
+    return {
+        "spark.driver.extraJavaOptions": LIGHT_JVM,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        **small_configs(cores),
+    }

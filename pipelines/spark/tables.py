@@ -1,0 +1,142 @@
+"""Telemetry tables on their way: a host's chunk of columns, an Arrow table, a Spark DataFrame.
+
+Rules
+-----
+* The columns are those of :data:`~rayvous.protocol.telemetry.tables.TABLES`, in that order, whoever wrote the chunk.
+* Arrow tables travel to Spark by reference (``ray.data.from_arrow_refs``): through neither a file nor the
+  driver.
+* A table of which no chunk was written is an empty DataFrame with the right columns.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ...actors.telemetry.arrow import arrow_schema
+from ...protocol.errors import InputError
+
+if TYPE_CHECKING:
+    import ray
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+PARTITIONS_MAX: Final = 16
+"""Chunks are joined into at most so many Spark partitions: each costs a task, and telemetry chunks are
+many."""
+
+
+def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> DataFrame:
+    """Hand the chunks of one telemetry table, lying in Ray's object store, to Spark.
+
+    Parameters
+    ----------
+    spark
+        A session of :func:`~rayvous.pipelines.spark.session.spark_session`.
+    refs
+        References to Arrow tables as :func:`to_arrow` makes them. May be empty, and so may each table.
+    name
+        The table's name.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        Lazy: each action fetches the rows again, so ``persist()`` it when it is used more than once. It
+        holds copies of the chunks, in the object store: the chunks themselves may go when this returns.
+
+    Raises
+    ------
+    InputError
+        No such table, or a chunk has other columns than it.
+    """
+    import ray
+    from pyspark.sql import functions
+
+    schema = arrow_schema(name)
+    blocks, rows = _blocks(name, refs)
+    if rows == 0:
+        return empty(spark, name)
+    with _quiet_ray_data():
+        frame = ray.data.from_arrow_refs(blocks).to_spark(spark)
+    strings = [field.name for field in schema if field.type == pa.string()]
+    return frame.withColumns({column: functions.col(column).cast("string") for column in strings})
+
+
+def _blocks(name: str, refs: Sequence[ray.ObjectRef]) -> tuple[list[ray.ObjectRef], int]:
+    """Join chunks into at most `PARTITIONS_MAX` blocks that RayDP can take; return them and their rows."""
+    import ray
+
+    join = ray.remote(num_cpus=1, num_returns=2)(_join_chunks)
+    groups = [list(refs[start::PARTITIONS_MAX]) for start in range(min(PARTITIONS_MAX, len(refs)))]
+    joined = [join.remote(name, *group) for group in groups]
+    told: list[int | str] = ray.get([rows for _, rows in joined])
+    for one in told:
+        if isinstance(one, str):
+            raise InputError(one)
+    counts = [int(one) for one in told]
+    return [block for (block, _), count in zip(joined, counts, strict=True) if count], sum(counts)
+
+
+def _join_chunks(name: str, *chunks: pa.Table) -> tuple[pa.Table | None, int | str]:
+    """Return one block and the number of its rows; or nothing and what is wrong.
+
+    Strings go as bytes: on its way into Spark a block becomes a pandas frame, pandas 3 keeps strings in
+    Arrow chunks, and PySpark 3.5 fails on a column of other than exactly one chunk.
+    """
+    schema = arrow_schema(name)
+    for chunk in chunks:
+        if not chunk.schema.equals(schema):
+            found, wanted = _told(chunk.schema), _told(schema)
+            return None, f"table {name!r}: a chunk has the columns {found}; they must be {wanted}"
+    plain = [field.with_type(pa.binary()) if field.type == pa.string() else field for field in schema]
+    block = pa.concat_tables(chunks).cast(pa.schema(plain)).combine_chunks()
+    return block, block.num_rows
+
+
+def empty(spark: SparkSession, name: str) -> DataFrame:
+    """Return telemetry table `name` without rows.
+
+    Raises
+    ------
+    InputError
+        There is no table of that name.
+    """
+    return spark.createDataFrame([], spark_schema(name))
+
+
+def spark_schema(name: str) -> StructType:
+    """Return the Spark schema of one telemetry table; raises what `empty` raises."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(arrow_schema(name))
+
+
+def spark_path(path: Path) -> str:
+    """Return a path of this machine as Spark takes it: with the scheme, not percent-encoded, patterns escaped."""
+    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.absolute()))
+
+
+def _told(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+@contextmanager
+def _quiet_ray_data() -> Iterator[None]:
+    import ray
+
+    context = ray.data.DataContext.get_current()
+    logger = logging.getLogger("ray.data")
+    before = context.enable_progress_bars, logger.level
+    context.enable_progress_bars = False
+    logger.setLevel(logging.ERROR)  # it warns that the progress bars are off
+    try:
+        yield
+    finally:
+        context.enable_progress_bars = before[0]
+        logger.setLevel(before[1])

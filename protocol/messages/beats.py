@@ -1,0 +1,18 @@
+"""Heartbeats: signs of life, which wait for nothing, are counted nowhere and may be lost.
+
+Rule: they come for ever, so they keep no network from being at rest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .recovery import ClusterBeat, MemberBeat, RootBeat, TreeBeat
+from .views import CubeBeat
+
+BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
+
+
+def is_beat(message: object) -> bool:
+    """Return whether a message is only a sign of life."""
+    return isinstance(message, BEATS)

@@ -1,0 +1,56 @@
+"""Plain data, as JSON gives it, on its way to a dataclass: scenarios and fault plans.
+
+Rule: what is wrong is said with the place that `where` names, and with what there could be instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar
+
+from ..errors import ScenarioError
+
+K = TypeVar("K")
+
+
+def known_keys(given: Any, kind: type, where: str) -> dict[str, Any]:
+    """Return the mapping as a dict, if it has no key that `kind` does not have, and all that it needs.
+
+    Raises
+    ------
+    ScenarioError
+        If not, or if it is no mapping.
+    """
+    values = _as_dict(given, where)
+    names = [entry.name for entry in fields(kind)]
+    for key in values:
+        if key not in names:
+            raise ScenarioError(f"{where}: unknown key {key!r}: there are {', '.join(names) or 'none'}")
+    for entry in fields(kind):
+        if entry.name not in values and entry.default is MISSING:
+            raise ScenarioError(f"{where}: {entry.name!r} is missing")
+    return values
+
+
+def named_kind(
+    given: Any, key: str, kinds: Mapping[str, type[K]], where: str
+) -> tuple[type[K], dict[str, Any]]:
+    """Return the kind that the word under `key` names, and the rest of the mapping.
+
+    Raises
+    ------
+    ScenarioError
+        If it is no mapping, or names none of the kinds.
+    """
+    values = _as_dict(given, where)
+    word = values.pop(key, None)
+    if not isinstance(word, str) or word not in kinds:
+        raise ScenarioError(f"{where}: {key!r} is {word!r}: it must be one of {', '.join(kinds)}")
+    return kinds[word], values
+
+
+def _as_dict(given: Any, where: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ScenarioError(f"{where} is a {type(given).__name__}: it must be an object")
+    return dict(given)

@@ -1,0 +1,189 @@
+"""A random load: who subscribes to what, who leaves again, and what is published; made from a seed.
+
+Rules
+-----
+* The same parameters, brokers and seed give the same steps, on every machine.
+* The load comes in rounds. In each one some subscribers leave and others come, then events are published;
+  between the phases the network settles, so that it is known which event each subscriber has to get.
+* Selectors and events are about one small market, so that filters overlap and cover each other now and then.
+  Every value of an event may be missing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias
+
+from ..errors import ScenarioError
+from ..ids import BrokerId
+
+SYMBOLS: Final = ("ACME", "AXLE", "BOLT", "CORE", "CORAL", "DUNE", "ECHO", "FERN")
+
+PlainStep: TypeAlias = tuple[str, dict[str, Any]]
+"""The name of a step and its values; `scenario` makes a step of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The parameters of a random load.
+
+    Attributes
+    ----------
+    subscribers
+        How many clients subscribe.
+    publishers
+        How many clients publish.
+    publications
+        How often something is published in a round, by a publisher chosen at random.
+    subscriptions_per_subscriber
+        Subscriptions that each subscriber has.
+    events_per_publication
+        Events in one publication.
+    rounds
+        How many rounds there are.
+    churn
+        Share of the subscriptions that are cancelled and replaced between two rounds, 0 to 1.
+    missing
+        Chance that an event lacks an attribute, 0 to 1.
+    leave
+        Whether all subscriptions are cancelled in the end.
+    matching
+        Share of the events that a subscription matches, 0 to 1: a range of prices, which has no gaps and may lie
+        anywhere. None draws conditions of all kinds, of which many match much.
+    """
+
+    subscribers: int
+    publishers: int
+    publications: int
+    subscriptions_per_subscriber: int = 1
+    events_per_publication: int = 1
+    rounds: int = 1
+    churn: float = 0.25
+    missing: float = 0.1
+    leave: bool = False
+    matching: float | None = None
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name == "leave":
+                good, wanted = isinstance(value, bool), "true or false"
+            elif entry.name == "matching" and value is None:
+                continue
+            elif isinstance(value, bool) or not isinstance(value, int | float):
+                good, wanted = False, "a number"
+            elif entry.name in ("churn", "missing", "matching"):
+                good, wanted = 0 <= value <= 1, "a number from 0 to 1"
+            else:
+                low = 0 if entry.name in ("subscribers", "publications") else 1
+                good, wanted = isinstance(value, int) and value >= low, f"a whole number, {low} or more"
+            if not good:
+                raise ScenarioError(f"workload: {entry.name} is {value!r}: it must be {wanted}")
+
+    def steps(self, brokers: Sequence[BrokerId], seed: int) -> list[PlainStep]:
+        """Return the steps of the load on a network of these brokers."""
+        dice = random.Random(f"workload/{seed}")
+        subscribers = {f"s{number}": dice.choice(brokers) for number in range(1, self.subscribers + 1)}
+        publishers = {f"p{number}": dice.choice(brokers) for number in range(1, self.publishers + 1)}
+        active: list[tuple[str, int]] = []
+        out: list[PlainStep] = []
+
+        def subscribe(client: str, number: int) -> None:
+            values = {"client": client, "broker": subscribers[client], "number": number}
+            drawn = random_selector(dice) if self.matching is None else _price_range(dice, self.matching)
+            out.append(("subscribe", values | {"selector": drawn}))
+            active.append((client, number))
+
+        def unsubscribe(place: int) -> str:
+            client, number = active.pop(place)
+            out.append(("unsubscribe", {"client": client, "number": number}))
+            return client
+
+        for client in subscribers:
+            for number in range(1, self.subscriptions_per_subscriber + 1):
+                subscribe(client, number)
+        for round_number in range(self.rounds):
+            if round_number:
+                gone = [unsubscribe(dice.randrange(len(active))) for _ in range(self._changes(len(active)))]
+                for client in gone:
+                    subscribe(client, self.subscriptions_per_subscriber + len(out))
+            out.append(("settle", {}))
+            names = list(publishers)
+            for _ in range(self.publications):
+                client = dice.choice(names)
+                events = tuple(random_event(dice, self.missing) for _ in range(self.events_per_publication))
+                out.append(("publish", {"client": client, "broker": publishers[client], "events": events}))
+            out.append(("settle", {}))
+        while self.leave and active:
+            unsubscribe(dice.randrange(len(active)))
+        out.append(("settle", {}))
+        return out
+
+    def _changes(self, active: int) -> int:
+        return round(active * self.churn)
+
+
+def random_event(dice: random.Random, missing: float = 0.1) -> dict[str, bool | int | float | str]:
+    """Return an event of the market; each attribute is missing with the chance `missing`."""
+    event: dict[str, bool | int | float | str] = {
+        "symbol": dice.choice(SYMBOLS),
+        "price": dice.randrange(0, 400) / 4,
+        "volume": dice.randrange(0, 1000),
+        "urgent": dice.random() < 0.2,
+    }
+    return {name: value for name, value in event.items() if dice.random() >= missing}
+
+
+def random_selector(dice: random.Random) -> str:
+    """Return a selector over the market: one to three conditions, now and then two of those joined by OR."""
+    selector = _conjunction(dice)
+    return f"{selector} OR {_conjunction(dice)}" if dice.random() < 0.15 else selector
+
+
+def _price_range(dice: random.Random, share: float) -> str:
+    """Return a selector for about that share of the prices, which are whole quarters below 100."""
+    width = round(share * 400)
+    low = dice.randrange(0, 400 - width + 1)
+    return f"price >= {low / 4} AND price < {(low + width) / 4}"
+
+
+def _conjunction(dice: random.Random) -> str:
+    makers = dice.sample((_symbol, _price, _volume, _urgent), dice.choice((1, 1, 2, 2, 3)))
+    return " AND ".join(maker(dice) for maker in makers)
+
+
+def _symbol(dice: random.Random) -> str:
+    one, other = dice.sample(SYMBOLS, 2)
+    return dice.choice(
+        (
+            f"symbol = '{one}'",
+            f"symbol = '{one}'",
+            f"symbol IN ('{one}', '{other}')",
+            f"symbol LIKE '{one[0]}%'",
+            f"symbol <> '{one}'",
+            "symbol IS NULL",
+        )
+    )
+
+
+def _price(dice: random.Random) -> str:
+    low = dice.randrange(0, 90)
+    return dice.choice(
+        (
+            f"price > {low}",
+            f"price <= {low}",
+            f"price BETWEEN {low} AND {low + dice.randrange(0, 20)}",
+            f"NOT price >= {low}.5",
+        )
+    )
+
+
+def _volume(dice: random.Random) -> str:
+    low = dice.randrange(0, 1000)
+    return dice.choice((f"volume >= {low}", f"volume < {low}", f"volume BETWEEN {low} AND {low + 50}"))
+
+
+def _urgent(dice: random.Random) -> str:
+    return dice.choice(("urgent = TRUE", "urgent = FALSE", "urgent IS NOT NULL"))

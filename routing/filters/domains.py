@@ -1,0 +1,299 @@
+"""What one attribute may be: a set of values of which inclusion and difference can be decided.
+
+Rules
+-----
+* A :class:`Domain` has one part for each group of values that compare with each other (booleans, numbers,
+  strings, timestamps) and one for *missing*. A value can only be in the part of its own group: no group
+  converts to another.
+* Numbers are the real line: 1 and 1.0 are one number, and integers and floats compare exactly.
+* Strings are ordered by code point.
+* Decisions are exact for everything but patterns (LIKE, SUFFIX, CONTAINS), where "covers" may say no too
+  often, never yes. Where two bounds are neighbours with nothing between them (a string and the same with a
+  NUL after it), an empty interval may be taken for one that is not: again the safe side.
+
+Source: paper 3, definitions 2 to 5 (a constraint and the set of what satisfies it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from ...protocol.values import Timestamp, Value
+from .intervals import (
+    EVERYTHING,
+    NOTHING,
+    Bound,
+    Interval,
+    Intervals,
+    complement,
+    contains,
+    covers,
+    intersect,
+    membership,
+    point,
+    settle_strings,
+    sort_key,
+    unite,
+)
+from .likes import LikePattern, like_key
+from .strings import ALL_STRINGS, NO_STRINGS, Strings, like_strings
+
+__all__ = [
+    "ALL_STRINGS",
+    "BOTH",
+    "EVERYTHING",
+    "NOTHING",
+    "NO_STRINGS",
+    "Bound",
+    "Domain",
+    "Interval",
+    "Intervals",
+    "LikePattern",
+    "Strings",
+    "like_strings",
+]
+
+BOTH: Final = frozenset((False, True))
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A set of values of one attribute, *missing* included or not.
+
+    Attributes
+    ----------
+    missing
+        Whether an event without the attribute satisfies it.
+    booleans
+        Some of ``False`` and ``True``.
+    numbers
+        Intervals over integers and floats together.
+    strings
+        Intervals by code point, and patterns.
+    timestamps
+        Intervals over nanoseconds since 1970 UTC.
+    """
+
+    missing: bool = False
+    booleans: frozenset[bool] = frozenset()
+    numbers: Intervals = NOTHING
+    strings: Strings = NO_STRINGS
+    timestamps: Intervals = NOTHING
+
+    ANYTHING: ClassVar[Domain]
+    """Every value, and missing."""
+    PRESENT: ClassVar[Domain]
+    """Every value, but not missing."""
+    MISSING: ClassVar[Domain]
+    """No value at all."""
+    EMPTY: ClassVar[Domain]
+    """Nothing, not even missing."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Domain, (self.missing, self.booleans, self.numbers, self.strings, self.timestamps)
+
+    @classmethod
+    def interval(
+        cls,
+        low: Value | None = None,
+        high: Value | None = None,
+        *,
+        low_open: bool = False,
+        high_open: bool = False,
+    ) -> Domain:
+        """Return the values between two bounds of one group; ``None`` leaves that side unbounded.
+
+        The group is that of the bounds: numbers, strings or timestamps. A pair with nothing between gives the
+        empty domain.
+        """
+        kind = type(high if low is None else low)
+        plain_low, plain_high = _plain(low), _plain(high)
+        if plain_low is not None and plain_high is not None:
+            reach: Any = plain_low
+            if reach > plain_high or (reach == plain_high and (low_open or high_open)):
+                return cls.EMPTY
+        return _of_group(kind, (Interval(plain_low, plain_high, low_open, high_open),))
+
+    @classmethod
+    def values(cls, values: Iterable[Value]) -> Domain:
+        """Return the domain of these values only, of any groups."""
+        points: dict[type, list[Interval]] = {}
+        booleans = set()
+        for value in values:
+            if isinstance(value, bool):
+                booleans.add(value)
+            else:
+                points.setdefault(float if type(value) is int else type(value), []).append(
+                    point(_plain(value))  # type: ignore[arg-type]  # a value is never None
+                )
+        return cls(
+            booleans=frozenset(booleans),
+            numbers=unite(points.get(float, ())),
+            strings=Strings(unite(points[str])) if str in points else NO_STRINGS,
+            timestamps=unite(points.get(Timestamp, ())),
+        )
+
+    @classmethod
+    def matching(cls, strings: Strings) -> Domain:
+        """Return the domain of these strings and nothing else."""
+        return cls(strings=strings)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to hold nothing (False may be wrong only where there are patterns)."""
+        return not (
+            self.missing or self.numbers or self.strings.intervals or self.timestamps or self.booleans
+        )
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether it holds every value and missing: no constraint at all."""
+        return self == Domain.ANYTHING
+
+    def contains(self, value: Value | None) -> bool:
+        """Return whether a value (``None`` is missing) is in it."""
+        kind = type(value)
+        if kind is str:
+            return self.strings.contains(value)  # type: ignore[arg-type]
+        if kind is bool:
+            return value in self.booleans
+        if kind is Timestamp:
+            return contains(self.timestamps, value)
+        return self.missing if value is None else contains(self.numbers, value)
+
+    def covers(self, other: Domain) -> bool:
+        """Return True only if all of `other` is in this domain; exact when there are no patterns."""
+        if other is self:
+            return True
+        if other.missing and not self.missing:
+            return False
+        if other.numbers and not covers(self.numbers, other.numbers):
+            return False
+        if other.strings.intervals and not self.strings.covers(other.strings):
+            return False
+        if other.timestamps and not covers(self.timestamps, other.timestamps):
+            return False
+        return other.booleans <= self.booleans
+
+    def intersect(self, other: Domain) -> Domain:
+        """Return what is in both."""
+        if self is other:
+            return self
+        return Domain(
+            self.missing and other.missing,
+            self.booleans & other.booleans,
+            intersect(self.numbers, other.numbers),
+            self.strings.intersect(other.strings),
+            intersect(self.timestamps, other.timestamps),
+        )
+
+    def union(self, other: Domain) -> Domain | None:
+        """Return what is in either, or None when patterns keep it from being one domain."""
+        strings = self.strings.union(other.strings)
+        if strings is None:
+            return None
+        return Domain(
+            self.missing or other.missing,
+            self.booleans | other.booleans,
+            unite(self.numbers + other.numbers),
+            strings,
+            unite(self.timestamps + other.timestamps),
+        )
+
+    def complement(self) -> tuple[Domain, ...]:
+        """Return what is not in it (missing too), as disjoint domains."""
+        first, *rest = self.strings.complement() or (NO_STRINGS,)
+        whole = Domain(
+            not self.missing,
+            BOTH - self.booleans,
+            complement(self.numbers),
+            first,
+            complement(self.timestamps),
+        )
+        return tuple(d for d in (whole, *map(Domain.matching, rest)) if not d.is_empty)
+
+    def complement_in_group(self, member: Value) -> Domain:
+        """Return the values that are not in it but compare with `member`: what NOT makes of one constraint.
+
+        Values of the other groups, and missing, are not in the result. Only for a domain without patterns;
+        the complement of a pattern is made by :func:`like_strings`.
+        """
+        if isinstance(member, bool):
+            return Domain(booleans=BOTH - self.booleans)
+        if isinstance(member, str):
+            if self.strings.likes:
+                raise ValueError("a pattern has no complement that is one domain")
+            return Domain(strings=Strings(settle_strings(complement(self.strings.intervals))))
+        if isinstance(member, Timestamp):
+            return Domain(timestamps=complement(self.timestamps))
+        return Domain(numbers=complement(self.numbers))
+
+    def subtract(self, other: Domain) -> tuple[Domain, ...]:
+        """Return what is in this domain and not in `other`, as disjoint domains that are not empty."""
+        pieces = (self.intersect(piece) for piece in other.complement())
+        return tuple(piece for piece in pieces if not piece.is_empty)
+
+    def test(self) -> Callable[[Value | None], bool]:
+        """Return a fast function that says whether a value (``None`` is missing) is in the domain."""
+        tests: dict[type, Callable[[Any], bool]] = {}
+        if self.numbers:
+            tests[int] = tests[float] = membership(self.numbers)
+        if self.strings.intervals:
+            tests[str] = self.strings.test()
+        if self.timestamps:
+            tests[Timestamp] = membership(self.timestamps)
+        if self.booleans:
+            tests[bool] = self.booleans.__contains__
+        if self.missing:
+            tests[type(None)] = lambda value: True
+        return _dispatch(tests)
+
+    def sort_key(self) -> tuple[Any, ...]:
+        """Return a key that gives domains a total order."""
+        return (
+            tuple(map(sort_key, self.numbers)),
+            tuple(map(sort_key, self.strings.intervals)),
+            tuple(map(like_key, self.strings.likes)),
+            tuple(map(sort_key, self.timestamps)),
+            sorted(self.booleans),
+            self.missing,
+        )
+
+
+Domain.ANYTHING = Domain(True, BOTH, EVERYTHING, ALL_STRINGS, EVERYTHING)
+Domain.PRESENT = Domain(False, BOTH, EVERYTHING, ALL_STRINGS, EVERYTHING)
+Domain.MISSING = Domain(missing=True)
+Domain.EMPTY = Domain()
+
+
+def _plain(value: Value | None) -> Bound | None:
+    # Nanoseconds are kept as plain integers: smaller on the wire, and the part of the domain says what they
+    # are.
+    return int(value) if type(value) is Timestamp else value
+
+
+def _of_group(kind: type, intervals: Intervals) -> Domain:
+    if kind is str:
+        settled = settle_strings(intervals)
+        return Domain(strings=Strings(settled) if settled else NO_STRINGS)
+    if kind is Timestamp:
+        return Domain(timestamps=intervals)
+    return Domain(numbers=intervals)
+
+
+def _dispatch(tests: dict[type, Callable[[Any], bool]]) -> Callable[[Value | None], bool]:
+    if tests.keys() == {str}:
+        is_string = tests[str]
+        return lambda value: type(value) is str and is_string(value)
+    if tests.keys() == {int, float}:
+        is_number = tests[int]
+        return lambda value: ((kind := type(value)) is int or kind is float) and is_number(value)
+    find = tests.get
+
+    def test(value: Value | None) -> bool:
+        found = find(type(value))
+        return found is not None and found(value)
+
+    return test

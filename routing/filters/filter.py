@@ -1,0 +1,197 @@
+"""A filter in normal form: a disjunction of clauses, a clause one domain an attribute.
+
+Rules
+-----
+* Two filters that were written differently and normalise to the same form are equal, hash alike, and are one
+  node of a routing table.
+* An attribute that a clause does not name is unconstrained: it may be anything, or missing.
+* A filter with no clause matches nothing; one with an empty clause matches everything.
+* What is compiled for speed stays in the process: a filter travels as its clauses only.
+
+Source: paper 1, section 2 (sp: a conjunction of constraints); paper 3, definitions 3 and 4. The disjunction
+is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ...protocol.batch import EventBatch, Mask
+from ...protocol.checks import instance, whole_number, wrong
+from ...protocol.errors import EventError, SelectorError
+from ...protocol.values import Value
+from ..language.patterns import parse_pattern
+from ..language.predicates import Predicate
+from ..language.selectors import parse_selector
+from .clauses import Clause, Event, Test, clause_of
+from .normal import CLAUSES_MAX, clauses_of, reduce_clauses
+from .printing import clauses_text
+
+__all__ = [
+    "CLAUSES_MAX",
+    "EVERYTHING_FILTER",
+    "NOTHING_FILTER",
+    "Clause",
+    "Filter",
+    "FilterLike",
+    "clause_of",
+    "normalize_predicate",
+    "to_filter",
+    "to_predicate",
+    "union_of",
+]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Filter:
+    """A disjunction of clauses in their canonical order."""
+
+    clauses: tuple[Clause, ...]
+    _hash: int | None = field(default=None, init=False, compare=False)
+    _test: Test | None = field(default=None, init=False, compare=False)
+    _witnesses: tuple[dict[str, Value] | None, ...] | None = field(default=None, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if type(self.clauses) is not tuple or not all(type(clause) is Clause for clause in self.clauses):
+            raise wrong(
+                "clauses", self.clauses, "a tuple of clauses; to_filter makes a filter", SelectorError
+            )
+
+    def __hash__(self) -> int:
+        known = self._hash
+        if known is None:
+            known = hash(self.clauses)
+            object.__setattr__(self, "_hash", known)
+        return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Filter, (self.clauses,)
+
+    def __str__(self) -> str:
+        """Return a selector that reads back as an equal filter."""
+        return clauses_text(clause.constraints for clause in self.clauses)
+
+    def __repr__(self) -> str:
+        return f"Filter({str(self)!r})"
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes that the filter looks at, in order."""
+        return tuple(sorted({name for clause in self.clauses for name, _ in clause.constraints}))
+
+    def matches(self, event: Event) -> bool:
+        """Return whether an event matches.
+
+        Parameters
+        ----------
+        event
+            Attribute name to value, as :func:`~rayvous.protocol.values.normalize` returns them; a missing
+            value is an absent key.
+        """
+        if type(event) is not dict and not isinstance(event, Mapping):
+            raise wrong("event", event, "a mapping from attribute name to value", EventError)
+        test = self._test
+        if test is None:
+            test = _any_test([clause.test() for clause in self.clauses])
+            object.__setattr__(self, "_test", test)
+        return test(event)
+
+    def evaluate_batch(self, batch: EventBatch) -> Mask:
+        """Return one boolean an event of the batch: whether it matches."""
+        hits = np.zeros(len(instance("batch", batch, EventBatch, "an EventBatch")), np.bool_)
+        for clause in self.clauses:
+            hits |= clause.mask(batch)
+        return hits
+
+    def witnesses(self) -> tuple[dict[str, Value] | None, ...]:
+        """Return for each clause an event that it matches, or None where none was found.
+
+        They are made once, then kept. A filter that covers this one matches them all.
+        """
+        known = self._witnesses
+        if known is None:
+            known = tuple(clause.witness() for clause in self.clauses)
+            object.__setattr__(self, "_witnesses", known)
+        return known
+
+
+NOTHING_FILTER: Final = Filter(())
+EVERYTHING_FILTER: Final = Filter((Clause(()),))
+
+FilterLike: TypeAlias = Filter | Predicate | str | Mapping[str, Any]
+"""What describes a filter: one in normal form, a condition, selector text, or a JSON pattern."""
+
+
+def to_predicate(given: Predicate | str | Mapping[str, Any]) -> Predicate:
+    """Return the condition that selector text, a JSON pattern or a condition says.
+
+    Raises
+    ------
+    SelectorError
+        If it cannot be read; the message says where.
+    """
+    if isinstance(given, Predicate):
+        return given
+    if isinstance(given, str):
+        return parse_selector(given)
+    if isinstance(given, Mapping):
+        return parse_pattern(given)
+    raise SelectorError(
+        f"a {type(given).__name__} is no filter: give selector text, attr(...) conditions or a JSON pattern"
+    )
+
+
+def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX) -> Filter:
+    """Return the normal form of whatever describes a filter.
+
+    Raises
+    ------
+    SelectorError
+        If it cannot be read; the message says where.
+    FilterTooComplex
+        If its normal form has more than `clauses_max` clauses.
+    """
+    whole_number("clauses_max", clauses_max, 1)
+    if isinstance(given, Filter):
+        return given
+    return normalize_predicate(to_predicate(given), clauses_max)
+
+
+def normalize_predicate(predicate: Predicate, clauses_max: int = CLAUSES_MAX) -> Filter:
+    """Return the filter that matches the events for which a condition is true.
+
+    Parameters
+    ----------
+    clauses_max
+        The largest number of clauses that the result, or a part of it on the way, may have.
+
+    Raises
+    ------
+    FilterTooComplex
+        If it would have more; the message says how many, and what to do.
+    """
+    return Filter(clauses_of(predicate, clauses_max))
+
+
+def union_of(clauses: Iterable[Clause], clauses_max: int = CLAUSES_MAX) -> Filter:
+    """Return the filter that matches what any of the clauses matches; FilterTooComplex past the limit."""
+    return Filter(reduce_clauses(clauses, clauses_max))
+
+
+def _any_test(tests: list[Test]) -> Test:
+    if not tests:
+        return lambda event: False
+    if len(tests) == 1:
+        return tests[0]
+
+    def test(event: Event) -> bool:
+        for holds in tests:  # noqa: SIM110 - any() with a generator takes twice the time
+            if holds(event):
+                return True
+        return False
+
+    return test

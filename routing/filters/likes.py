@@ -1,0 +1,198 @@
+"""LIKE patterns: their one form, the test of a string, and when one implies or excludes another.
+
+Rules
+-----
+* One form for one pattern: no two ``%`` side by side, and ``_`` before ``%`` rather than after (``%_`` is
+  ``_%``).
+* A test never goes back: its time is at most the length of the text times that of the pattern.
+* Whether one pattern implies another, or no string matches both, is decided soundly, not completely: a True
+  is true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+Piece: TypeAlias = tuple[str | None, ...]
+Pattern: TypeAlias = tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LikePattern:
+    """One pattern condition on a string: it matches `pattern`, or (negated) it does not.
+
+    `pattern` is the tuple of what stands between the ``%`` wildcards of a LIKE pattern; in a piece, ``None``
+    is the ``_`` wildcard (exactly one character) and every other element one literal character. ``('a', ),
+    ()`` is ``a%``; an empty first or last piece means that the pattern begins or ends with ``%``; one piece
+    alone is no wildcard.
+    """
+
+    pattern: Pattern
+    negated: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LikePattern, (self.pattern, self.negated)
+
+    @property
+    def is_suffix(self) -> bool:
+        """Whether the pattern is ``%`` and then only literal characters."""
+        return len(self.pattern) == 2 and not self.pattern[0] and None not in self.pattern[1]
+
+    @property
+    def is_contains(self) -> bool:
+        """Whether the pattern is literal characters between two ``%``."""
+        return (
+            len(self.pattern) == 3
+            and not (self.pattern[0] or self.pattern[2])
+            and None not in self.pattern[1]
+        )
+
+    @property
+    def prefix(self) -> str:
+        """The literal characters that every match of the pattern begins with."""
+        return literal_prefix(self.pattern)
+
+    def test(self) -> Callable[[str], bool]:
+        """Return a fast function that says whether a string satisfies the condition."""
+        return _pattern_test(self.pattern, self.negated)
+
+    def matches(self, text: str) -> bool:
+        """Return whether a string satisfies the condition."""
+        return _pattern_test(self.pattern, self.negated)(text)
+
+    def implies(self, other: LikePattern) -> bool:
+        """Return True only if every string that satisfies this satisfies `other`; False may be wrong."""
+        if self.negated:
+            return other.negated and pattern_implies(other.pattern, self.pattern)
+        if other.negated:
+            return patterns_disjoint(self.pattern, other.pattern)
+        return pattern_implies(self.pattern, other.pattern)
+
+    def excludes(self, other: LikePattern) -> bool:
+        """Return True only if no string satisfies both; False may be wrong."""
+        return self.implies(LikePattern(other.pattern, not other.negated))
+
+
+def literal_prefix(pattern: Pattern) -> str:
+    """Return the literal characters that every match begins with."""
+    head = pattern[0]
+    end = head.index(None) if None in head else len(head)
+    return "".join(head[:end])  # type: ignore[arg-type]  # no None before `end`
+
+
+@lru_cache(maxsize=4096)
+def _pattern_test(pattern: Pattern, negated: bool) -> Callable[[str], bool]:
+    match = pattern_regex(pattern).match
+    if negated:
+        return lambda text: match(text) is None
+    return lambda text: match(text) is not None
+
+
+def pattern_regex(pattern: Pattern) -> re.Pattern[str]:
+    """Return a regular expression for the whole string.
+
+    The first place where a middle piece fits is always good enough, so each is an atomic group: no pattern
+    makes the search go back, and the time is at most the length of the text times that of the pattern.
+    """
+    parts = [_piece_regex(pattern[0])]
+    if len(pattern) > 1:
+        parts += [f"(?>.*?{_piece_regex(piece)})" for piece in pattern[1:-1]]
+        parts.append(".*" + _piece_regex(pattern[-1]))
+    return re.compile("".join(parts) + r"\Z", re.DOTALL)
+
+
+def _piece_regex(piece: Piece) -> str:
+    return "".join("." if element is None else re.escape(element) for element in piece)
+
+
+def canonical_pattern(pieces: Sequence[Piece]) -> Pattern:
+    """Return the one form of a pattern: ``_`` moved before ``%``, and no ``%`` twice in a row."""
+    out: list[Piece] = [tuple(pieces[0])]
+    last = len(pieces) - 1
+    for position, piece in enumerate(pieces[1:], start=1):
+        wild = 0
+        while wild < len(piece) and piece[wild] is None:
+            wild += 1
+        out[-1] += piece[:wild]
+        rest = tuple(piece[wild:])
+        if rest or position == last:
+            out.append(rest)
+    return tuple(out)
+
+
+def pattern_implies(narrow: Pattern, wide: Pattern) -> bool:
+    """Return True only if every string that matches `narrow` matches `wide`; False may be wrong."""
+    if narrow == wide or _matches_symbols(narrow, wide):
+        return True
+    shifted = _wild_to_the_right(wide)
+    return shifted != wide and _matches_symbols(narrow, shifted)
+
+
+def _wild_to_the_right(pattern: Pattern) -> Pattern:
+    """Return the same pattern with ``_`` after ``%`` instead of before: ``_%a`` as ``%_a``."""
+    out = list(pattern)
+    for position in range(len(out) - 1):
+        piece = out[position]
+        while piece and piece[-1] is None:
+            piece = piece[:-1]
+        wild = out[position][len(piece) :]
+        out[position : position + 2] = [piece, wild + out[position + 1]]
+    return tuple(out)
+
+
+def _matches_symbols(narrow: Pattern, wide: Pattern) -> bool:
+    """Return whether `wide` matches `narrow` read as a text in which ``%`` and ``_`` are letters."""
+    if len(wide) == 1:
+        return len(narrow) == 1 and len(narrow[0]) == len(wide[0]) and _fits(narrow[0], 0, wide[0])
+    head, tail = wide[0], wide[-1]
+    if len(narrow) == 1 and len(narrow[0]) < len(head) + len(tail):
+        return False
+    if len(narrow[0]) < len(head) or not _fits(narrow[0], 0, head):
+        return False
+    if len(narrow[-1]) < len(tail) or not _fits(narrow[-1], len(narrow[-1]) - len(tail), tail):
+        return False
+    return _holds_middle(narrow, wide)
+
+
+def _holds_middle(narrow: Pattern, wide: Pattern) -> bool:
+    """Look for the middle pieces of `wide` in `narrow`, from the left, between its head and its tail."""
+    piece_index, position = 0, len(wide[0])
+    last = len(narrow) - 1
+    for wanted in wide[1:-1]:
+        while True:
+            here = narrow[piece_index]
+            end = len(here) - (len(wide[-1]) if piece_index == last else 0)
+            while position + len(wanted) <= end and not _fits(here, position, wanted):
+                position += 1
+            if position + len(wanted) <= end:
+                position += len(wanted)
+                break
+            piece_index, position = piece_index + 1, 0
+            if piece_index > last:
+                return False
+    return True
+
+
+def _fits(piece: Piece, start: int, wanted: Piece) -> bool:
+    return all(want is None or piece[start + i] == want for i, want in enumerate(wanted))
+
+
+def patterns_disjoint(left: Pattern, right: Pattern) -> bool:
+    """Return True only if no string matches both: their heads, their tails or their lengths cannot agree."""
+    if any(a is not None and b is not None and a != b for a, b in zip(left[0], right[0], strict=False)):
+        return True
+    tails = zip(reversed(left[-1]), reversed(right[-1]), strict=False)
+    if any(a is not None and b is not None and a != b for a, b in tails):
+        return True
+    left_length, right_length = sum(map(len, left)), sum(map(len, right))
+    return (len(left) == 1 and right_length > left_length) or (len(right) == 1 and left_length > right_length)
+
+
+def like_key(like: LikePattern) -> tuple[Any, ...]:
+    """Return a key that gives conditions a total order."""
+    pattern = tuple(tuple((element is None, element or "") for element in piece) for piece in like.pattern)
+    return like.negated, pattern

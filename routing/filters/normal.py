@@ -1,0 +1,279 @@
+"""From a condition as it was written to its normal form.
+
+Rules
+-----
+* Three-valued: for each condition the events for which it is *true*, and those for which it is *false*; an
+  event in neither is unknown. NOT swaps the two. AND is true where all are true and false where one is false;
+  OR the reverse.
+* Nothing is spread out before it is known to fit the limit: an AND of ORs is multiplied one factor at a time,
+  and what is empty, covered or can be merged goes at once.
+* Reducing is done to the end: no clause covers another, no two that differ in one attribute can be merged. So
+  a normal form that is printed and read again stays as it is.
+
+Source: paper 3, definitions 3 and 4, for one clause; the disjunction is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from ...protocol.batch import ATTRIBUTES_MAX
+from ...protocol.errors import FilterTooComplex
+from ...protocol.values import Value
+from ..language import predicates as p
+from .clauses import Clause, clause_of
+from .domains import Domain
+from .likes import Piece
+from .strings import like_strings
+
+CLAUSES_MAX: Final = 256
+PATTERNS_MAX: Final = 32
+"""How many patterns one clause may have on one attribute."""
+_PRODUCT_FACTOR: Final = 16
+"""How many times the limit a product may have clauses before it is reduced."""
+
+_PRODUCTS_MAX: Final = 32_768
+"""How many pairs of clauses may be multiplied for one filter in all: a second or two at worst."""
+
+Clauses: TypeAlias = list[Clause]
+_ALWAYS: Final = Clause(())
+
+
+def clauses_of(predicate: p.Predicate, clauses_max: int = CLAUSES_MAX) -> tuple[Clause, ...]:
+    """Return the clauses, in their canonical order, that match where a condition is true.
+
+    Raises
+    ------
+    FilterTooComplex
+        If the result, or a part of it on the way, has more than `clauses_max` clauses.
+    """
+    return _in_order(_Normalizer(clauses_max).clauses(predicate, wanted=True))
+
+
+def reduce_clauses(clauses: Iterable[Clause], clauses_max: int = CLAUSES_MAX) -> tuple[Clause, ...]:
+    """Return as few clauses as can be found that match the same; FilterTooComplex past the limit."""
+    return _in_order(_Normalizer(clauses_max).reduce(list(clauses)))
+
+
+def _in_order(clauses: Clauses) -> tuple[Clause, ...]:
+    return tuple(sorted(clauses, key=Clause.sort_key))
+
+
+class _Normalizer:
+    def __init__(self, clauses_max: int) -> None:
+        self.clauses_max = clauses_max
+        self._products_left = _PRODUCTS_MAX
+
+    def clauses(self, predicate: p.Predicate, *, wanted: bool) -> Clauses:
+        """Return the clauses for which the condition is true (`wanted`) or false (not `wanted`)."""
+        match predicate:
+            case p.Constant(value):
+                return [_ALWAYS] if value is wanted else []
+            case p.Not(term):
+                return self.clauses(term, wanted=not wanted)
+            case p.And(terms):
+                return self._all(terms, wanted=True) if wanted else self._any(terms, wanted=False)
+            case p.Or(terms):
+                return self._any(terms, wanted=True) if wanted else self._all(terms, wanted=False)
+        name, domain = _leaf(predicate, wanted=wanted)
+        return [] if domain.is_empty else [clause_of({name: domain})]
+
+    def _any(self, terms: Sequence[p.Predicate], *, wanted: bool) -> Clauses:
+        return self.reduce([clause for term in terms for clause in self.clauses(term, wanted=wanted)])
+
+    def _all(self, terms: Sequence[p.Predicate], *, wanted: bool) -> Clauses:
+        factors = [self.clauses(term, wanted=wanted) for term in terms]
+        if [] in factors:
+            return []
+        # The factors that are one clause each come first: they make the others smaller.
+        single = _intersection([factor[0] for factor in factors if len(factor) == 1])
+        if single is None:
+            return []
+        product = [single]
+        for factor in sorted((factor for factor in factors if len(factor) > 1), key=len):
+            if len(product) * len(factor) > self.clauses_max * _PRODUCT_FACTOR:
+                raise self._too_complex(len(product) * len(factor))
+            self._products_left -= len(product) * len(factor)
+            if self._products_left < 0:
+                raise FilterTooComplex(
+                    f"multiplying out the filter's ORs takes more than {_PRODUCTS_MAX} steps: "
+                    "split it into several subscriptions"
+                )
+            crossed = [both for left in product for right in factor if (both := left.intersect(right))]
+            for clause in crossed:
+                _check_size(clause)
+            product = crossed if len(crossed) <= 1 else self.reduce(crossed)
+        return product
+
+    def reduce(self, clauses: Clauses) -> Clauses:
+        """Return clauses that together match the same, none of them covered by or mergeable with another."""
+        if len(clauses) < 2:
+            return clauses
+        clauses = sorted(set(clauses), key=Clause.sort_key)
+        patterned = sum(1 for c in clauses if any(domain.strings.likes for _, domain in c.constraints))
+        if patterned > 2 * self.clauses_max:  # comparing patterns takes time that grows with the square
+            raise self._too_complex(patterned)
+        while True:
+            before = len(clauses)
+            clauses = _merge(clauses)
+            if len(clauses) > self.clauses_max:
+                raise self._too_complex(len(clauses))
+            clauses = _absorb(clauses)
+            if len(clauses) == before:
+                return clauses
+
+    def _too_complex(self, size: int) -> FilterTooComplex:
+        return FilterTooComplex(
+            f"the filter has {size} clauses when its ORs are multiplied out, the limit is "
+            f"{self.clauses_max}: split it into several subscriptions, or use IN and BETWEEN for many ORs"
+        )
+
+
+def _intersection(clauses: Clauses) -> Clause | None:
+    """Return the clause of what all of them match, or None when that is nothing; in halves, to stay fast."""
+    while len(clauses) > 1:
+        both = [left.intersect(right) for left, right in zip(clauses[::2], clauses[1::2], strict=False)]
+        odd = [clauses[-1]] if len(clauses) % 2 else []
+        clauses = [clause for clause in both if clause is not None] + odd
+        if None in both:
+            return None
+        for clause in clauses:
+            _check_size(clause)
+    return clauses[0] if clauses else _ALWAYS
+
+
+def _check_size(clause: Clause) -> None:
+    if len(clause.constraints) > ATTRIBUTES_MAX:
+        raise FilterTooComplex(
+            f"{len(clause.constraints)} attributes in one clause, the limit is {ATTRIBUTES_MAX}"
+        )
+    for name, domain in clause.constraints:
+        if len(domain.strings.likes) > PATTERNS_MAX:
+            raise FilterTooComplex(
+                f"{len(domain.strings.likes)} patterns on attribute {name!r} in one clause, "
+                f"the limit is {PATTERNS_MAX}"
+            )
+
+
+def _merge(clauses: Clauses) -> Clauses:
+    """Merge the clauses that are alike but for one attribute, where the union is one domain again."""
+    alike: dict[tuple[str, ...], Clauses] = {}
+    for clause in clauses:
+        alike.setdefault(tuple(name for name, _ in clause.constraints), []).append(clause)
+    out: Clauses = []
+    for names, group in alike.items():
+        for name in names:
+            if len(group) > 1:
+                group, freed = _merge_on(name, group)
+                out += freed
+        out += group
+    return out
+
+
+def _merge_on(name: str, clauses: Clauses) -> tuple[Clauses, Clauses]:
+    """Merge clauses that differ in `name` only; return them, and apart those that no longer constrain it."""
+    groups: dict[tuple[tuple[str, Domain], ...], list[Domain]] = {}
+    for clause in clauses:
+        others = tuple(item for item in clause.constraints if item[0] != name)
+        groups.setdefault(others, []).append(clause.domains[name])
+    merged: Clauses = []
+    freed: Clauses = []
+    for others, domains in groups.items():
+        for domain in unite_domains(domains):
+            target = freed if domain.is_anything else merged
+            target.append(clause_of({**dict(others), name: domain}))
+    return merged, freed
+
+
+def unite_domains(domains: Sequence[Domain]) -> list[Domain]:
+    """Return as few domains as can be found that together hold what these hold."""
+    plain = [domain for domain in domains if not domain.strings.likes]
+    united = [_unite_plain(plain)] if plain else []
+    for domain in domains:
+        if domain.strings.likes:
+            united = _unite_into(united, domain)
+    return united
+
+
+def _unite_into(united: list[Domain], domain: Domain) -> list[Domain]:
+    # What has grown may now take in one that it could not before: so once more with the union, until none
+    # can.
+    for position, other in enumerate(united):
+        both = other.union(domain)
+        if both is not None:
+            return _unite_into(united[:position] + united[position + 1 :], both)
+    return [*united, domain]
+
+
+def _unite_plain(domains: Sequence[Domain]) -> Domain:
+    """Return the union of domains without patterns, in the time that sorting takes."""
+    while len(domains) > 1:
+        halves = [left.union(right) for left, right in zip(domains[::2], domains[1::2], strict=False)]
+        odd = [domains[-1]] if len(domains) % 2 else []
+        domains = [domain for domain in (*halves, *odd) if domain is not None]
+    return domains[0]
+
+
+def _absorb(clauses: Clauses) -> Clauses:
+    """Leave out the clauses that another one covers; of two that cover each other the first stays."""
+    kept: Clauses = []
+    for clause in clauses:
+        if not any(other.covers(clause) for other in kept):
+            kept = [other for other in kept if not clause.covers(other)]
+            kept.append(clause)
+    return kept
+
+
+# ------------------------------------------------------------------------------------------------------------
+# leaves
+
+
+def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[str, Domain]:
+    """Return the attribute of a single condition and the values for which it is true, or false."""
+    match predicate:
+        case p.IsNull(name):
+            return name, Domain.MISSING if wanted else Domain.PRESENT
+        case p.Like(name, pattern, escape):
+            return name, _strings(_pieces(p.like_elements(pattern, escape)), wanted=wanted)
+        case p.Prefix(name, text):
+            return name, _strings([tuple(text), ()], wanted=wanted)
+        case p.Suffix(name, text):
+            return name, _strings([(), tuple(text)], wanted=wanted)
+        case p.Contains(name, text):
+            return name, _strings([(), tuple(text), ()], wanted=wanted)
+        case p.Compare(name, op, literal):
+            return name, _in_group(_compared(op, literal), literal, wanted=wanted)
+        case p.Between(name, low, high):
+            return name, _in_group(Domain.interval(low, high), low, wanted=wanted)
+        case p.In(name, literals):
+            return name, _in_group(Domain.values(literals), literals[0], wanted=wanted)
+    raise TypeError(f"{predicate!r} is not a condition")
+
+
+def _compared(op: str, literal: Value) -> Domain:
+    match op:
+        case "=":
+            return Domain.values((literal,))
+        case "<>":
+            return Domain.values((literal,)).complement_in_group(literal)
+        case "<" | "<=":
+            return Domain.interval(high=literal, high_open=op == "<")
+    return Domain.interval(low=literal, low_open=op == ">")
+
+
+def _in_group(domain: Domain, member: Value, *, wanted: bool) -> Domain:
+    return domain if wanted else domain.complement_in_group(member)
+
+
+def _strings(pieces: Sequence[Piece], *, wanted: bool) -> Domain:
+    return Domain.matching(like_strings(pieces, negated=not wanted))
+
+
+def _pieces(elements: tuple[str | int, ...]) -> list[Piece]:
+    cuts = [-1, *(i for i, element in enumerate(elements) if element == p.ANY_TEXT), len(elements)]
+    return [
+        tuple(element if isinstance(element, str) else None for element in elements[start + 1 : end])
+        for start, end in pairwise(cuts)
+    ]

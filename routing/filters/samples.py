@@ -1,0 +1,103 @@
+"""A sample value out of a domain, to show that it is not empty and to refute "covers" cheaply.
+
+Rule: a sample is checked before it is handed out; where none is found (patterns that are hard to satisfy
+together) there is none, which says nothing about the domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain, permutations
+from typing import Any, Final
+
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value
+from .domains import Domain
+from .intervals import Interval
+from .likes import LikePattern
+from .strings import Strings
+
+_FILLERS: Final = ("a", "0", "~")
+_PATTERNS_JOINED_MAX: Final = 3
+
+
+class _Unknown:
+    """Says that no sample was found."""
+
+
+UNKNOWN: Final = _Unknown()
+
+
+def sample(domain: Domain) -> Value | _Unknown | None:
+    """Return a value in the domain, ``None`` for missing, or :data:`UNKNOWN` when none was found."""
+    for value in _candidates(domain):
+        if domain.contains(value):
+            return value
+    return None if domain.missing else UNKNOWN
+
+
+def _candidates(domain: Domain) -> Iterator[Value]:
+    for interval in domain.numbers:
+        yield from _numbers(interval)
+    yield from _strings(domain.strings)
+    for interval in domain.timestamps:
+        yield from _moments(interval)
+    yield from sorted(domain.booleans, reverse=True)
+
+
+def _numbers(interval: Interval) -> Iterator[int | float]:
+    low: Any = interval.low
+    high: Any = interval.high
+    found: list[int | float] = [0]
+    if low is not None:
+        found = [low, low + 1, math.nextafter(float(low), math.inf)]
+    if high is not None:
+        found += [high, high - 1, math.nextafter(float(high), -math.inf)]
+    if low is not None and high is not None:
+        found.append(low / 2 + high / 2)
+    for value in found:
+        if isinstance(value, float) or INTEGER_MIN <= value <= INTEGER_MAX:
+            yield value
+
+
+def _moments(interval: Interval) -> Iterator[Timestamp]:
+    low: Any = interval.low
+    high: Any = interval.high
+    near = [0] if low is None else [low, low + 1]
+    near += [] if high is None else [high, high - 1]
+    for nanoseconds in near:
+        if INTEGER_MIN <= nanoseconds <= INTEGER_MAX:
+            yield Timestamp(nanoseconds)
+
+
+def _strings(strings: Strings) -> Iterator[str]:
+    wanted = [like for like in strings.likes if not like.negated]
+    if not wanted:
+        for interval in strings.intervals:
+            yield from _texts(interval)
+        return
+    for filler in _FILLERS:
+        for between in ("", filler):
+            for like in wanted:
+                yield _filled(like, filler, between)
+    # The texts of several patterns one after the other satisfy all that begin and end with a wildcard.
+    for order in permutations(wanted[:_PATTERNS_JOINED_MAX]):
+        yield "".join(_filled(like, _FILLERS[0], "") for like in order)
+    for interval in strings.intervals:
+        for like in wanted:
+            yield from (text + _filled(like, _FILLERS[0], "") for text in _texts(interval))
+
+
+def _texts(interval: Interval) -> Iterator[str]:
+    bounds = [bound for bound in (interval.low, interval.high) if isinstance(bound, str)]
+    for base in chain(bounds, ("",)):
+        yield base
+        yield from (base + filler for filler in (*_FILLERS, "\0"))
+    if interval.high is not None and bounds[-1:]:
+        yield bounds[-1][:-1]
+
+
+def _filled(like: LikePattern, wild: str, between: str) -> str:
+    return between.join(
+        "".join(wild if element is None else element for element in piece) for piece in like.pattern
+    )

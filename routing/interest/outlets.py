@@ -1,0 +1,192 @@
+"""What a broker tells one neighbour, its group, or everybody: the filters that are wanted on its other links.
+
+Rules
+-----
+* An outlet holds the filters that come from the links which it passes on. Of those it announces the ones that no
+  other covers, or all when it does not look at covering.
+* An announcement is installed when everyone whom it went to has answered: at once when there is nobody left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ...protocol.effects import Effect, Multicast, Plain, Send
+from ...protocol.ids import GROUP, BrokerId, Link
+from ...protocol.messages.pubsub import Announce, Withdraw
+from ..filters.filter import Filter
+from ..matching.covering_dag import CoveringDag
+from ..matching.index import MatchIndex
+from .announcer import Announcer, AnnouncerSteps, Waiter
+from .merging import MergingAnnouncer
+
+
+class FlatOrder(CoveringDag):
+    """A set of filters in which none is taken to cover another."""
+
+    def __init__(self) -> None:
+        self._items: dict[Filter, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, item: Filter) -> bool:
+        return item in self._items
+
+    def roots(self) -> Iterator[Filter]:
+        """Iterate over all."""
+        return iter(self._items)
+
+    def is_root(self, item: Filter) -> bool:
+        """Return whether the filter is in the set."""
+        return item in self._items
+
+    def root_above(self, item: Filter) -> Filter:
+        """Return the filter itself."""
+        return item
+
+    def insert(self, item: Filter, slot: int) -> list[Filter]:
+        """Put a filter in; it covers none."""
+        self._items[item] = None
+        return []
+
+    def remove(self, item: Filter) -> list[Filter]:
+        """Take a filter out; it has hidden none."""
+        del self._items[item]
+        return []
+
+    def snapshot(self) -> Plain:
+        """Return the filters; `restore` takes it."""
+        return list(self._items)
+
+    def restore(self, plain: Plain, slot_of: Callable[[Filter], int]) -> None:
+        """Be as the set was whose snapshot that is."""
+        self._items.update(dict.fromkeys(plain))
+
+    def check(self) -> None:
+        """Nothing can be wrong with a set."""
+
+
+class Outlet:
+    """One way on which a broker tells what it wants.
+
+    Parameters
+    ----------
+    to
+        The brokers that are told, and have to answer; at least one.
+    link
+        GROUP when they are told by one multicast, else each gets a message of its own.
+    covering
+        Whether a filter that another one covers is left out.
+    merging
+        Whether filters that one can stand for exactly are told as that one.
+    """
+
+    def __init__(self, to: Sequence[BrokerId], link: Link, *, covering: bool, merging: bool = False) -> None:
+        self._to = tuple(to)
+        self._link = link
+        self._index = MatchIndex() if covering else None
+        self._slots: dict[Filter, int] = {}
+        self._dag = CoveringDag(self._index) if self._index is not None else FlatOrder()
+        self._announcer = (MergingAnnouncer if merging else Announcer)(self._dag, top=False)
+        self._unanswered: dict[int, set[BrokerId]] = {}
+        self._tokens: dict[Filter, int] = {}
+
+    def __contains__(self, item: Filter) -> bool:
+        return item in self._slots
+
+    def __len__(self) -> int:
+        """Return how many filters are announced."""
+        return len(self._tokens)
+
+    def hold(self, item: Filter) -> AnnouncerSteps:
+        """Take in a filter that was not held before."""
+        slot = self._slots[item] = 0 if self._index is None else self._index.insert(item)
+        return self._note(self._announcer.hold(item, slot))
+
+    def release(self, item: Filter) -> AnnouncerSteps:
+        """Let go of a filter that nobody wants any more on the links which this outlet passes on."""
+        steps = self._note(self._announcer.release(item))
+        slot = self._slots.pop(item)
+        if self._index is not None:
+            self._index.remove(slot)
+        return steps
+
+    def wait(self, waiter: Waiter, item: Filter) -> AnnouncerSteps:
+        """Answer `waiter` once a filter that is held is installed behind this outlet."""
+        return self._announcer.wait(waiter, item)
+
+    def forget(self, waiter: Waiter, item: Filter) -> None:
+        """No longer answer this one."""
+        self._announcer.forget(waiter, item)
+
+    def answered(self, source: Link, token: int) -> AnnouncerSteps:
+        """Note that one of those who were told has the filter installed; a stale token does nothing."""
+        left = self._unanswered.get(token)
+        if left is None or source not in left:
+            return AnnouncerSteps()
+        left.remove(source)
+        if left:
+            return AnnouncerSteps()
+        del self._unanswered[token]
+        return self._note(self._announcer.installed(token))
+
+    def leave(self, broker: BrokerId) -> AnnouncerSteps:
+        """No longer tell a broker that is gone; what only its answer was due for is installed."""
+        self._to = tuple(other for other in self._to if other != broker)
+        steps = AnnouncerSteps()
+        for token in list(self._unanswered):
+            steps.ready += self.answered(broker, token).ready
+        return steps
+
+    def effects(self, messages: Iterable[Announce | Withdraw]) -> list[Effect]:
+        """Return the effects that tell the messages to everyone on this way, in their order."""
+        if self._link == GROUP:
+            return [Multicast(message) for message in messages]
+        return [Send(to, message) for message in messages for to in self._to]
+
+    def _note(self, steps: AnnouncerSteps) -> AnnouncerSteps:
+        for message in steps.up:
+            item: Filter = message.filter  # type: ignore[assignment]
+            if isinstance(message, Announce):
+                self._tokens[item] = message.token
+                if self._to:
+                    self._unanswered[message.token] = set(self._to)
+                else:
+                    steps.ready += self._announcer.installed(message.token).ready
+            else:
+                self._unanswered.pop(self._tokens.pop(item), None)
+        return steps
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that it keeps; `restore` takes it."""
+        return {
+            "to": self._to,
+            "index": None if self._index is None else self._index.snapshot(),
+            "slots": list(self._slots.items()),
+            "dag": self._dag.snapshot(),
+            "announcer": self._announcer.snapshot(),
+            "unanswered": [(token, sorted(left)) for token, left in self._unanswered.items()],
+            "tokens": list(self._tokens.items()),
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the outlet was whose snapshot that is; only for one that holds nothing."""
+        self._to = plain["to"]
+        if self._index is not None:
+            self._index.restore(plain["index"])
+        self._slots.update(plain["slots"])
+        self._dag.restore(plain["dag"], self._slots.__getitem__)
+        self._announcer.restore(plain["announcer"])
+        self._unanswered.update((token, set(left)) for token, left in plain["unanswered"])
+        self._tokens.update(plain["tokens"])
+
+    def check(self, held: Iterable[Filter]) -> None:
+        """Assert that exactly these filters are held and that all agree; for tests."""
+        self._dag.check()
+        self._announcer.check()
+        assert set(held) == set(self._slots)
+        assert len(self._dag) == len(self._slots)
+        assert set(self._announcer.announced()) == set(self._tokens)
+        assert self._unanswered.keys() <= set(self._tokens.values())
+        assert all(self._unanswered.values())

@@ -1,0 +1,1 @@
+"""How a filter is written: selector text, Python or JSON; all become the same predicate."""

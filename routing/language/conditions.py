@@ -1,0 +1,301 @@
+"""Conditions as they were written: the tree that selectors, builders and JSON patterns make.
+
+Rules
+-----
+* A condition that cannot be meant is refused when it is made, in whichever way it was written: an empty
+  BETWEEN, a NaN or infinite bound, an IN of values that do not compare, an order of booleans.
+* Literals are normalised when they come in, so that equal conditions are equal.
+* Nesting has a limit, :data:`DEPTH_MAX`, so that no walk over a condition runs out of stack.
+
+Source: JMS 1.1, section 3.8.1 (message selectors), without arithmetic; PREFIX, SUFFIX and CONTAINS are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from ...protocol.batch import check_name
+from ...protocol.errors import EventError, FilterTooComplex, NoTruthValue, SelectorError
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, normalize
+
+DEPTH_MAX: Final = 100
+"""How deep AND, OR and NOT may be nested in each other."""
+
+COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=")
+GROUPS: Final = {bool: "boolean", int: "number", float: "number", str: "string", Timestamp: "timestamp"}
+
+
+class Predicate:
+    """A condition on an event. Combine conditions with ``&``, ``|`` and ``~``."""
+
+    __slots__ = ()
+    depth: int = 0
+
+    def __and__(self, other: Predicate) -> Predicate:
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return And(_terms(And, self) + _terms(And, other))
+
+    def __or__(self, other: Predicate) -> Predicate:
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return Or(_terms(Or, self) + _terms(Or, other))
+
+    def __invert__(self) -> Predicate:
+        return self.term if isinstance(self, Not) else Not(self)
+
+    def __bool__(self) -> bool:
+        raise NoTruthValue(
+            "a condition has no truth value without an event: combine conditions with & | ~ "
+            "instead of and, or, not, and write 1 < x < 2 as attr('x').between(1, 2)"
+        )
+
+
+def _terms(kind: type[And] | type[Or], predicate: Predicate) -> tuple[Predicate, ...]:
+    return predicate.terms if isinstance(predicate, kind) else (predicate,)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Predicate):
+    """TRUE or FALSE as a whole condition."""
+
+    value: bool
+
+
+TRUE: Final = Constant(True)
+FALSE: Final = Constant(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Predicate):
+    """``attribute op literal``, with `op` one of ``= <> < <= > >=``."""
+
+    attribute: str
+    op: str
+    literal: Value
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        if self.op not in COMPARISONS:
+            raise SelectorError(f"no comparison is called {self.op!r}: use one of {' '.join(COMPARISONS)}")
+        literal = check_literal(self.literal)
+        if isinstance(literal, bool) and self.op not in ("=", "<>"):
+            raise SelectorError(f"booleans have no order: use = or <> instead of {self.op}")
+        object.__setattr__(self, "literal", literal)
+
+
+@dataclass(frozen=True, slots=True)
+class Between(Predicate):
+    """``attribute BETWEEN low AND high``, both included."""
+
+    attribute: str
+    low: Value
+    high: Value
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        low, high = check_literal(self.low), check_literal(self.high)
+        group = check_one_group("BETWEEN", (low, high))
+        if group == "boolean":
+            raise SelectorError("booleans have no order: BETWEEN needs numbers, strings or timestamps")
+        if low > high:  # type: ignore[operator]  # both are of one group
+            raise SelectorError(
+                f"BETWEEN {low!r} AND {high!r} is empty: its lower bound is above its upper bound"
+            )
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+
+@dataclass(frozen=True, slots=True)
+class In(Predicate):
+    """``attribute IN (literals)``."""
+
+    attribute: str
+    literals: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        literals = tuple(map(check_literal, self.literals))
+        if not literals:
+            raise SelectorError("IN needs at least one value")
+        check_one_group("IN", literals)
+        object.__setattr__(self, "literals", literals)
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Predicate):
+    """``attribute LIKE pattern [ESCAPE escape]``: ``%`` is any text, ``_`` one character."""
+
+    attribute: str
+    pattern: str
+    escape: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        _check_text("LIKE", self.pattern)
+        if self.escape is not None and (not isinstance(self.escape, str) or len(self.escape) != 1):
+            raise SelectorError(f"ESCAPE needs exactly one character, found {self.escape!r}")
+        like_elements(self.pattern, self.escape)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix(Predicate):
+    """``attribute PREFIX text``: the string begins with the text."""
+
+    attribute: str
+    text: str
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        _check_text("PREFIX", self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Suffix(Predicate):
+    """``attribute SUFFIX text``: the string ends with the text."""
+
+    attribute: str
+    text: str
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        _check_text("SUFFIX", self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Contains(Predicate):
+    """``attribute CONTAINS text``: the text stands somewhere in the string."""
+
+    attribute: str
+    text: str
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        _check_text("CONTAINS", self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Predicate):
+    """``attribute IS NULL``: the event does not have the attribute."""
+
+    attribute: str
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Predicate):
+    """``NOT term``."""
+
+    term: Predicate
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_over((self.term,)))
+
+
+@dataclass(frozen=True, slots=True)
+class And(Predicate):
+    """All of the terms; without terms it is True."""
+
+    terms: tuple[Predicate, ...]
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_over(self.terms))
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Predicate):
+    """At least one of the terms; without terms it is False."""
+
+    terms: tuple[Predicate, ...]
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_over(self.terms))
+
+
+def _depth_over(terms: Iterable[Predicate]) -> int:
+    depth = 1 + max((term.depth for term in terms), default=0)
+    if depth > DEPTH_MAX:
+        raise FilterTooComplex(f"AND, OR and NOT are nested more than {DEPTH_MAX} deep")
+    return depth
+
+
+def check_literal(value: Any) -> Value:
+    """Return a Python or numpy scalar as a literal.
+
+    Raises
+    ------
+    SelectorError
+        If it is missing, NaN, infinite, outside 64 bits or of no known kind.
+    """
+    try:
+        literal = normalize(value)
+    except EventError as error:
+        raise SelectorError(str(error)) from None
+    if literal is None:
+        raise SelectorError(
+            "None and NaN cannot be compared with: use IS NULL, or is_null() for a missing attribute"
+        )
+    if type(literal) is float and math.isinf(literal):
+        raise SelectorError("an infinite number cannot be compared with: leave that bound out")
+    if type(literal) is Timestamp and not INTEGER_MIN <= literal <= INTEGER_MAX:
+        raise SelectorError("a timestamp must be in the years 1678 to 2262")
+    return literal
+
+
+def check_one_group(word: str, literals: Iterable[Value]) -> str:
+    """Return the group of values that compare with each other; SelectorError when there is more than one."""
+    groups = list(dict.fromkeys(GROUPS[type(literal)] for literal in literals))
+    if len(groups) > 1:
+        raise SelectorError(f"{word} needs values that compare with each other, found {' and '.join(groups)}")
+    return groups[0]
+
+
+def _check_attribute(name: str) -> None:
+    try:
+        check_name(name)
+    except EventError as error:
+        raise SelectorError(str(error)) from None
+
+
+def _check_text(word: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise SelectorError(f"{word} needs a string, found a {type(text).__name__}")
+
+
+ANY_TEXT: Final = 0
+ANY_CHARACTER: Final = 1
+
+
+@lru_cache(maxsize=1024)
+def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, ...]:
+    """Return a LIKE pattern as characters, :data:`ANY_TEXT` (``%``) and :data:`ANY_CHARACTER` (``_``).
+
+    Raises
+    ------
+    SelectorError
+        If the escape character does not stand before ``%``, ``_`` or itself.
+    """
+    out: list[str | int] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            following = next(characters, "")
+            if following not in ("%", "_", escape):
+                raise SelectorError(
+                    f"in the pattern {pattern!r} the escape {escape!r} must stand before %, _ or itself"
+                )
+            out.append(following)
+        elif character == "%":
+            out.append(ANY_TEXT)
+        else:
+            out.append(ANY_CHARACTER if character == "_" else character)
+    return tuple(out)

@@ -1,0 +1,269 @@
+"""What conditions mean: the reference by which the fast parts are judged.
+
+Rules
+-----
+* The meaning is three-valued, as in JMS: a comparison with a missing attribute, or with a value of another
+  group, is *unknown* (None). NOT unknown is unknown; AND is False if one side is, OR is True if one side is.
+  Only True matches.
+* IS NULL is never unknown.
+* NaN and None in an event are missing.
+* :func:`evaluate` spells this out; :func:`compile_predicate` says the same faster. Neither shares any code
+  with the normal form, the covering or the match index, so that each can be held against the other.
+
+Source: JMS 1.1, section 3.8.1.2.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from ...protocol.values import Timestamp, Value, normalize
+from .conditions import (
+    ANY_CHARACTER,
+    ANY_TEXT,
+    COMPARISONS,
+    DEPTH_MAX,
+    FALSE,
+    GROUPS,
+    TRUE,
+    And,
+    Between,
+    Compare,
+    Constant,
+    Contains,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Prefix,
+    Suffix,
+    check_literal,
+    check_one_group,
+    like_elements,
+)
+
+__all__ = [
+    "ANY_CHARACTER",
+    "ANY_TEXT",
+    "COMPARISONS",
+    "DEPTH_MAX",
+    "FALSE",
+    "GROUPS",
+    "TRUE",
+    "And",
+    "Between",
+    "Compare",
+    "Constant",
+    "Contains",
+    "In",
+    "IsNull",
+    "Like",
+    "Not",
+    "Or",
+    "Predicate",
+    "Prefix",
+    "Suffix",
+    "Test",
+    "Truth",
+    "check_literal",
+    "check_one_group",
+    "compile_predicate",
+    "evaluate",
+    "like_elements",
+    "like_matches",
+]
+
+Truth: TypeAlias = bool | None
+Test: TypeAlias = Callable[[Mapping[str, Any]], Truth]
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
+    """Return what a condition says of an event: True, False, or None for unknown. Only True is a match.
+
+    Parameters
+    ----------
+    event
+        Attribute name to value. ``None`` and NaN are missing.
+    """
+    value: Any
+    match predicate:
+        case Constant(constant):
+            return constant
+        case Not(term):
+            truth = evaluate(term, event)
+            return None if truth is None else not truth
+        case And(terms):
+            truths = [evaluate(term, event) for term in terms]
+            return False if False in truths else None if None in truths else True
+        case Or(terms):
+            truths = [evaluate(term, event) for term in terms]
+            return True if True in truths else None if None in truths else False
+        case IsNull(attribute):
+            return _value(event, attribute) is None
+        case Compare(attribute, op, literal):
+            value = _value(event, attribute)
+            return _OPERATORS[op](value, literal) if _comparable(value, literal) else None
+        case Between(attribute, low, high):
+            value = _value(event, attribute)
+            return low <= value <= high if _comparable(value, low) else None
+        case In(attribute, literals):
+            value = _value(event, attribute)
+            return value in literals if _comparable(value, literals[0]) else None
+    return _evaluate_text(predicate, event)
+
+
+def _evaluate_text(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
+    assert isinstance(predicate, Like | Prefix | Suffix | Contains), predicate
+    text = _value(event, predicate.attribute)
+    if type(text) is not str:
+        return None
+    match predicate:
+        case Like(_, pattern, escape):
+            return like_matches(text, like_elements(pattern, escape))
+        case Prefix(_, wanted):
+            return text.startswith(wanted)
+        case Suffix(_, wanted):
+            return text.endswith(wanted)
+        case Contains(_, wanted):
+            return wanted in text
+
+
+def _value(event: Mapping[str, Any], attribute: str) -> Value | None:
+    value = event.get(attribute)
+    return value if type(value) in (str, int, bool, Timestamp) else normalize(value)
+
+
+def _comparable(value: Value | None, literal: Value) -> bool:
+    return value is not None and GROUPS[type(value)] == GROUPS[type(literal)]
+
+
+def like_matches(text: str, elements: tuple[str | int, ...]) -> bool:
+    """Return whether a string matches a LIKE pattern.
+
+    Walks along both; when they part, goes back to the last ``%`` and lets it swallow one character more.
+    """
+    at, element, retry_at, retry_element = 0, 0, 0, -1
+    while at < len(text):
+        wanted = elements[element] if element < len(elements) else None
+        if wanted == ANY_TEXT:
+            retry_at, retry_element = at, element
+            element += 1
+        elif wanted == ANY_CHARACTER or wanted == text[at]:
+            at, element = at + 1, element + 1
+        elif retry_element >= 0:
+            retry_at += 1
+            at, element = retry_at, retry_element + 1
+        else:
+            return False
+    return all(rest == ANY_TEXT for rest in elements[element:])
+
+
+def compile_predicate(predicate: Predicate) -> Test:
+    """Return a function that says the same as :func:`evaluate`, several times as fast.
+
+    Its events hold normalised values; NaN and None may stand for missing.
+    """
+    match predicate:
+        case Constant(truth):
+            return lambda event: truth
+        case Not(term):
+            return _compile_not(compile_predicate(term))
+        case And(terms):
+            return _compile_many([compile_predicate(term) for term in terms], decisive=False)
+        case Or(terms):
+            return _compile_many([compile_predicate(term) for term in terms], decisive=True)
+        case IsNull(attribute):
+            return lambda event: (value := event.get(attribute)) is None or value != value
+        case Compare(attribute, op, literal):
+            compare = _OPERATORS[op]
+            return _compile_leaf(attribute, literal, lambda value: compare(value, literal))
+        case Between(attribute, low, high):
+            lowest, highest = low, high
+            return _compile_leaf(attribute, low, lambda value: lowest <= value <= highest)
+        case In(attribute, literals):
+            return _compile_leaf(attribute, literals[0], frozenset(literals).__contains__)
+    return _compile_text(predicate)
+
+
+def _compile_text(predicate: Predicate) -> Test:
+    match predicate:
+        case Like(attribute, pattern, escape):
+            match_whole = re.compile(_like_regex(like_elements(pattern, escape)), re.DOTALL).fullmatch
+            return _compile_leaf(attribute, "", lambda text: match_whole(text) is not None)
+        case Prefix(attribute, wanted):
+            return _compile_leaf(attribute, "", lambda text: text.startswith(wanted))
+        case Suffix(attribute, wanted):
+            return _compile_leaf(attribute, "", lambda text: text.endswith(wanted))
+        case Contains(attribute, wanted):
+            return _compile_leaf(attribute, "", lambda text: wanted in text)
+    raise TypeError(f"{predicate!r} is not a condition")
+
+
+def _compile_leaf(attribute: str, literal: Value, holds: Callable[[Any], bool]) -> Test:
+    kind = type(literal)
+    if kind is int or kind is float:
+
+        def test_number(event: Mapping[str, Any]) -> Truth:
+            value = event.get(attribute)
+            found = type(value)
+            return holds(value) if found is int or (found is float and value == value) else None
+
+        return test_number
+
+    def test(event: Mapping[str, Any]) -> Truth:
+        value = event.get(attribute)
+        return holds(value) if type(value) is kind else None
+
+    return test
+
+
+def _compile_not(test: Test) -> Test:
+    def test_not(event: Mapping[str, Any]) -> Truth:
+        truth = test(event)
+        return None if truth is None else not truth
+
+    return test_not
+
+
+def _compile_many(tests: list[Test], *, decisive: bool) -> Test:
+    """Return the OR (`decisive` True) or the AND (`decisive` False) of tests."""
+
+    def test_many(event: Mapping[str, Any]) -> Truth:
+        otherwise: Truth = not decisive
+        for test in tests:
+            truth = test(event)
+            if truth is decisive:
+                return decisive
+            if truth is None:
+                otherwise = None
+        return otherwise
+
+    return test_many
+
+
+def _like_regex(elements: tuple[str | int, ...]) -> str:
+    """Return a regular expression in which each text between two ``%`` settles where it first fits."""
+    pieces: list[str] = [""]
+    for element in elements:
+        if element == ANY_TEXT:
+            pieces.append("")
+        else:
+            pieces[-1] += "." if isinstance(element, int) else re.escape(element)
+    if len(pieces) == 1:
+        return pieces[0]
+    middle = "".join(f"(?>.*?{piece})" for piece in pieces[1:-1])
+    return pieces[0] + middle + ".*" + pieces[-1]

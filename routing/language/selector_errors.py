@@ -1,0 +1,141 @@
+"""What is wrong with a selector, in words for people.
+
+Rule: a message has the place (line and column from 1), what was expected there, and what stands there; then a
+hint where the mistake is one that people make who come from another language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.errors import SelectorError
+
+if TYPE_CHECKING:
+    from lark import Token
+
+_VALUES: Final = frozenset(("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "STRING"))
+_OPERATORS: Final = frozenset(
+    ("COMPARISON", "BETWEEN", "IN", "LIKE", "IS", "PREFIX", "SUFFIX", "CONTAINS", "NOT")
+)
+_COMES_NEXT: Final = (
+    ("AND", "AND"),
+    ("OR", "OR"),
+    ("NOT", "NOT"),
+    ("NULL", "NULL"),
+    ("LPAR", "'('"),
+    ("COMMA", "','"),
+    ("RPAR", "')'"),
+    ("$END", "the end of the selector"),
+)
+_HINTS: Final = {
+    "!": "'not equal' is <>",
+    "&": "write AND",
+    "|": "write OR",
+    "+": "arithmetic is not supported",
+    "-": "arithmetic is not supported",
+    "*": "arithmetic is not supported",
+    "/": "arithmetic is not supported",
+    "`": "other attribute names stand in double quotes",
+    "‘": "strings stand in plain single quotes",
+    "’": "strings stand in plain single quotes",
+    "“": "strings stand in plain single quotes",
+}
+
+
+def _error(line: int, column: int, message: str) -> SelectorError:
+    return SelectorError(f"line {line}, column {column}: {message}", line=line, column=column)
+
+
+def unreadable_character(text: str, line: int, column: int, position: int) -> SelectorError:
+    """Return the error for a character with which no word of the language begins."""
+    character = text[position]
+    if character == "'":
+        return _error(line, column, "the string that begins here has no closing single quote")
+    if character == '"':
+        return _error(line, column, "the name that begins here has no closing double quote")
+    hint = _HINTS.get(character)
+    found = repr(character) if character.isprintable() else f"the character U+{ord(character):04X}"
+    return _error(line, column, f"{found} has no meaning in a selector" + (f" ({hint})" if hint else ""))
+
+
+def syntax_error(found: Token, expected: Collection[str], tokens: Iterable[Token]) -> SelectorError:
+    """Return the error for a word that cannot stand where it does.
+
+    Parameters
+    ----------
+    found
+        The word; of type ``$END`` when the text ends too early.
+    expected
+        The types of the words that could stand there.
+    tokens
+        The words of the whole text, to find the one before.
+    """
+    ended = found.type == "$END"
+    before: Token | None = None
+    earlier: Token | None = None
+    for token in tokens:
+        if not ended and (token.start_pos or 0) >= (found.start_pos or 0):
+            break
+        before, earlier = token, before
+    line, column = found.line or 1, found.column or 1
+    if ended:
+        line, column = (1, 1) if before is None else (before.end_line or 1, before.end_column or 1)
+    after = "" if before is None else f" after {_shown(before)}"
+    left_is_value = earlier is not None and earlier.type in _VALUES
+    wanted = _in_words(expected, left_is_value=left_is_value)
+    return _error(line, column, f"expected {wanted}{after}, found {_shown(found)}{_hint(found, before)}")
+
+
+def _shown(token: Token) -> str:
+    if token.type == "$END":
+        return "end of selector"
+    text = str(token)
+    if token.type in ("STRING", "QUOTED"):
+        return text if len(text) <= 30 else f"{text[:27]}...{text[0]}"
+    return f"'{text}'" if len(text) <= 30 else f"'{text[:27]}...'"
+
+
+def _in_words(expected: Collection[str], *, left_is_value: bool) -> str:
+    kinds = set(expected)
+    words: list[str] = []
+    if kinds & {"RPAR", "$END"} and "COMMA" not in kinds:
+        kinds |= {
+            "AND",
+            "OR",
+        }  # the parser has closed the condition before it saw that the word cannot follow
+    if "NAME" in kinds:
+        # Where a name can stand, so can the words that are reserved only elsewhere.
+        operand = "an attribute name" if left_is_value else "a value"
+        words.append("a condition" if "LPAR" in kinds else operand)
+        kinds -= _VALUES | {"NAME", "QUOTED", "LPAR", "NOT", "PREFIX", "SUFFIX", "CONTAINS", "ESCAPE"}
+    if "COMPARISON" in kinds and "BETWEEN" in kinds:
+        words.append("an operator (= <> < <= > >= BETWEEN IN LIKE PREFIX SUFFIX CONTAINS IS)")
+        kinds -= _OPERATORS
+    elif "COMPARISON" in kinds:
+        words.append("a comparison (= <> < <= > >=)")
+    elif "BETWEEN" in kinds:
+        words.append("BETWEEN, IN, LIKE, PREFIX, SUFFIX or CONTAINS")
+        kinds -= _OPERATORS
+    if "NUMBER" in kinds:
+        words.append("a value")
+    elif "STRING" in kinds:
+        words.append("a string in single quotes")
+    if "ESCAPE" in kinds:
+        words.append("ESCAPE")
+    words += [word for kind, word in _COMES_NEXT if kind in kinds]
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+
+
+def _hint(found: Token, before: Token | None) -> str:
+    if found.type == "QUOTED":
+        return " (strings stand in single quotes, attribute names in double quotes)"
+    if found.type == "COMPARISON" and before is not None and before.type == "COMPARISON":
+        return " ('equal' is =)" if before == "=" else ""
+    if found.type == "NULL" and before is not None and before.type == "COMPARISON":
+        return " (write IS NULL or IS NOT NULL)"
+    if found.type == "NAME" and before is not None and before.type == "COMPARISON":
+        return " (strings stand in single quotes)"
+    if found.type == "NUMBER" and str(found)[:1] in "+-":
+        return " (arithmetic is not supported)"
+    return ""

@@ -1,0 +1,82 @@
+"""One sample event of each filter, in columns, so that one pass says which of them a new filter matches.
+
+Rule: what is added goes to a short tail that is read one by one; a full tail becomes a batch, and a few batches become
+one. So adding costs little, and asking costs a few vectorised passes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ...protocol.batch import EventBatch, batch_of, concat
+from ...protocol.values import Value
+from ..filters.filter import Filter
+
+TAIL_MAX: Final = 128
+BATCHES_MAX: Final = 4
+
+
+class WitnessStore:
+    """Witness events by the slot of their filter; a filter without one is always a candidate."""
+
+    def __init__(self) -> None:
+        self._unknown: dict[int, None] = {}
+        self._tail: dict[int, dict[str, Value]] = {}
+        self._packed: list[tuple[EventBatch, list[int]]] = []  # with the slot of each row
+        self._home: dict[
+            int, EventBatch
+        ] = {}  # in which batch a slot's event is; a freed slot's rows are dead
+
+    def __len__(self) -> int:
+        return len(self._unknown) + len(self._tail) + len(self._home)
+
+    def add(self, slot: int, witnesses: list[dict[str, Value]]) -> None:
+        """Remember one of the witnesses of the filter at `slot`."""
+        if not witnesses:
+            self._unknown[slot] = None
+            return
+        self._tail[slot] = witnesses[0]
+        if len(self._tail) >= TAIL_MAX:
+            self._pack_tail()
+
+    def discard(self, slot: int) -> None:
+        """Forget the filter at `slot`."""
+        self._unknown.pop(slot, None)
+        self._tail.pop(slot, None)
+        self._home.pop(slot, None)
+        if sum(len(slots) for _, slots in self._packed) > 2 * len(self._home) + TAIL_MAX:
+            self._repack()
+
+    def matched_by(self, item: Filter) -> list[int]:
+        """Return, rising, the slots whose witness `item` matches, and those that have none."""
+        found = list(self._unknown)
+        found += [slot for slot, event in self._tail.items() if item.matches(event)]
+        for batch, slots in self._packed:
+            rows = item.evaluate_batch(batch).nonzero()[0].tolist()
+            found += [slots[row] for row in rows if self._home.get(slots[row]) is batch]
+        return sorted(found)
+
+    def _pack_tail(self) -> None:
+        batch = batch_of(self._tail.values())
+        self._packed.append((batch, list(self._tail)))
+        self._home.update(dict.fromkeys(self._tail, batch))
+        self._tail.clear()
+        if len(self._packed) > BATCHES_MAX:
+            self._repack()
+
+    def _repack(self) -> None:
+        """Make one batch of all, without the dead rows."""
+        parts: list[EventBatch] = []
+        alive: list[int] = []
+        for batch, slots in self._packed:
+            rows = [row for row, slot in enumerate(slots) if self._home.get(slot) is batch]
+            alive += [slots[row] for row in rows]
+            if rows:
+                parts.append(batch.take(np.array(rows, np.intp)))
+        self._packed = []
+        if parts:
+            whole = concat(parts)
+            self._packed = [(whole, alive)]
+            self._home = dict.fromkeys(alive, whole)

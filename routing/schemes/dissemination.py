@@ -1,0 +1,140 @@
+"""Events with settled destinations, passed on by the plan of their origin (paper 5, section 3).
+
+Rules
+-----
+* The set of brokers that an event is for goes with it, so all who pass it on work by one plan (`lbdd_plan`), however
+  subscriptions change meanwhile. Exactly one copy goes to each.
+* What goes to one neighbour at one time is one message.
+* The origin numbers what it directs to each broker, from 1 without gaps; by these receivers know what is still to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from ...protocol.batch import EventBatch, Rows, concat
+from ...protocol.effects import Effect, Plain, Send
+from ...protocol.ids import BrokerId
+from ...protocol.messages.pubsub import Directed, Events
+from ..topologies.lbdd_plan import Plan, plan
+
+Targets: TypeAlias = tuple[BrokerId, ...]
+
+
+@lru_cache(maxsize=4096)
+def plan_of(origin: BrokerId, targets: Targets) -> Plan[BrokerId]:
+    """Return the plan for one set of brokers; the same set comes again and again."""
+    return plan(origin, targets)
+
+
+@dataclass(frozen=True, slots=True)
+class Destined:
+    """One event of a batch, the brokers that it is for, and its number at each."""
+
+    batch: EventBatch
+    row: int
+    targets: Targets
+    numbers: tuple[int, ...]
+
+
+class Numbering:
+    """How many events an origin has directed to each broker."""
+
+    def __init__(self) -> None:
+        self._last: dict[BrokerId, int] = {}
+
+    def loads(self, batch: EventBatch, wanted: Iterable[tuple[BrokerId, Rows | None]]) -> list[Destined]:
+        """Return the events of a batch that somebody wants, with their numbers.
+
+        Parameters
+        ----------
+        batch
+            The events.
+        wanted
+            Which rows each broker wants; None for all.
+        """
+        targets: list[list[BrokerId]] = [[] for _ in range(len(batch))]
+        for broker, rows in wanted:
+            for row in range(len(batch)) if rows is None else rows.tolist():
+                targets[row].append(broker)
+        return [
+            Destined(batch, row, tuple(sorted(mine)), self.next_of(sorted(mine)))
+            for row, mine in enumerate(targets)
+            if mine
+        ]
+
+    def next_of(self, targets: Iterable[BrokerId]) -> tuple[int, ...]:
+        """Return the next number of each of these brokers."""
+        out = []
+        for target in targets:
+            self._last[target] = self._last.get(target, 0) + 1
+            out.append(self._last[target])
+        return tuple(out)
+
+    def forget(self, broker: BrokerId) -> None:
+        """Forget a broker that is gone."""
+        self._last.pop(broker, None)
+
+    def snapshot(self) -> Plain:
+        """Return the last number of each broker; `restore` takes it."""
+        return list(self._last.items())
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the numbering was whose snapshot that is."""
+        self._last = dict(plain)
+
+
+def loads_of(message: Directed) -> list[Destined]:
+    """Return the events of a message, each with its targets."""
+    return [
+        Destined(message.batch, row, targets, numbers)
+        for row, (targets, numbers) in enumerate(zip(message.targets, message.numbers, strict=True))
+    ]
+
+
+def passed_on(
+    here: BrokerId, origin: BrokerId, loads: Iterable[Destined], like: Events | Directed | None = None
+) -> list[Effect]:
+    """Return what goes to the children of `here` in the plan of each load: one message for each neighbour.
+
+    Parameters
+    ----------
+    here, origin
+        The broker that passes them on, and the one that they were published at.
+    loads
+        The events.
+    like
+        In a network that heals: the message that brought them, of whose round they are.
+    """
+    out: dict[BrokerId, list[Destined]] = {}
+    for load in loads:
+        for child in plan_of(origin, load.targets).children[here]:
+            out.setdefault(child, []).append(load)
+    effects: list[Effect] = []
+    for child, group in out.items():
+        batch = gathered([(load.batch, load.row) for load in group])
+        targets, numbers = zip(*((load.targets, load.numbers) for load in group), strict=True)
+        message = Directed(batch, origin, targets, numbers)
+        if like is not None:
+            message = replace(message, round=like.round, again=like.again, age_seconds=like.age_seconds)
+        effects.append(Send(child, message))
+    return effects
+
+
+def gathered(rows: Sequence[tuple[EventBatch, int]]) -> EventBatch:
+    """Return a batch of these rows in this order, neighbours of one batch taken together."""
+    parts: list[tuple[EventBatch, list[int]]] = []
+    for batch, row in rows:
+        if not parts or parts[-1][0] is not batch:
+            parts.append((batch, []))
+        parts[-1][1].append(row)
+    taken = [
+        batch if chosen == list(range(len(batch))) else batch.take(np.array(chosen, np.intp))
+        for batch, chosen in parts
+    ]
+    return taken[0] if len(taken) == 1 else concat(taken)

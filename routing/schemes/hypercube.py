@@ -1,0 +1,160 @@
+"""Routing on a hypercube of brokers (paper 2).
+
+Rules, beside those of views
+----------------------------
+* A change of what a broker wants travels as a broadcast (`routing.topologies.cube`), and its echo comes back along
+  the same way.
+* A publisher's broker matches an event with all that is recorded, and it goes back along the ways of those who want
+  it, as one tree, to each broker at most once. Each broker on the way matches again.
+
+Without advertisements nobody knows what a publisher will publish, so the reply says that a subscription is installed,
+and not by whom it is matched.
+
+Source: paper 2, section 2.3; docs/decisions/0017-hypercube.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ...protocol.batch import Rows
+from ...protocol.configs import Placed, Position
+from ...protocol.effects import Deliver, Effect, Send
+from ...protocol.ids import BrokerId, Link
+from ...protocol.messages.pubsub import Events
+from ...protocol.messages.views import CubeSeat, CubeView
+from ..topologies.cube import Cube, cube_of
+from ..topologies.cube_members import CubeMembers
+from .viewed import ViewedRouter
+
+WAYS_MAX: Final = 100_000
+"""How many ways back a broker remembers; past it they are worked out anew."""
+
+
+class Hypercube(ViewedRouter):
+    """A broker of a hypercube.
+
+    Parameters
+    ----------
+    position
+        As `positions` gives it; without a cube when the broker has to join first.
+
+    Attributes
+    ----------
+    cube
+        The geometry of the present view; None before the first.
+    """
+
+    def __init__(self, position: Position) -> None:
+        self.cube: Cube | None = None
+        self._ways: dict[tuple[BrokerId, BrokerId], BrokerId | None] = {}
+        super().__init__(position)
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the same brokers at the vertices of a cube: each cluster a node cluster at a vertex of its own."""
+        clusters = {position.cluster: position.members for position in positions}
+        members = CubeMembers.of_clusters([clusters[cluster] for cluster in sorted(clusters)])
+        seats = tuple(CubeSeat(broker, members.labels[broker], 1) for broker in sorted(members.labels))
+        view = CubeView(1, members.dimensions, members.cluster_max, seats)
+        cube = cube_of(view)
+        return [
+            replace(
+                position,
+                designated=position.broker,
+                parent=None,
+                parent_cluster=None,
+                children=tuple(
+                    other for other in cube.beside(position.broker) if other not in position.members
+                ),
+                child_clusters=(),
+                cube=view,
+            )
+            for position in positions
+        ]
+
+    @staticmethod
+    def joined(
+        view: CubeView,
+    ) -> tuple[dict[BrokerId, set[BrokerId]], Callable[[BrokerId, BrokerId], list[BrokerId]]]:
+        """Return who is joined to whom in a view, and the way of an event from one broker to another."""
+        cube = cube_of(view)
+        links: dict[BrokerId, set[BrokerId]] = {here: set() for here in view.born}
+        for here in links:
+            for _, other in cube.neighbours(here):
+                links[here].add(other)
+                links[other].add(here)
+        return links, lambda source, to: cube.path(to, source)[::-1]
+
+    def enter(self, view: CubeView) -> None:
+        """Take another view for the present one, and its ways."""
+        super().enter(view)
+        self.cube = cube_of(view)
+        self._ways.clear()
+
+    def onwards(self, source: BrokerId | None) -> Sequence[BrokerId]:
+        """Return to whom this broker passes a broadcast on."""
+        return [] if self.cube is None else self.cube.onwards(self.me, source)
+
+    def neighbours(self) -> list[BrokerId]:
+        """Return its neighbours by their dimensions."""
+        return [] if self.cube is None else [other for _, other in self.cube.neighbours(self.me)]
+
+    def behind(self, origin: BrokerId) -> list[BrokerId]:
+        """Return the next ones on the ways of that broker's events to all others."""
+        others = () if self.cube is None or origin not in self.cube.labels else self.cube.labels
+        ways = dict.fromkeys(self._way_back(origin, other) for other in others if other != self.me)
+        return [way for way in ways if way is not None]
+
+    def placed(self) -> Placed:
+        """Return those to whom it sends and those who send to it, and where their events go on from here."""
+        if self.cube is None:
+            return Placed(())
+        beside = self.cube.beside(self.me)
+        onward = ((source, self.cube.onward(self.me, source)) for source in (None, *beside))
+        return Placed(beside, onward=tuple(onward))
+
+    # Events.
+
+    def _on_events(self, source: Link, message: Events) -> list[Effect]:
+        batch = message.batch
+        entry = self.me if isinstance(source, str) else message.entry
+        if entry is None or self.cube is None or entry not in self.cube.labels:
+            return self._stray()
+        here = self.table.route(batch)
+        effects: list[Effect] = []
+        if here.clients:
+            effects.append(Deliver(batch, here.clients, here.starts, here.rows))
+        wanted: dict[BrokerId, list[Rows | None]] = {}
+        for origin, rows in self.others.route(batch).links:
+            way = self._way_back(entry, origin)
+            if way is not None:
+                wanted.setdefault(way, []).append(rows)
+        for way, parts in wanted.items():
+            rows = _union(parts, len(batch))
+            part = batch if rows is None else batch.take(rows)
+            effects.append(Send(way, replace(message, batch=part, ballot=None, entry=entry)))
+        return effects
+
+    def _way_back(self, entry: BrokerId, origin: BrokerId) -> BrokerId | None:
+        assert self.cube is not None
+        key = entry, origin
+        if key not in self._ways:
+            if len(self._ways) >= WAYS_MAX:
+                self._ways.clear()
+            self._ways[key] = self.cube.back(self.me, entry, origin)
+        return self._ways[key]
+
+
+def _union(parts: list[Rows | None], size: int) -> Rows | None:
+    """Return the rows that are in any of the parts, rising; None stands for all."""
+    if len(parts) == 1 or any(rows is None for rows in parts):
+        return None if any(rows is None for rows in parts) else parts[0]
+    wanted = np.zeros(size, np.bool_)
+    for rows in parts:
+        wanted[rows] = True
+    return None if wanted.all() else np.flatnonzero(wanted)

@@ -1,0 +1,25 @@
+"""Match-first: every broker knows every subscription (paper 1, section 1: the second simple way; Gryphon).
+
+Rules
+-----
+* A subscription is told over every link of the tree, covered or not: 2 (N - 1) messages among N brokers with the
+  answers, and an entry in each of the N tables.
+* An event goes only where somebody wants it: over the links of its Steiner tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...protocol.configs import Position
+from .hierarchical import Hierarchical
+from .peer import PeerRouter
+
+
+class MatchFirst(PeerRouter):
+    """A broker of a tree that knows all subscriptions, and behind which link each is wanted."""
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places of the same brokers in a tree without clusters."""
+        return Hierarchical.positions(positions)

@@ -1,0 +1,165 @@
+"""Routing in which brokers tell each other what they want in every direction, not only towards a root.
+
+Rules
+-----
+* On each of its ways out (an *outlet*) a broker tells the filters that are wanted on the links which this outlet
+  passes on: on a tree, all links but the one that is told.
+* An event goes over the links that want it, and over no other: nothing climbs just in case. So it crosses the links of
+  the smallest subtree that joins its publisher with those who want it (its Steiner tree), and no others.
+* A subscription is installed when everyone who has to know of it has answered: away from where it came.
+
+What a scheme makes of this is which outlets there are, which links each passes on, and whether covering is looked at.
+Match-first tells everything to every neighbour (paper 1, section 1, after Gryphon); quenching tells what is not covered
+(Elvin's quenching, Siena's acyclic peers); on a mesh each broker tells everybody what its own clients want.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...protocol.configs import Position
+from ...protocol.effects import Confirm, Effect, Plain, Send
+from ...protocol.ids import Link
+from ...protocol.messages.pubsub import Installed
+from ..filters.filter import Filter
+from ..interest.announcer import AnnouncerSteps, Waiter
+from ..interest.outlets import Outlet
+from .tree import TreeRouter
+
+
+@dataclass(slots=True, eq=False)
+class _Wait:
+    """Whose answer is still due, for one filter that somebody waits for."""
+
+    filter: Filter
+    outlets: set[Link]
+
+
+class PeerRouter(TreeRouter):
+    """A broker that tells what it wants on each of its outlets.
+
+    Parameters
+    ----------
+    position
+        The broker's place.
+    """
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position)
+        self._neighbours = frozenset(position.neighbours)
+        self._waits: dict[Waiter, _Wait] = {}
+        self.outlets = self.make_outlets()
+
+    # What schemes differ in.
+
+    def make_outlets(self) -> dict[Link, Outlet]:
+        """Return the ways on which this broker tells what it wants, by link: here one to each neighbour."""
+        return {other: Outlet((other,), other, covering=False) for other in self.position.neighbours}
+
+    def passes(self, link: Link, outlet: Link) -> bool:
+        """Return whether what is wanted on `link` is told on this outlet."""
+        return link != outlet
+
+    def outlet_of(self, source: Link) -> Link:
+        """Return the outlet on which a neighbour is told."""
+        return self.link_of(source)
+
+    def climbs_from(self, source: Link) -> bool:
+        """Return False: no event goes where nobody has asked for it."""
+        return False
+
+    def _is_below(self, source: Link) -> bool:
+        return source in self._neighbours
+
+    # Filters come and go.
+
+    def _on_installed(self, source: Link, message: Installed) -> list[Effect]:
+        name = self.outlet_of(source)
+        if name not in self.outlets:
+            return self._stray()
+        return self._do(name, self.outlets[name].answered(source, message.token))
+
+    def _hold(self, item: Any, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
+        before = self.table.links(item)
+        self.table.add(item, link, holder)
+        names = [name for name in self.outlets if self.passes(link, name)]
+        if not names:
+            return [_answer(waiter)]
+        self._waits[waiter] = _Wait(item, set(names))
+        effects: list[Effect] = []
+        for name in names:
+            outlet = self.outlets[name]
+            if not any(self.passes(other, name) for other in before):
+                effects += self._do(name, outlet.hold(item))
+            effects += self._do(name, outlet.wait(waiter, item))
+        return effects
+
+    def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:
+        before = self.table.links(item)
+        nobody = self.table.remove(item, link, holder)
+        after = self.table.links(item)
+        for waiter in [
+            each for each, wait in self._waits.items() if each[0] == holder and wait.filter == item
+        ]:
+            self._forget(waiter, item)
+        effects: list[Effect] = []
+        for name, outlet in self.outlets.items():
+            held = any(self.passes(other, name) for other in before)
+            if held and not any(self.passes(other, name) for other in after):
+                effects += self._do(name, outlet.release(item))
+        if nobody:
+            self.table.drop(item)
+        return effects
+
+    def _forget(self, waiter: Waiter, item: Any) -> None:
+        wait = self._waits.pop(waiter, None)
+        for name in wait.outlets if wait is not None else ():
+            self.outlets[name].forget(waiter, item)
+
+    def _do(self, name: Link, steps: AnnouncerSteps) -> list[Effect]:
+        effects = self.outlets[name].effects(steps.up)
+        for waiter in steps.ready:
+            wait = self._waits.get(waiter)
+            if wait is not None:
+                wait.outlets.discard(name)
+                if not wait.outlets:
+                    del self._waits[waiter]
+                    effects.append(_answer(waiter))
+        return effects
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        return {
+            **super().snapshot(),
+            "neighbours": sorted(self._neighbours),
+            "waits": [(waiter, wait.filter, sorted(wait.outlets)) for waiter, wait in self._waits.items()],
+            "outlets": {name: outlet.snapshot() for name, outlet in self.outlets.items()},
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router at this position was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        self._neighbours = frozenset(plain["neighbours"])
+        self._waits.update((waiter, _Wait(item, set(outlets))) for waiter, item, outlets in plain["waits"])
+        for name, outlet in plain["outlets"].items():
+            self.outlets[name].restore(outlet)
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what this broker keeps."""
+        announced = sum(map(len, self.outlets.values()))
+        return {**super().describe(), "announced": announced}
+
+    def check(self) -> None:
+        """Assert that table and outlets agree; for tests."""
+        self.table.check()
+        links = {entry.filter: tuple(entry.links) for entry in self.table}
+        for name, outlet in self.outlets.items():
+            outlet.check(item for item in links if any(self.passes(link, name) for link in links[item]))
+        for wait in self._waits.values():
+            assert wait.outlets and all(wait.filter in self.outlets[name] for name in wait.outlets)
+
+
+def _answer(waiter: Waiter) -> Effect:
+    source, number = waiter
+    return Confirm(source, number) if isinstance(source, str) else Send(source, Installed(number))

@@ -1,0 +1,90 @@
+"""Quenching on the tree: brokers know what is wanted above and beside them, so events that nobody wants stop early.
+
+Rules
+-----
+* A parent tells each child what anybody above or beside it wants, as the child tells it what is wanted below (Elvin's
+  quenching, link by link; Siena's acyclic peers). So no event climbs just in case.
+* In a cluster all members hear what each of them wants, since that is multicast anyway; they answer it, and the
+  designated broker multicasts what is wanted outside.
+* So events cross the links of their Steiner tree, and no others.
+
+What it costs: a subscription that nothing covers goes to every broker instead of up one path, and `subscribe()` waits
+for their answers; tables grow accordingly. It pays where events outnumber changes of subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ...protocol.configs import Position
+from ...protocol.ids import GROUP, Link
+from ..interest.merging import MergingAnnouncer
+from ..interest.outlets import Outlet
+from .hierarchical import Hierarchical
+from .hybrid import Hybrid
+from .peer import PeerRouter
+
+
+class QuenchedHybrid(PeerRouter):
+    """A broker of a tree of multicast clusters that lets no event go where nobody wants it."""
+
+    merges: ClassVar[bool] = False
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places as they are."""
+        return Hybrid.positions(positions)
+
+    def make_outlets(self) -> dict[Link, Outlet]:
+        """Return one to the group, and at a designated broker one to the parent and to each child."""
+        place = self.position
+        self._fellows = frozenset(place.members) - {place.broker}
+        outlets: dict[Link, Outlet] = {}
+        if self._fellows:
+            outlets[GROUP] = Outlet(sorted(self._fellows), GROUP, covering=True, merging=self.merges)
+        for other in place.neighbours:
+            if other not in self._fellows:
+                outlets[other] = Outlet((other,), other, covering=True, merging=self.merges)
+        return outlets
+
+    def link_of(self, source: Link) -> Link:
+        """Return GROUP for a fellow member, else the source itself."""
+        return GROUP if source in self._fellows else source
+
+
+class QuenchedHierarchical(QuenchedHybrid):
+    """The same on a tree without clusters."""
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places of the same brokers in a tree without clusters."""
+        return Hierarchical.positions(positions)
+
+
+class QuenchedMergedHybrid(QuenchedHybrid):
+    """With perfect merging beside."""
+
+    merges = True
+
+
+class QuenchedMergedHierarchical(QuenchedHierarchical):
+    """With perfect merging beside, on a tree without clusters."""
+
+    merges = True
+
+
+class MergedHybrid(Hybrid):
+    """Hybrid routing with perfect merging on the way to the root."""
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position)
+        self.announcer = MergingAnnouncer(self.dag, top=position.role == "REB")
+
+
+class MergedHierarchical(Hierarchical):
+    """Hierarchical routing with perfect merging on the way to the root."""
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position)
+        self.announcer = MergingAnnouncer(self.dag, top=position.role == "REB")

@@ -1,0 +1,336 @@
+"""Routing in views: who is in the network is said in one place, and each tells all others what it wants.
+
+Rules
+-----
+* **Local answer first** (paper 2, 2.3): a subscription counts at its own broker at once, for all that is published
+  there. Then all others are told, unless one that they were told before covers it: a subscription here asks for what
+  *every* publisher has to say, so the local answer never does for all.
+* Every broker records what every other wants. A change is passed on as the scheme says; its echo comes back along the
+  same way, from each broker when it has taken the change in and all behind it have. When the echo is back the
+  subscription is installed everywhere.
+* The changes of a broker are numbered, and taken in by their numbers, each once.
+* Ways are those of a *view*, and a message is for brokers that have its view. With the next one, whatever has no echo
+  yet is told again. Two brokers one of which is new to the other tell each other all that they want; until then a
+  broker is *missing* the other, and must be given no events.
+
+Who draws the ways: `hypercube` (paper 2), `lbdd_views` (paper 5).
+
+Source: docs/decisions/0017-hypercube.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...protocol.configs import Placed, Position
+from ...protocol.effects import Confirm, Effect, Plain, Send
+from ...protocol.ids import BrokerId, Link
+from ...protocol.messages.pubsub import Announce, Echo, Spread, Withdraw
+from ...protocol.messages.views import CubeView, CubeWants, ToAll
+from ..interest.announcer import Announcer, AnnouncerSteps
+from ..matching.table import RoutingTable
+from .tree import TreeRouter
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A change that was spread and has no echo yet, and the announcements that its echo installs."""
+
+    number: int
+    change: Announce | Withdraw | None
+    tokens: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Awaited:
+    """The echoes that a broker waits for before it gives its own: from whom, and to whom its own goes."""
+
+    back: BrokerId | None
+    behind: set[BrokerId]
+    taken_in: bool
+
+
+class ViewedRouter(TreeRouter):
+    """A broker that knows who is in its network, and what each of them wants.
+
+    Parameters
+    ----------
+    position
+        With the first view; without one when the broker has to join first.
+
+    Attributes
+    ----------
+    view
+        The present view; None before the first.
+    others
+        What the other brokers want: a link is a broker.
+    missing
+        The brokers of the view that have not told yet what they want.
+    lacking
+        Whether something was not taken under this view that would be due by now.
+    """
+
+    lacking = False
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position)
+        self.announcer = Announcer(self.dag, top=False)
+        self.me = position.broker
+        self.view: CubeView | None = None
+        self.others = RoutingTable()
+        self.missing: set[BrokerId] = set()
+        self._number = 0
+        self._told: deque[_Told] = deque()
+        self._awaited: dict[tuple[BrokerId, int], _Awaited] = {}
+        self._too_early: dict[BrokerId, list[Spread]] = {}  # changes of those that are missing
+        self._handlers |= {Spread: self._on_spread, Echo: self._on_echo, ToAll: self._on_to_all}
+        born = {} if position.cube is None else position.cube.born
+        self._have = {other: 0 for other in born if other != self.me}  # the last change of each broker
+        if position.cube is not None:
+            self.enter(position.cube)
+
+    # What schemes differ in.
+
+    def enter(self, view: CubeView) -> None:
+        """Take another view for the present one."""
+        self.view = view
+
+    def onwards(self, source: BrokerId | None) -> Sequence[BrokerId]:
+        """Return to whom this broker passes a change on that came from `source`; None for one of its own."""
+        raise NotImplementedError
+
+    def neighbours(self) -> list[BrokerId]:
+        """Return those to whom it sends events; none before the first view."""
+        raise NotImplementedError
+
+    def behind(self, origin: BrokerId) -> Sequence[BrokerId]:
+        """Return to whom this broker passes on what is for everybody, the way that events of `origin` go."""
+        raise NotImplementedError
+
+    def placed(self) -> Placed:
+        """Return where it stands in the present view; nowhere before the first."""
+        return Placed(tuple(self.neighbours()))
+
+    # What is for everybody, behind the events of who tells it.
+
+    def to_all(self, message: Any) -> list[Effect]:
+        """Return what tells every other broker of the view something, behind the events that this one has sent."""
+        assert self.view is not None
+        return self.pass_to_all(ToAll(self.view.version, self.me, message))
+
+    def pass_to_all(self, told: ToAll) -> list[Effect]:
+        """Return what takes on what somebody tells everybody."""
+        return [Send(way, told) for way in self.behind(told.origin)]
+
+    def _on_to_all(self, source: Link, told: ToAll) -> list[Any]:
+        """Pass it on; it is returned itself when its turn has come, for whoever is around the router."""
+        return [*self.pass_to_all(told), told]
+
+    # What this broker wants, told to all others.
+
+    def _carry_out(self, steps: AnnouncerSteps) -> list[Effect]:
+        effects: list[Effect] = []
+        for message in steps.up:
+            self._number += 1
+            tokens = (message.token,) if isinstance(message, Announce) else ()
+            self._told.append(_Told(self._number, message, tokens))
+            effects += self._tell(self._told[-1])
+        for source, number in steps.ready:
+            assert isinstance(source, str)
+            effects.append(Confirm(source, number))
+        return effects
+
+    def _tell(self, told: _Told) -> list[Effect]:
+        if self.view is None:
+            return []
+        ways = self.onwards(None)
+        if not ways:
+            return self._installed_to(told.number)
+        self._awaited[self.me, told.number] = _Awaited(None, set(ways), True)
+        message = Spread(self.view.version, self.me, told.number, told.change)
+        return [Send(way, message) for way in ways]
+
+    def _installed_to(self, number: int) -> list[Effect]:
+        """Note that all changes up to a number have been taken in everywhere."""
+        effects: list[Effect] = []
+        while self._told and self._told[0].number <= number:
+            for token in self._told.popleft().tokens:
+                effects += self._carry_out(self.announcer.installed(token))
+        return effects
+
+    def settled(self) -> bool:
+        """Return whether everything that was announced is installed everywhere."""
+        return self.announcer.all_installed()
+
+    # What others want.
+
+    def _on_spread(self, source: Link, message: Spread) -> list[Effect]:
+        if not self._is_of_this_view(source, message):
+            return self._stray()
+        assert isinstance(source, int)
+        ways = self.onwards(source)
+        key = message.origin, message.number
+        self._awaited[key] = _Awaited(source, set(ways), False)
+        effects: list[Effect] = [Send(way, message) for way in ways]
+        if message.origin in self.missing:
+            self._too_early.setdefault(message.origin, []).append(message)
+            return effects
+        return effects + self._take_in(message)
+
+    def _take_in(self, message: Spread) -> list[Effect]:
+        origin, change = message.origin, message.change
+        if message.number > self._have[origin]:
+            self._have[origin] = message.number
+            if isinstance(change, Announce):
+                self.others.add(change.filter, origin, origin)  # type: ignore[arg-type]
+            elif change is not None:
+                self._forget_filter(origin, change.filter)
+        self._awaited[origin, message.number].taken_in = True
+        return self._echo(origin, message.number)
+
+    def _forget_filter(self, origin: BrokerId, item: Any) -> None:
+        if self.others.remove(item, origin, origin):
+            self.others.drop(item)
+
+    def _on_echo(self, source: Link, message: Echo) -> list[Effect]:
+        awaited = self._awaited.get((message.origin, message.number))
+        if awaited is None or not self._is_of_this_view(source, message):
+            return self._stray()
+        awaited.behind.discard(source)
+        return self._echo(message.origin, message.number)
+
+    def _echo(self, origin: BrokerId, number: int) -> list[Effect]:
+        """Reply to a broadcast once it was taken in here and everywhere behind."""
+        awaited = self._awaited[origin, number]
+        if awaited.behind or not awaited.taken_in:
+            return []
+        del self._awaited[origin, number]
+        if awaited.back is None:
+            return self._installed_to(number)
+        assert self.view is not None
+        return [Send(awaited.back, Echo(self.view.version, origin, number))]
+
+    def _is_of_this_view(self, source: Link, message: Spread | Echo) -> bool:
+        return isinstance(source, int) and self.view is not None and message.version == self.view.version
+
+    def _is_below(self, source: Link) -> bool:
+        return False
+
+    # Another view.
+
+    def install(self, view: CubeView, again: Iterable[BrokerId] = ()) -> list[Effect]:
+        """Go over to a view that this broker is in; return what has to be told under it.
+
+        Parameters
+        ----------
+        view
+            The next one.
+        again
+            To whom all is told again, as it may not have come.
+        """
+        before = {} if self.view is None else self.view.born
+        anew = before.get(self.me) != view.born[self.me]
+        for origin in sorted({*self._have, *self.missing}):
+            if anew or view.born.get(origin) != before.get(origin):
+                self._forget_broker(origin)
+        fresh = [
+            other
+            for other, born in view.born.items()
+            if other != self.me and (anew or born != before.get(other))
+        ]
+        self.missing.update(fresh)
+        self.enter(view)
+        self._awaited.clear()
+        self._too_early.clear()
+        if anew:
+            self._begin_anew()
+        wants = tuple(self.announcer.announced())
+        effects: list[Effect] = [
+            Send(other, CubeWants(view.born[self.me], view.born[other], self._number, wants))
+            for other in dict.fromkeys((*fresh, *again))
+            if other in view.born
+        ]
+        for told in list(self._told):
+            effects += self._tell(told)
+        return effects
+
+    def _begin_anew(self) -> None:
+        """Nobody knows anything of this broker: all that it wants counts as not installed."""
+        self.announcer.renew(top=False)
+        self._number += 1
+        self._told.clear()
+        tokens = tuple(token for _, token in self.announcer.tokens())
+        self._told.append(_Told(self._number, None, tokens))
+
+    def _forget_broker(self, origin: BrokerId) -> None:
+        self._have.pop(origin, None)
+        self.missing.discard(origin)
+        for item in self.others.held_by(origin, origin):
+            self._forget_filter(origin, item)
+
+    def adopt(self, source: BrokerId, wants: CubeWants) -> list[Effect]:
+        """Take in all that a missing broker wants."""
+        assert self.view is not None
+        told = wants.mine, wants.yours
+        if source not in self.missing or told != (self.view.born.get(source), self.view.born[self.me]):
+            return []
+        self.missing.discard(source)
+        self._have[source] = wants.number
+        for item in wants.filters:
+            self.others.add(item, source, source)  # type: ignore[arg-type]
+        effects: list[Effect] = []
+        for message in self._too_early.pop(source, []):
+            effects += self._take_in(message)
+        return effects
+
+    # What it keeps.
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        return {
+            **super().snapshot(),
+            "view": self.view,
+            "others": self.others.snapshot(),
+            "missing": sorted(self.missing),
+            "number": self._number,
+            "told": [(told.number, told.change, told.tokens) for told in self._told],
+            "awaited": [
+                (key, awaited.back, sorted(awaited.behind), awaited.taken_in)
+                for key, awaited in self._awaited.items()
+            ],
+            "too_early": {origin: list(early) for origin, early in self._too_early.items()},
+            "have": dict(self._have),
+        }
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        if plain["view"] is not None:
+            self.enter(plain["view"])
+        self.others.restore(plain["others"])
+        self.missing = set(plain["missing"])
+        self._number = plain["number"]
+        self._told.extend(_Told(*told) for told in plain["told"])
+        self._awaited.update(
+            (key, _Awaited(back, set(behind), taken)) for key, back, behind, taken in plain["awaited"]
+        )
+        self._too_early.update((origin, list(early)) for origin, early in plain["too_early"].items())
+        self._have = dict(plain["have"])
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what this broker keeps; `recorded` counts the filters of other brokers."""
+        return {**super().describe(), "recorded": len(self.others), "untold": len(self._told)}
+
+    def check(self) -> None:
+        """Assert that tables, DAG and what was told agree; for tests."""
+        super().check()
+        self.others.check()
+        if self.view is not None:
+            assert {*self._have, *self.missing} == self.view.born.keys() - {self.me}
+        numbers = [told.number for told in self._told]
+        assert numbers == sorted(numbers) and (not numbers or numbers[-1] <= self._number)
+        waiting = {token for told in self._told for token in told.tokens}
+        assert all(entry.installed or entry.token in waiting for entry in self.announcer._announced.values())

@@ -1,0 +1,196 @@
+"""The geometry of a hypercube of brokers: labels, who covers a vacancy, broadcast, and the way back.
+
+Rules
+-----
+* Dimension ``i`` is the ``i``-th bit of a label from the left, from 0. Two brokers are neighbours on the first
+  dimension in which their labels differ.
+* A position in which nobody stands is covered by the broker whose label has the least XOR with it. So, dimension by
+  dimension from the left, whoever is missing on one side is stood for by the other side.
+* **Broadcast** (2.2): who starts sends on every dimension, who receives on dimension ``i`` forwards on those greater
+  than ``i``; on each to the cover of its own label with that bit turned. Since a dimension splits the brokers that are
+  left into two disjoint halves, each broker receives once, whatever positions are vacant: ``N - 1`` messages, and no
+  more hops than dimensions.
+* **Way back** (2.3): a broadcast of ``s`` reaches ``p`` by turning the first bit in which it is still wrong, again and
+  again. The next step towards ``p`` depends on nothing but where one is; so all ways to ``p`` form one tree, and
+  events of a publisher at ``p`` that go back along them reach each broker at most once. They cross dimensions in
+  falling order, so the waits of backpressure cannot form a ring.
+
+Source: paper 2, sections 2.1 to 2.3; the covering of vacancies after HyperCuP, its reference 3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import lru_cache
+from math import factorial, prod
+
+from ...protocol.errors import InputError
+from ...protocol.ids import BrokerId
+from ...protocol.messages.views import LABEL_BITS, CubeView
+
+
+class Cube:
+    """Brokers at the positions of a hypercube, complete or not.
+
+    Parameters
+    ----------
+    dimensions
+        Bits of a vertex; 0 for one vertex.
+    labels
+        Of each broker; no two are the same.
+
+    Raises
+    ------
+    InputError
+        If there are no brokers, or two labels are the same.
+    """
+
+    def __init__(self, dimensions: int, labels: Mapping[BrokerId, int]) -> None:
+        self.dimensions = dimensions
+        self.labels = dict(labels)
+        self._at = {label: broker for broker, label in self.labels.items()}
+        self._sorted = sorted(self._at)
+        self._beside: dict[BrokerId, tuple[BrokerId, ...]] = {}  # made when it is asked for
+        if not self._sorted or len(self._sorted) != len(self.labels):
+            raise InputError(f"a cube needs brokers with labels of their own: {self.labels}")
+
+    @classmethod
+    def complete(cls, dimensions: int) -> Cube:
+        """Return the cube in which broker ``v`` stands alone at vertex ``v``, as in the paper's figure 2."""
+        shift = LABEL_BITS - dimensions
+        return cls(dimensions, {vertex: vertex << shift for vertex in range(1 << dimensions)})
+
+    def __len__(self) -> int:
+        """Return how many brokers there are."""
+        return len(self._sorted)
+
+    # Positions.
+
+    def vertex(self, broker: BrokerId) -> int:
+        """Return the vertex at which a broker stands."""
+        return self.labels[broker] >> (LABEL_BITS - self.dimensions)
+
+    def cover(self, label: int) -> BrokerId:
+        """Return the broker that stands at a position or, when nobody does, covers it: the one with the least XOR."""
+        return self._at[self._walk(label)[1]]
+
+    def _walk(self, label: int) -> tuple[list[int], int]:
+        """Return on which dimensions the brokers part on the way to a label, and the label that covers it."""
+        parting = []
+        low, high = 0, len(self._sorted)
+        for dimension in range(LABEL_BITS):
+            if high - low == 1:
+                break
+            shift = LABEL_BITS - 1 - dimension
+            upper = ((self._sorted[low] >> shift) | 1) << shift
+            middle = bisect_left(self._sorted, upper, low, high)
+            if low < middle < high:
+                parting.append(dimension)
+                low, high = (middle, high) if label >> shift & 1 else (low, middle)
+        return parting, self._sorted[low]
+
+    # Broadcast.
+
+    def dimension(self, one: BrokerId, other: BrokerId) -> int:
+        """Return the dimension on which two brokers are neighbours: the first in which their labels differ."""
+        return LABEL_BITS - (self.labels[one] ^ self.labels[other]).bit_length()
+
+    def neighbours(self, broker: BrokerId, after: int = -1) -> list[tuple[int, BrokerId]]:
+        """Return (dimension, neighbour) of a broker for each dimension greater than `after`, rising.
+
+        The dimensions are those in which there is anybody on the other side.
+        """
+        label = self.labels[broker]
+        return [
+            (dimension, self.cover(label ^ 1 << (LABEL_BITS - 1 - dimension)))
+            for dimension in self._walk(label)[0]
+            if dimension > after
+        ]
+
+    def beside(self, broker: BrokerId) -> tuple[BrokerId, ...]:
+        """Return, rising, all to whom a broker sends or who send to it: covering makes some neighbours one-sided."""
+        if not self._beside:
+            both: dict[BrokerId, set[BrokerId]] = {each: set() for each in self.labels}
+            for each in both:
+                for _, other in self.neighbours(each):
+                    both[each].add(other)
+                    both[other].add(each)
+            self._beside = {each: tuple(sorted(others)) for each, others in both.items()}
+        return self._beside[broker]
+
+    def onwards(self, broker: BrokerId, source: BrokerId | None) -> list[BrokerId]:
+        """Return to whom a broker forwards a broadcast that came from `source`; None when it starts one."""
+        after = -1 if source is None else self.dimension(source, broker)
+        return [neighbour for _, neighbour in self.neighbours(broker, after)]
+
+    # The way back.
+
+    def step(self, here: BrokerId, to: BrokerId) -> BrokerId:
+        """Return the next broker on the way of a broadcast from `here` to another broker."""
+        bit = 1 << (LABEL_BITS - 1 - self.dimension(here, to))
+        return self.cover(self.labels[here] ^ bit)
+
+    def path(self, source: BrokerId, to: BrokerId) -> list[BrokerId]:
+        """Return the way of a broadcast from `source` to another broker, both included."""
+        path = [source]
+        while path[-1] != to:
+            path.append(self.step(path[-1], to))
+        return path
+
+    def back(self, here: BrokerId, entry: BrokerId, origin: BrokerId) -> BrokerId | None:
+        """Return where events that were published at `entry` go from here, back along the broadcasts of `origin`.
+
+        None when the way from `origin` to `entry` does not lead over this broker, or begins here.
+        """
+        before = None
+        at = origin
+        while at != here:
+            if at == entry:
+                return None
+            before, at = at, self.step(at, entry)
+        return before
+
+    def onward(self, here: BrokerId, source: BrokerId | None) -> tuple[BrokerId, ...]:
+        """Return to whom events may go on that come from a neighbour, or are published here if there is none.
+
+        They go on over dimensions less than that of their arrival, to those whose own way leads over this broker.
+        """
+        if source is not None and self.step(here, source) != source:
+            return ()  # it is a neighbour one-sidedly: no event comes from there
+        before = LABEL_BITS if source is None else self.dimension(here, source)
+        return tuple(
+            other
+            for other in self.beside(here)
+            if self.dimension(here, other) < before and self.step(other, here) == here
+        )
+
+
+def mean_hops(dimensions: int, base: int = 2) -> float:
+    """Return the mean number of hops between two brokers of a complete cube with `base` brokers on each line.
+
+    ``L = 1 / (N - 1) * sum over i of (b - 1)^(n - i + 1) / (n - i)! * i * (i + 1) * ... * n`` with ``N = b^n``: there
+    are ``C(n, k) (b - 1)^k`` brokers at ``k`` hops. For ``b = 2`` it is 12/7 in three dimensions, and nears ``n / 2``.
+
+    Raises
+    ------
+    InputError
+        If there is less than one dimension, or the base is below 2.
+
+    Notes
+    -----
+    Source: paper 2, formula (1). It measured 1.709 in three dimensions.
+    """
+    if dimensions < 1 or base < 2:
+        raise InputError(f"mean_hops({dimensions}, {base}): it takes a dimension, and two brokers on a line")
+    total: int = 0
+    for i in range(1, dimensions + 1):
+        product = prod(range(i, dimensions + 1))
+        total += (base - 1) ** (dimensions - i + 1) * product // factorial(dimensions - i)
+    return float(total / (base**dimensions - 1))
+
+
+@lru_cache(maxsize=64)
+def cube_of(view: CubeView) -> Cube:
+    """Return the cube of a view; brokers in one process share it."""
+    return Cube(view.dimensions, view.labels)

@@ -1,0 +1,69 @@
+"""When a network is one settled tree, by what its brokers say."""
+
+import re
+from typing import Any
+
+import pytest
+from rayvous.actors.broker import Broker
+from rayvous.actors.chaos.convergence import problems, standing, state_of
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+POSITIONS = ClusterTree(3, 2, degree=1).positions()
+
+
+def survey() -> dict[int, dict[str, Any]]:
+    """Return what the brokers of a chain of three clusters say at its start, once paths are known."""
+    found = {}
+    for position in POSITIONS:
+        healing = Broker(position, "hybrid", Recovery.for_tests()).healing
+        assert healing is not None
+        one = healing.survey()
+        if one["designated"]:
+            one["path"] = tuple(range(position.cluster + 1))
+        found[position.broker] = one
+    return found
+
+
+def speaker(found: dict[int, dict[str, Any]], cluster: int) -> dict[str, Any]:
+    return next(one for one in found.values() if one["designated"] and one["cluster"] == cluster)
+
+
+def test_a_network_as_it_was_built_has_no_problem() -> None:
+    found = survey()
+    assert problems(found) == []
+    assert state_of(found) == state_of(survey())
+    for position in POSITIONS:
+        assert standing(position, found) == position or position.role == "NEB"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("designated", False, "cluster 1 has 0 designated brokers"),
+        ("root", True, "2 roots"),
+        ("settled", False, "waits for subscriptions"),
+        ("closed", ["alice"], r"waits for a round to open \['alice'\]"),
+        ("parent", None, "has no parent that lives"),
+        ("children", (), "does not know it"),
+        ("path", (), "has no way to the root"),
+    ],
+)
+def test_each_thing_that_is_missing_is_said(key: str, value: Any, said: str) -> None:
+    found = survey()
+    speaker(found, 1)[key] = value
+    assert re.search(said, "; ".join(problems(found)))
+
+
+def test_the_dead_are_missed() -> None:
+    normal = next(broker for broker, one in survey().items() if not one["designated"])
+    for cluster in range(3):
+        found = survey()
+        del found[speaker(found, cluster)["broker"]]
+        assert problems(found)
+        for broker in [broker for broker, one in found.items() if one["cluster"] == cluster]:
+            del found[broker]
+        assert problems(found), "its neighbours have it still"
+    found = survey()
+    del found[normal]
+    assert any("does not know its cluster as it is" in problem for problem in problems(found))

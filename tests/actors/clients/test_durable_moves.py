@@ -1,0 +1,83 @@
+"""A durable subscriber that goes to another broker while it acknowledges: that one is told what it need not keep.
+
+Reference: docs/decisions/0015-exactly-once.md.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from rayvous.actors.clients.durable import DurableSubscriber
+from rayvous.actors.clients.process import ClientProcess
+from rayvous.faults.replay.clients import SubscriberMachine
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.messages.pubsub import Consumed
+from rayvous.protocol.messages.recovery import Recovery
+
+BOUND_SECONDS = 20.0
+
+
+class Host:
+    """The actor of a broker; a subscriber that comes may have to wait."""
+
+    def __init__(self) -> None:
+        self.told: list[Consumed] = []
+        self.asked, self.heard, self.gate = threading.Event(), threading.Event(), threading.Event()
+        self.gate.set()
+        self.request = SimpleNamespace(remote=self._request)
+        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS))
+        self.end_session = SimpleNamespace(remote=lambda *_: None)
+
+    def _request(self, broker: int, name: str, messages: Sequence[Any], session: str = "") -> Any:
+        if isinstance(messages[0], Consumed):
+            self.told += messages
+            self.heard.set()
+            return None
+
+        async def take() -> None:
+            self.asked.set()
+            await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
+
+        return take()
+
+
+class Alice(DurableSubscriber):
+    """A subscriber to whom the rendezvous point says yes, without Ray."""
+
+    def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
+        return None
+
+
+async def answer(value: Any) -> Any:
+    return value
+
+
+def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_to() -> None:
+    first, second = Host(), Host()
+    recovery = Recovery.for_tests(client_patience_seconds=BOUND_SECONDS)
+    directory: Any = SimpleNamespace(
+        hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, numbered=False
+    )
+    rendezvous = SimpleNamespace(
+        relocate=SimpleNamespace(remote=lambda *_: answer((2, second))),
+        renew=SimpleNamespace(remote=lambda name, life, broker: answer(life + 1)),
+    )
+    record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
+    process = ClientProcess("net", BOUND_SECONDS)
+    try:
+        alice = Alice("alice", 1, directory, process, rendezvous, record)
+        second.gate.clear()
+        moving = process.submit(alice.move(first, True))
+        assert second.asked.wait(BOUND_SECONDS)
+        alice._hand_out("bob", 3)
+        alice.acknowledge()
+        assert alice.position == {"bob": 3}
+        second.gate.set()
+        moving.result(BOUND_SECONDS)
+        assert second.heard.wait(BOUND_SECONDS)
+        assert second.told == [Consumed({"bob": 3}, 2)] and first.told == []
+    finally:
+        process.ending = True
+        process.close()

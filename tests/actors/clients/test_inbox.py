@@ -1,0 +1,142 @@
+"""What a subscriber has received and not yet read: in order, bounded, readable from any thread or loop."""
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+from rayvous.actors.clients.inbox import Arrival, Inbox
+from rayvous.protocol.batch import EventBatch, batch_of
+from rayvous.protocol.errors import BrokerUnavailable
+
+
+def batch(first: int, count: int) -> EventBatch:
+    return batch_of([{"x": first + i} for i in range(count)])
+
+
+async def put(inbox: Inbox, first: int, count: int) -> None:
+    await inbox.put(batch(first, count), np.arange(count), 0.0)
+
+
+def values(arrival: Arrival | None) -> list[int]:
+    assert arrival is not None
+    events = arrival.batch.events()
+    return [events[row]["x"] for row in arrival.rows]  # type: ignore[misc]
+
+
+async def pause() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_what_is_put_is_taken_in_order() -> None:
+    async def run() -> None:
+        inbox = Inbox("host", 100, 5.0)
+        assert inbox.take() is None
+        for first in (0, 10, 20):
+            await put(inbox, first, 2)
+        assert inbox.waiting == 6
+        assert [values(inbox.take()) for _ in range(3)] == [[0, 1], [10, 11], [20, 21]]
+        assert inbox.take() is None and inbox.waiting == 0
+        assert inbox.wait(0) is None
+
+    asyncio.run(run())
+
+
+def test_a_full_inbox_stops_the_fetching_until_some_are_read() -> None:
+    async def run() -> None:
+        inbox = Inbox("host", 3, 60.0)
+        await put(inbox, 0, 4)
+        waiting = asyncio.create_task(put(inbox, 10, 2))
+        await pause()
+        assert not waiting.done() and inbox.waiting == 4
+        assert values(inbox.take()) == [0, 1, 2, 3]
+        await waiting
+        assert values(inbox.take()) == [10, 11] and inbox.shed == 0
+
+    asyncio.run(run())
+
+
+def test_what_is_not_read_in_time_is_shed_the_oldest_first_and_counted() -> None:
+    async def run() -> None:
+        inbox = Inbox("host", 3, 0.0)
+        for first in (0, 10, 20, 30):
+            await put(inbox, first, 2)
+        assert inbox.shed == 4
+        got = []
+        while (arrival := inbox.take()) is not None:
+            got += values(arrival)
+        assert got == [20, 21, 30, 31] and len(got) + inbox.shed == 8
+
+    asyncio.run(run())
+
+
+def test_a_reader_in_a_coroutine_is_woken() -> None:
+    async def run() -> None:
+        inbox = Inbox("host", 100, 5.0)
+        reader = asyncio.create_task(inbox.wait_async())
+        await pause()
+        assert not reader.done()
+        await put(inbox, 7, 1)
+        assert values(await reader) == [7]
+        reader = asyncio.create_task(inbox.wait_async())
+        await pause()
+        inbox.close()
+        assert await reader is None
+
+    asyncio.run(run())
+
+
+def test_a_reader_in_a_thread_is_woken() -> None:
+    inbox = Inbox("host", 100, 5.0)
+    got: list[Arrival | None] = []
+    reader = threading.Thread(target=lambda: got.extend([inbox.wait(10.0), inbox.wait(None)]))
+    reader.start()
+    asyncio.run(put(inbox, 3, 1))
+    inbox.close()
+    reader.join(10.0)
+    assert not reader.is_alive() and values(got[0]) == [3] and got[1] is None
+
+
+def test_a_reader_whose_loop_has_ended_does_not_stop_the_others() -> None:
+    inbox = Inbox("host", 100, 5.0)
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(inbox.wait_async(), 0.01)
+
+    asyncio.run(give_up())
+    asyncio.run(put(inbox, 3, 1))
+    assert values(inbox.take()) == [3]
+
+
+def test_after_the_host_is_gone_what_came_is_read_and_then_it_is_said() -> None:
+    async def run() -> None:
+        inbox = Inbox("host", 100, 5.0)
+        await put(inbox, 0, 1)
+        inbox.fail(ConnectionError())
+        assert values(inbox.take()) == [0]
+        for read in (inbox.take, lambda: inbox.wait(None)):
+            with pytest.raises(BrokerUnavailable, match=r"broker is gone \(ConnectionError\)"):
+                read()
+        with pytest.raises(BrokerUnavailable):
+            await inbox.wait_async()
+        inbox.close()
+        assert inbox.wait(None) is None
+
+    asyncio.run(run())
+
+
+def test_a_closed_inbox_takes_nothing_in_and_lets_whoever_waits_go() -> None:
+    async def run() -> None:
+        inbox = Inbox("host", 1, 60.0)
+        await put(inbox, 0, 2)
+        waiting = asyncio.create_task(put(inbox, 10, 2))
+        await pause()
+        inbox.close()
+        await waiting
+        await put(inbox, 20, 2)
+        assert values(inbox.wait(None)) == [0, 1]
+        assert inbox.wait(None) is None and inbox.shed == 0
+
+    asyncio.run(run())

@@ -1,0 +1,107 @@
+"""A publisher that leaves its broker: whatever it has published is whole at the next one.
+
+Reference: promises 2 and 3; docs/decisions/0015-exactly-once.md.
+"""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rayvous.actors.clients.process import ClientProcess
+from rayvous.actors.clients.publisher import Publisher
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.messages.recovery import Recovery
+
+BOUND_SECONDS = 20.0
+
+
+class Host:
+    """The actor of a broker, which takes in what is published; the first that comes again may have to wait."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.asked, self.took, self.gate = threading.Event(), threading.Event(), threading.Event()
+        self.gate.set()
+        self.request = SimpleNamespace(remote=self._take)
+        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS))
+        self.pid = SimpleNamespace(remote=lambda: asyncio.sleep(0))
+        self.end_session = SimpleNamespace(remote=lambda *_: None)
+
+    def _take(self, broker: int, name: str, messages: list[Events]) -> Any:
+        async def take() -> None:
+            self.asked.set()
+            await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
+            self.taken += [number for events in messages for number in events.batch.sequence.tolist()]
+            self.took.set()
+
+        return take()
+
+
+class Bob(Publisher):
+    """A publisher whose calls are answered without Ray."""
+
+    def _answer(self, call: Any, host: Any, seconds: float) -> Any:
+        return asyncio.run(call)
+
+
+def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_one_too() -> None:
+    old, new = Host(), Host()
+
+    async def relocate(*_: Any) -> Any:
+        return 1, new
+
+    directory = SimpleNamespace(
+        hosts={0: old, 1: new}, limits=Limits(), recovery=Recovery.for_tests(), numbered=False, admission=None
+    )
+    process = ClientProcess("test", 60.0)
+    rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=relocate))
+    bob = Bob("bob", 0, directory, process, rendezvous)  # type: ignore[arg-type]
+    try:
+        bob.publish({"n": 1})
+        new.gate.clear()
+        moving = process.submit(bob.move(old, False))
+        assert new.asked.wait(BOUND_SECONDS), "what was published before is on its way to the new broker"
+        old.took.clear()
+        publishing = threading.Thread(target=bob.publish, args=({"n": 2},))
+        publishing.start()
+        assert old.took.wait(BOUND_SECONDS), "the old one still takes in what comes"
+        new.gate.set()
+        moving.result(BOUND_SECONDS)
+        publishing.join(BOUND_SECONDS)
+        bob.publish({"n": 3})
+        assert old.taken == [1, 2]
+        assert new.taken == [1, 2, 3], "else #3 could overtake #2, which would be taken for old"
+    finally:
+        process.close()
+
+
+@pytest.mark.parametrize(("numbered", "taken"), [(True, [1, 2]), (False, [3])])
+def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_is_taken_until_then(
+    numbered: bool, taken: list[int]
+) -> None:
+    class Carol(Publisher):
+        """A publisher whose broker is away at first."""
+
+        away = True
+
+        def _hand_over(self, batch: Any) -> None:
+            if self.away:
+                raise BrokerUnavailable("away")
+            host.taken += batch.sequence.tolist()
+
+    host = Host()
+    directory = SimpleNamespace(
+        hosts={0: host}, limits=Limits(), recovery=None, numbered=numbered, admission=None
+    )
+    carol = Carol("carol", 0, directory, SimpleNamespace(given_up={host: 0}))  # type: ignore[arg-type]
+    carol._counted = True
+    for _ in range(2):
+        with pytest.raises(BrokerUnavailable):
+            carol.publish({"n": 1})
+    carol.away = False
+    carol.publish({"n": 2})
+    assert host.taken == taken and carol.published == taken[-1]

@@ -1,0 +1,77 @@
+"""What comes after a Persist waits for it; commits are grouped; after a failure nothing leaves."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+from rayvous.actors.host.commits import Commits
+from rayvous.protocol.effects import Confirm, Persist, Write
+from rayvous.protocol.errors import StorageFailed
+
+OTHER = Confirm("alice", 1)
+
+
+class GatedStore:
+    """Commits when it is let, and fails when it is told."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.committed: list[list[str]] = []
+        self.fails = False
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        assert self.gate.wait(20)
+        if self.fails:
+            raise StorageFailed("the disk is full")
+        self.committed.append([write.value for write in writes])
+
+
+def persist(*values: str) -> Persist:
+    return Persist(tuple(Write("t", (value,), value) for value in values))
+
+
+def go(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_effects_leave_in_their_order_after_what_is_before_them_is_stable() -> None:
+    async def test() -> None:
+        store, left = GatedStore(), []
+        commits = Commits("broker 1", store)  # type: ignore[arg-type]
+        commits.put(OTHER, lambda: left.append(0))
+        assert left == [0]
+        commits.put(persist("a"), lambda: None)
+        commits.put(OTHER, lambda: left.append(1))
+        await asyncio.sleep(0)
+        commits.put(persist("b"), lambda: None)
+        commits.put(persist("c", "d"), lambda: None)
+        commits.put(OTHER, lambda: left.append(2))
+        assert left == [0] and not commits.idle
+        store.gate.set()
+        await commits.stable()
+        assert left == [0, 1, 2] and store.committed == [["a"], ["b", "c", "d"]]
+        commits.put(OTHER, lambda: left.append(3))
+        await commits.stable()
+        assert left == [0, 1, 2, 3]
+
+    go(test)
+
+
+def test_after_a_failure_nothing_leaves_and_whoever_waits_is_told() -> None:
+    async def test() -> None:
+        store, left, told = GatedStore(), [], []
+        commits = Commits("broker 1", store, told.append)  # type: ignore[arg-type]
+        store.fails = True
+        commits.put(persist("a"), lambda: None)
+        commits.put(OTHER, lambda: left.append(1))
+        store.gate.set()
+        with pytest.raises(StorageFailed, match="broker 1 stands still: the disk is full"):
+            await commits.stable()
+        commits.put(OTHER, lambda: left.append(2))
+        with pytest.raises(StorageFailed):
+            await commits.stable()
+        assert left == [] and len(told) == 1
+
+    go(test)

@@ -1,0 +1,133 @@
+"""The group of a cluster: a member that is dead or does not answer does not stop the others."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from ray.exceptions import ActorDiedError
+from rayvous.actors.host.group import CALLS_OUT_MAX, MulticastGroup, Peer
+from rayvous.actors.host.outbox import Renewed
+from rayvous.protocol.messages.pubsub import Installed
+
+
+class Fellows:
+    """Three members: 1 is well, 2 may be silent, 3 may be dead."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[int] = Counter()
+        self.answering = asyncio.Event()
+        self.answering.set()
+        self.dead = False
+
+    async def receive(self, to: int, source: int, messages: Any) -> None:
+        self.calls[to] += 1
+        if to == 2:
+            await self.answering.wait()
+        if to == 3 and self.dead:
+            raise ActorDiedError
+
+    def peers(self) -> list[Peer]:
+        return [Peer(broker, self.receive, True) for broker in (1, 2, 3)]
+
+
+def test_the_dead_are_counted_once_and_then_left_out() -> None:
+    async def run() -> None:
+        fellows = Fellows()
+        group = MulticastGroup(0, fellows.peers(), patience_seconds=20.0)
+        assert await group.fly([Installed(1)]) == 0
+        fellows.dead = True
+        assert [await group.fly([Installed(1)]) for _ in range(3)] == [1, 0, 0]
+        assert fellows.calls == {1: 4, 2: 4, 3: 2}
+
+    asyncio.run(run())
+
+
+def test_who_does_not_answer_holds_nobody_up_for_long_and_gets_what_it_missed_in_order() -> None:
+    async def run() -> None:
+        fellows = Fellows()
+        group = MulticastGroup(0, fellows.peers(), patience_seconds=0.001)
+        fellows.answering.clear()
+        for _ in range(CALLS_OUT_MAX):
+            assert await group.fly([Installed(1)]) == 0
+        assert await group.fly([Installed(1)]) == 1, "too many calls are out: it gets nothing more"
+        assert fellows.calls[1] == CALLS_OUT_MAX + 1 and fellows.calls[2] == CALLS_OUT_MAX
+        fellows.answering.set()
+        await asyncio.sleep(0.01)
+        assert await group.fly([Installed(1)]) == 0
+
+    asyncio.run(run())
+
+
+def test_a_group_in_which_all_are_dead() -> None:
+    async def run() -> None:
+        fellows = Fellows()
+        fellows.dead = True
+        group = MulticastGroup(0, fellows.peers()[2:], patience_seconds=20.0)
+        assert await group.fly([Installed(1)]) == 1
+        assert await group.fly([Installed(1)]) == 0
+
+    asyncio.run(run())
+
+
+def test_a_member_that_is_started_again_gets_what_is_sent_from_then_on() -> None:
+    async def run() -> None:
+        fellows = Fellows()
+        group = MulticastGroup(0, fellows.peers(), patience_seconds=0.001)
+        fellows.dead = True
+        fellows.answering.clear()
+        for _ in range(CALLS_OUT_MAX + 2):
+            await group.fly([Installed(1)])
+        assert fellows.calls[3] == 1 and fellows.calls[2] == CALLS_OUT_MAX
+        fellows.dead = False
+        group.begin_anew(3)
+        group.begin_anew(2)
+        assert await group.fly([Installed(1)]) == 0
+        assert fellows.calls[3] == 2 and fellows.calls[2] == CALLS_OUT_MAX + 1
+        fellows.answering.set()
+        await asyncio.sleep(0.01)
+        assert await group.fly([Installed(1)]) == 0
+
+    asyncio.run(run())
+
+
+def test_a_member_that_has_missed_a_load_is_told_of_once_and_gets_what_comes_after_it_is_renewed() -> None:
+    async def run() -> None:
+        got: dict[int, list[int]] = {1: [], 2: []}
+        failing = True
+
+        async def receive(to: int, source: int, messages: Any) -> None:
+            if to == 2 and failing:
+                raise ConnectionResetError("gone for a moment")
+            got[to] += [message.token for message in messages]
+
+        missed: list[int] = []
+        fellows = [Peer(broker, receive, True) for broker in (1, 2)]
+        group = MulticastGroup(0, fellows, 20.0, lambda member, seconds: missed.append(member))
+        assert await group.fly([Installed(1)]) == 1 and missed == [2]
+        failing = False
+        assert await group.fly([Installed(2)]) == 1, "nothing of what was said before it is renewed"
+        assert await group.fly([Installed(3), Renewed(2), Installed(4)]) == 0
+        assert await group.fly([Installed(5)]) == 0
+        assert got == {1: [1, 2, 3, 4, 5], 2: [4, 5]} and missed == [2]
+
+    asyncio.run(run())
+
+
+def test_a_member_of_which_too_many_calls_are_out_has_missed_what_comes_then() -> None:
+    async def run() -> None:
+        fellows, missed = Fellows(), []
+        told: Any = lambda member, seconds: missed.append(member)  # noqa: E731
+        group = MulticastGroup(0, fellows.peers(), 0.001, told)
+        fellows.answering.clear()
+        for _ in range(CALLS_OUT_MAX + 3):
+            await group.fly([Installed(1)])
+        assert missed == [2] and fellows.calls[2] == CALLS_OUT_MAX and fellows.calls[1] == CALLS_OUT_MAX + 3
+        fellows.answering.set()
+        await asyncio.sleep(0.01)
+        await group.fly([Installed(1)])
+        assert fellows.calls[2] == CALLS_OUT_MAX, "it answers, and does not know that it has missed anything"
+        await group.fly([Renewed(2), Installed(1)])
+        assert fellows.calls[2] == CALLS_OUT_MAX + 1
+        group.begin_anew(2)
+
+    asyncio.run(run())

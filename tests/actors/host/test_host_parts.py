@@ -1,0 +1,299 @@
+"""The parts of a host, each by itself: attachments, admission control, the way of telemetry to the collector."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import numpy as np
+import pytest
+from ray.exceptions import RayActorError
+from rayvous.actors.broker import Broker
+from rayvous.actors.host.admission import HostAdmission
+from rayvous.actors.host.attachments import Attachments
+from rayvous.actors.host.hosted_broker import HostedBroker
+from rayvous.actors.host.requests import Question
+from rayvous.actors.host.survey import accepted, books_of, dead_letters, lacking, sizes_of, standing_of
+from rayvous.actors.host.telemetry import HostTelemetry
+from rayvous.actors.telemetry.accounts import HandOver
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.errors import (
+    BrokerLeaving,
+    BrokerUnavailable,
+    ClientError,
+    InputError,
+    SubscriptionRejected,
+)
+from rayvous.protocol.messages.admission import (
+    AdmissionConfig,
+    Advertise,
+    Everywhere,
+    Judgement,
+    News,
+    WouldAdmit,
+)
+from rayvous.protocol.messages.pubsub import Detach, Events, Lost, Register
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.telemetry.recorder import TelemetryBuffer
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+LIMITS = Limits.for_tests()
+
+
+def seats(count: int = 1, recovery: Recovery | None = None) -> dict[int, HostedBroker]:
+    places = ClusterTree(count, 1, degree=1).positions()
+    return {
+        place.broker: HostedBroker(Broker(place, "hybrid", recovery), TelemetryBuffer(place, LIMITS), None)
+        for place in places
+    }
+
+
+def go(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 20.0))
+
+
+# Attachments.
+
+
+class Desk:
+    """Attachments of some seats, and what brokers were handed."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.seats = seats(count)
+        self.handed: list[tuple[str, Any]] = []
+        self.driven: list[Any] = []
+        self.here = Attachments(
+            self.seats,
+            LIMITS,
+            lambda seat, client, message: self.handed.append((client, message)),
+            lambda seat, event: self.driven.append(event),
+        )
+
+
+def test_a_subscriber_is_in_one_process_until_it_is_taken_over() -> None:
+    desk = Desk()
+    here, seat = desk.here, desk.seats[0]
+    for client in ("alice", "bob"):
+        here.own(seat, client, "first")
+    here.own(seat, "alice", "first")
+    first = here.sessions["first"]
+    with pytest.raises(ClientError, match="'alice' is attached to broker 0 by another process"):
+        here.own(seat, "alice", "second")
+    here.take_over(seat, "alice", "second")
+    assert not first.ended and here.sessions["first"] is first, "bob is still there"
+    here.take_over(seat, "bob", "second")
+    assert first.ended and "first" not in here.sessions, "nobody fetches what waits there"
+    assert set(seat.owners.values()) == {here.sessions["second"]}
+
+
+def test_a_process_that_ends_takes_its_subscribers_along_from_every_broker() -> None:
+    desk = Desk(2)
+    here = desk.here
+    for broker, seat in desk.seats.items():
+        here.own(seat, f"c{broker}", "process")
+        here.own(seat, "other", "another")
+    session = here.sessions["process"]
+    here.end_session("process")
+    here.end_session("nobody")
+    assert session.ended and desk.handed == [("c0", Detach()), ("c1", Detach())]
+    assert [list(seat.owners) for seat in desk.seats.values()] == [["other"], ["other"]]
+
+
+def test_nothing_begins_at_a_broker_that_leaves_and_every_poll_says_so() -> None:
+    here = Desk(2).here
+    assert here.farewells() == []
+    here.dismiss(1)
+    assert here.open_seat(0) and here.seat_of(1)
+    with pytest.raises(BrokerLeaving, match="broker 1 leaves"):
+        here.open_seat(1)
+    with pytest.raises(BrokerUnavailable, match="broker 9 is not on this host"):
+        here.open_seat(9)
+    assert [farewell.broker for farewell in here.farewells()] == [1]
+
+
+def test_who_is_let_go_waits_for_nothing_more_and_lacks_nothing() -> None:
+    async def test() -> None:
+        desk = Desk()
+        seat = desk.seats[0]
+        desk.here.own(seat, "alice", "process")
+        waiting = seat.answers.owe(("alice", Register, 3))
+        desk.here.cancelled(seat, "alice", 1)
+        assert not waiting.done()
+        desk.here.let_all_go(seat)
+        with pytest.raises(ClientError, match="subscription 3 of 'alice' was cancelled"):
+            await waiting
+        assert not seat.owners
+
+    go(test())
+
+
+def test_losses_are_told_to_who_is_there_and_a_drain_ends_when_all_was_fetched() -> None:
+    async def test() -> None:
+        desk = Desk()
+        seat = desk.seats[0]
+        desk.here.own(seat, "alice", "process")
+        losses = (Lost("bob", 1, 3),)
+        for client in ("alice", "nobody"):
+            desk.here.tell_losses(seat, client, losses)
+        (parcel,) = await desk.here.session("process").poll(0, 0.0, 10)
+        assert parcel.losses == losses  # type: ignore[union-attr]
+        desk.here.drain_soon(seat, 5)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert desk.driven == []
+        desk.here.session("process").acknowledge(parcel.number)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert [event.number for event in desk.driven] == [5]
+
+    go(test())
+
+
+# Admission control.
+
+
+def old(*ages: float) -> Events:
+    batch = batch_of([{"x": 1}] * len(ages), publisher="p", first_sequence=1)
+    batch.published_at[:] = time.time() - np.array(ages)
+    return Events(batch)
+
+
+def test_events_older_than_the_deadline_are_dropped_and_counted() -> None:
+    (seat,) = seats().values()
+    office = HostAdmission(AdmissionConfig(deadline_seconds=5.0), {}, lambda *_: None)
+    young = old(1.0, 2.0)
+    assert office.take_in(seat, young) is young and seat.expired_events == 0
+    taken = office.take_in(seat, old(9.0, 1.0, 9.0))
+    assert taken is not None and taken.batch.sequence.tolist() == [2] and seat.expired_events == 2
+    assert office.take_in(seat, old(9.0)) is None
+    assert seat.expired_events == sizes_of(seat)["expired_events"] == 3
+    without = HostAdmission(None, {}, lambda *_: None)
+    ancient = old(1e6)
+    assert without.take_in(seat, ancient) is ancient
+
+
+def test_an_event_costs_what_its_broker_was_burdened_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    (seat,) = seats().values()
+    office = HostAdmission(None, {}, lambda *_: None)
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    office.burden(0.002, 0.01)
+    before = time.thread_time()
+    office.take_in(seat, old(*[0.0] * 10))
+    assert time.thread_time() - before >= 0.02
+    assert 0.0 < slept[0] <= 2.0, "of a hundredth of a CPU it stands still for most of the time"
+
+
+@pytest.mark.parametrize(
+    ("news", "question", "answer"),
+    [
+        (Judgement(1, True, 2, (), dry=True), WouldAdmit, "news"),
+        (Judgement(1, False, 2, (), dry=True), WouldAdmit, "news"),
+        (Judgement(1, False, 2, ()), Register, SubscriptionRejected),
+        (Everywhere(1), Advertise, 7),
+        (Judgement(1, True, 2, ()), Register, "later"),
+    ],
+)
+def test_what_a_broker_says_answers_the_question_that_it_is_about(
+    news: News, question: type, answer: Any
+) -> None:
+    async def test() -> None:
+        (seat,) = seats().values()
+        asked: Question = ("alice", question, 1)
+        waiting = seat.answers.owe(asked)
+        HostAdmission(AdmissionConfig(), {}, lambda *_: None).inform(seat, "alice", news, 7)
+        if answer == "later":
+            assert not waiting.done()
+        elif answer is SubscriptionRejected:
+            with pytest.raises(SubscriptionRejected, match="subscription 1 of 'alice'"):
+                await waiting
+        else:
+            assert await waiting == (news if answer == "news" else answer)
+
+    go(test())
+
+
+def test_without_admission_control_nothing_can_be_asked_of_it() -> None:
+    HostAdmission(AdmissionConfig(), {}, lambda *_: None).require()
+    with pytest.raises(InputError, match="no admission control"):
+        HostAdmission(None, {}, lambda *_: None).require()
+
+
+# What is said of brokers.
+
+
+def test_a_broker_without_a_feature_says_nothing_of_it() -> None:
+    (seat,) = seats().values()
+    assert standing_of(seat) is None and books_of(seat.broker) is None and lacking(seat.broker, "alice") == {}
+    assert accepted(seat.broker, "bob") == (0, []) and dead_letters(seat.broker) == []
+    (healing,) = seats(recovery=Recovery.for_tests()).values()
+    standing = standing_of(healing)
+    assert standing is not None and standing["broker"] == 0
+
+
+# Telemetry.
+
+
+class Collector:
+    """Stands for the collector's actor; it may be dead for a while."""
+
+    def __init__(self) -> None:
+        self.add = self
+        self.dead = False
+        self.taken: list[HandOver] = []
+
+    async def remote(self, flush: HandOver) -> None:
+        if self.dead:
+            raise RayActorError
+        self.taken.append(flush)
+
+
+def write_down(seat: HostedBroker, rows: int) -> None:
+    for _ in range(rows):
+        seat.telemetry.published(1.0, batch_of([{"x": 1}], publisher="p", first_sequence=1))
+
+
+def rows_of(flush: HandOver) -> int:
+    return sum(len(table["time_seconds"]) for tables in flush.tables for table in tables.values())
+
+
+def test_what_did_not_arrive_is_handed_over_again_before_what_is_new() -> None:
+    async def test() -> None:
+        collector, here = Collector(), seats(2)
+        way = HostTelemetry(here, collector)
+        for seat in here.values():
+            write_down(seat, 2)
+        collector.dead = True
+        await way.flush()
+        write_down(here[0], 3)
+        collector.dead = False
+        await way.flush()
+        await way.flush()
+        assert [rows_of(flush) for flush in collector.taken] == [4, 3, 0], "the last asks what came before"
+        assert [sum(flush.before.values()) for flush in collector.taken] == [0, 4, 7]
+
+    go(test())
+
+
+def test_a_flush_in_the_background_is_made_once_and_not_for_nothing() -> None:
+    async def test() -> None:
+        collector, here = Collector(), seats()
+        way = HostTelemetry(here, collector)
+        way.flush_soon()
+        await asyncio.sleep(0)
+        assert collector.taken == []
+        write_down(here[0], 1)
+        for _ in range(3):
+            way.flush_soon()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert [rows_of(flush) for flush in collector.taken] == [1]
+        nowhere = HostTelemetry(here, None)
+        write_down(here[0], 1)
+        nowhere.flush_when_due(here[0])
+        nowhere.flush_soon()
+        await nowhere.flush()
+        assert here[0].telemetry.rows == 1, "it stays, up to its bound"
+
+    go(test())

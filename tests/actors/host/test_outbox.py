@@ -1,0 +1,252 @@
+"""The outbox of a link: one call in flight, what waits goes as one, in order; and room when it was taken."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rayvous.actors.host.outbox import BEATS_ASIDE_MAX, LinkMessage, Outbox, Unreached, wait_for_room
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.messages.pubsub import Events, Installed
+from rayvous.protocol.messages.recovery import MemberBeat
+
+BEAT = MemberBeat(0, 0, 0)
+
+
+class Wire:
+    """The other side: takes a load when it is let, and remembers how many calls were in flight at once."""
+
+    def __init__(self) -> None:
+        self.loads: list[list[Any]] = []
+        self.flying = self.most = 0
+        self.gate = asyncio.Semaphore(0)
+        self.fails = False
+
+    async def fly(self, load: list[LinkMessage]) -> int:
+        self.flying += 1
+        self.most = max(self.most, self.flying)
+        await self.gate.acquire()
+        self.flying -= 1
+        if self.fails:
+            raise ConnectionError("gone")
+        self.loads.append([plain(message) for message in load])
+        return 0
+
+    def open(self) -> None:
+        for _ in range(1_000):
+            self.gate.release()
+
+
+def plain(message: LinkMessage) -> Any:
+    if isinstance(message, Events):
+        return [event["x"] for event in message.batch.events()]
+    if isinstance(message, MemberBeat):
+        return "beat"
+    assert isinstance(message, Installed)
+    return message.token
+
+
+def events(first: int, count: int) -> Events:
+    return Events(batch_of([{"x": first + i} for i in range(count)]))
+
+
+async def pause() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_one_call_in_flight_and_what_waits_goes_as_one() -> None:
+    async def run() -> None:
+        wire = Wire()
+        box = Outbox("link", wire.fly, 100, 100)
+        assert box.idle and not box.full
+        box.put(events(0, 1))
+        await pause()
+        for i in range(1, 6):
+            box.put(events(i, 1))
+        box.put(Installed(7))
+        box.put(events(6, 2))
+        await pause()
+        assert wire.loads == [] and wire.flying == 1 and not box.idle
+        wire.gate.release()
+        await pause()
+        assert wire.loads == [[[0]]] and wire.flying == 1
+        wire.gate.release()
+        await box.drained()
+        assert wire.loads[1] == [[1, 2, 3, 4, 5], 7, [6, 7]]
+        assert wire.most == 1 and box.idle and box.events == 0
+
+    asyncio.run(run())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 7), max_size=40), st.integers(1, 10), st.lists(st.booleans(), max_size=40))
+def test_order_and_call_size(sizes: list[int], call_max: int, pauses: list[bool]) -> None:
+    async def run() -> None:
+        wire = Wire()
+        wire.open()
+        box = Outbox("link", wire.fly, call_max, 1_000)
+        sent: list[Any] = []
+        for place, size in enumerate(sizes):  # size 0 is a message that carries no events
+            box.put(events(100 * place, size) if size else Installed(place))
+            sent += [100 * place + i for i in range(size)] if size else [("token", place)]
+            if place < len(pauses) and pauses[place]:
+                await asyncio.sleep(0)
+        await box.drained()
+        got: list[Any] = []
+        for load in wire.loads:
+            carried = 0
+            for part in load:
+                got += part if isinstance(part, list) else [("token", part)]
+                carried += len(part) if isinstance(part, list) else 0
+            assert carried <= max(call_max, *sizes), "more than one call carries"
+        assert got == sent and wire.most <= 1 and box.events == 0
+
+    asyncio.run(run())
+
+
+def test_whoever_fills_it_waits_until_a_load_was_taken() -> None:
+    async def run() -> None:
+        wire = Wire()
+        box, other = Outbox("full", wire.fly, 4, 8), Outbox("empty", wire.fly, 4, 8)
+        for i in range(3):
+            box.put(events(i * 4, 4))
+        assert box.full and box.events == 12
+        waiting = asyncio.create_task(wait_for_room([other, box]))
+        await pause()
+        assert not waiting.done()
+        wire.gate.release()
+        await pause()
+        assert waiting.done() and not box.full and box.events == 8
+        wire.open()
+        await box.drained()
+        assert box.events == 0
+
+    asyncio.run(run())
+
+
+def test_what_is_lost_is_counted_and_the_link_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        wire = Wire()
+        wire.open()
+        wire.fails = True
+        box = Outbox("broker 3 to broker 7", wire.fly, 100, 2)
+        box.put(events(0, 5))
+        box.put(Installed(1))
+        await wait_for_room([box])
+        await box.drained()
+        assert box.lost_events == 5 and box.events == 0
+        wire.fails = False
+        box.put(events(5, 1))
+        await box.drained()
+        assert wire.loads == [[[5]]] and box.lost_events == 5
+
+    asyncio.run(run())
+    assert "broker 3 to broker 7: 2 messages lost: gone" in caplog.text
+
+
+def test_a_heartbeat_overtakes_events_and_nothing_else() -> None:
+    async def run() -> None:
+        wire = Wire()
+        box = Outbox("link", wire.fly, 100, 100)
+        box.put(events(0, 1))
+        await pause()
+        box.put(events(1, 2))
+        box.put(BEAT)
+        await pause()
+        assert wire.flying == 2, "beside the call in flight"
+        box.put(Installed(7))
+        box.put(BEAT)
+        await pause()
+        assert wire.flying == 2, "it may not overtake what is no event"
+        wire.open()
+        await box.drained()
+        assert sorted(map(str, wire.loads[:2])) == ["['beat']", "[[0]]"]
+        assert wire.loads[2] == [[1, 2], 7, "beat"]
+        wire.gate = asyncio.Semaphore(0)
+        box.put(BEAT)
+        await pause()
+        assert wire.flying == 1 and box.idle, "a heartbeat keeps nothing from being at rest"
+        for _ in range(100):
+            box.put(BEAT)
+        await pause()
+        assert wire.flying <= 1 + BEATS_ASIDE_MAX
+        wire.open()
+        await pause()
+
+    asyncio.run(run())
+
+
+def test_what_waits_is_let_go_when_the_other_side_has_begun_anew() -> None:
+    async def run() -> None:
+        wire = Wire()
+        box = Outbox("a to b", wire.fly, 10, 100)
+        box.put(Installed(1))
+        await pause()
+        for message in (events(0, 3), Installed(2), BEAT):
+            box.put(message)
+        box.drop()
+        assert box.lost_events == 3 and box.events == 1 and not box.idle
+        box.put(Installed(3))
+        wire.open()
+        await box.drained()
+        assert wire.loads == [[1], [3]] and box.idle and box.events == 0
+
+    asyncio.run(run())
+
+
+def test_after_a_call_that_a_living_broker_has_missed_nothing_leaves_before_it_is_renewed() -> None:
+    async def run() -> None:
+        wire = Wire()
+        missed: list[float] = []
+
+        async def fly(load: list[Any]) -> int:
+            if wire.fails:
+                raise Unreached(0.5, "no answer")
+            return await wire.fly(load)
+
+        box = Outbox("link", fly, 100, 100, missed.append)
+        wire.open()
+        wire.fails = True
+        box.put(events(0, 2))
+        await pause()
+        assert missed == [0.5] and box.lost_events == 2 and box.idle
+        wire.fails = False
+        box.put(events(2, 3))
+        box.put(BEAT)
+        box.put(Installed(1))
+        await pause()
+        assert wire.loads == [] and box.lost_events == 5 and box.idle and box.events == 0
+        box.renew()
+        box.put(events(5, 1))
+        await box.drained()
+        assert wire.loads == [[[5]]] and missed == [0.5]
+
+    asyncio.run(run())
+
+
+def test_what_waits_behind_a_call_that_fails_is_lost_with_it_and_a_lost_heartbeat_is_nothing() -> None:
+    async def run() -> None:
+        missed: list[float] = []
+        gate = asyncio.Event()
+
+        async def fly(load: list[Any]) -> int:
+            await gate.wait()
+            raise Unreached(0.1, "no answer")
+
+        box = Outbox("link", fly, 100, 100, missed.append)
+        gate.set()
+        box.put(BEAT)
+        await pause()
+        assert missed == []
+        gate.clear()
+        box.put(events(0, 1))
+        await pause()
+        box.put(events(1, 4))
+        box.put(Installed(1))
+        gate.set()
+        await pause()
+        assert missed == [0.1] and box.lost_events == 5 and box.idle and box.events == 0
+
+    asyncio.run(run())

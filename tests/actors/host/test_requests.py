@@ -1,0 +1,240 @@
+"""What clients ask of a host: one call for every message, answered when its broker has done what it says."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+from unittest.mock import ANY as ANYTHING
+
+import pytest
+from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.host.requests import Accepted, Answers, Away, Lacking, Request, questions
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RateExceeded
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Advertise, WouldAdmit
+from rayvous.protocol.messages.pubsub import Cancel, Consumed, Detach, Events, Flush, Register, Resume
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.language.questions import to_filter
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+ANY = to_filter("x >= 0")
+ROOT, LEAF = (position.broker for position in ClusterTree(2, 1).positions())
+PATIENCE_SECONDS = 20.0  # only a deadlock takes so long
+
+
+def go(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, PATIENCE_SECONDS))
+
+
+class Far:
+    """The actor of the other broker: what it is sent waits until the gate is open, and goes to its host then."""
+
+    def __init__(self) -> None:
+        self.receive = self
+        self.host: BrokerHost
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def remote(self, *arguments: Any) -> None:
+        await self.gate.wait()
+        await self.host.receive(*arguments)
+
+
+async def pair() -> tuple[BrokerHost, Far]:
+    """Return the host of the leaf of two brokers, and the way to the root."""
+    places = ClusterTree(2, 1).positions()
+    hosts = {place.broker: BrokerHost("hybrid", Limits.for_tests()) for place in places}
+    ways = {broker: Far() for broker in hosts}
+    for place in places:
+        ways[place.broker].host = hosts[place.broker]
+        await hosts[place.broker].seat([place])
+    for host in hosts.values():
+        await host.connect(ways)
+    return hosts[LEAF], ways[ROOT]
+
+
+async def single(recovery: Recovery | None = None) -> BrokerHost:
+    host = BrokerHost("hybrid", Limits.for_tests(), recovery=recovery)
+    await host.seat(ClusterTree(1, 1).positions())
+    await host.connect({})
+    return host
+
+
+def events(first: int, count: int = 1, publisher: str = "bob") -> Events:
+    return Events(batch_of([{"x": 1}] * count, publisher=publisher, first_sequence=first))
+
+
+async def turns(times: int = 30) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+def test_what_is_to_be_answered() -> None:
+    asked: list[Request] = [
+        Resume({}), Register(1, ANY, admitted=True), Register(2, ANY), Cancel(3), Flush(4), Advertise(5, ANY, 1),
+        WouldAdmit(6, ANY), Detach(), Away(), Accepted(), Consumed({}, 1),
+    ]  # fmt: skip
+    found = questions("c", asked)
+    assert found == [("c", Register, 2), ("c", Flush, 4), ("c", Advertise, 5), ("c", WouldAdmit, 6)]
+
+
+def test_an_answer_is_given_once_and_to_all_that_wait_for_it() -> None:
+    async def test() -> None:
+        answers = Answers()
+        one, other = ("c", Flush, 1), ("c", Register, 1)
+        first, again, second = answers.owe(one), answers.owe(one), answers.owe(other)
+        assert answers.of("c", Register) == [other] and answers.of("d", Register) == []
+        answers.give(one, 7)
+        answers.give(one, 8)
+        answers.give(("nobody", Flush, 1))
+        answers.refuse_all(ClientError("over"))
+        assert await first == await again == 7
+        with pytest.raises(ClientError, match="over"):
+            await second
+        for question in (one, one, other):
+            answers.forget(question)
+        assert not answers.of("c", Register) and not answers.owe(other).done()
+
+    go(test())
+
+
+def test_a_request_that_is_made_again_is_answered_with_the_first_and_registers_nothing_twice() -> None:
+    async def test() -> None:
+        host, way = await pair()
+        way.gate.clear()
+        calls = [
+            asyncio.create_task(host.request(LEAF, "c", [Register(1, ANY), Register(2, ANY)], "process"))
+            for _ in range(2)
+        ]
+        await turns()
+        assert not any(call.done() for call in calls), "it is not installed up to the root"
+        way.gate.set()
+        await asyncio.gather(*calls)
+        assert (await host.describe())[LEAF]["subscriptions"] == 2
+
+    go(test())
+
+
+def test_another_process_of_that_name_is_refused_and_does_not_take_the_answer_away() -> None:
+    async def test() -> None:
+        host, way = await pair()
+        way.gate.clear()
+        call = asyncio.create_task(host.request(LEAF, "c", [Register(1, ANY)], "process"))
+        await turns()
+        with pytest.raises(ClientError, match="attached to broker 1 by another process"):
+            await host.request(LEAF, "c", [Register(1, ANY)], "other")
+        way.gate.set()
+        await call
+
+    go(test())
+
+
+def test_who_detaches_ends_what_it_waits_for() -> None:
+    async def test() -> None:
+        host, way = await pair()
+        way.gate.clear()
+        call = asyncio.create_task(host.request(LEAF, "c", [Register(n, ANY) for n in (1, 2)], "process"))
+        await turns()
+        await host.request(LEAF, "c", [Detach()])
+        with pytest.raises(ClientError, match="of 'c' was cancelled meanwhile"):
+            await call
+        assert (await host.describe())[LEAF]["subscribers"] == 0
+        way.gate.set()
+
+    go(test())
+
+
+def test_a_durable_subscriber_that_is_away_keeps_what_it_wants_and_a_publisher_learns_what_was_accepted() -> (
+    None
+):
+    async def test() -> None:
+        host = await single(Recovery.for_tests())
+        wanted = [Resume({}, life=1, numbers=(1,)), Register(1, ANY, admitted=True)]
+        await host.request(0, "alice", wanted, "process")
+        await host.request(0, "bob", [events(1, 3)])
+        await host.request(0, "alice", [Consumed({"bob": 1}, 1)])
+        await host.request(0, "alice", [Away()])
+        found = (await host.describe())[0]
+        assert found["subscribers"] == 0 and found["subscriptions"] == 1
+        last, kept = await host.request(0, "bob", [Accepted()])
+        assert last == 3 and sum(len(batch) for _, batch in kept) == 3
+        assert await host.request(0, "carol", [Accepted()]) == (0, [])
+        assert await host.request(0, "alice", [Lacking()]) == {}
+        assert await host.request(0, "nobody", []) is None
+
+    go(test())
+
+
+def test_nothing_begins_at_a_broker_that_leaves_but_what_was_there_can_end() -> None:
+    async def test() -> None:
+        host = await single(Recovery.for_tests())
+        await host.request(0, "alice", [Resume({}), Register(1, ANY, admitted=True)], "process")
+        await host.dismiss(0)
+        beginning: list[list[Request]] = [[events(1)], [Register(2, ANY)], [Resume({}), Register(2, ANY)]]
+        for messages in beginning:
+            with pytest.raises(BrokerLeaving):
+                await host.request(0, "alice", messages, "process")
+        await host.request(0, "alice", [Cancel(1)])
+        await host.request(0, "alice", [Detach()])
+        assert (await host.describe())[0]["subscribers"] == 0
+
+    go(test())
+
+
+async def quick(config: AdmissionConfig, rate: float) -> BrokerHost:
+    """Return a host at which bob advertises so many events a second, and alice wants them."""
+    host = BrokerHost("hybrid", Limits.for_tests(), admission=config)
+    await host.seat(ClusterTree(1, 1).positions())
+    await host.connect({})
+    await host.begin()
+    await host.request(0, "bob", [Advertise(1, ANY, round(rate * MICRO))])
+    await host.request(0, "alice", [Register(1, ANY)], "process")
+    return host
+
+
+def test_a_publisher_that_is_too_fast_is_answered_when_its_events_are_let_in() -> None:
+    async def test() -> None:
+        host = await quick(AdmissionConfig(), 20.0)
+        await host.request(0, "bob", [events(1, 40)])
+        late = asyncio.create_task(host.request(0, "bob", [events(41, 4)]))
+        await turns()
+        assert not late.done() and await host.request(0, "bob", [Accepted()]) == (44, [(0.0, ANYTHING)])
+        assert (await host.describe())[0]["notifications"] == 40
+        await late
+        found = (await host.describe())[0]
+        assert (found["notifications"], found["quota_held"], found["quota_waiting"]) == (44, 4, 0)
+
+    go(test())
+
+
+def test_past_the_bounds_it_is_refused_with_the_reason_and_other_publishers_are_not() -> None:
+    async def test() -> None:
+        host = await quick(AdmissionConfig(held_events_max=5), 20.0)
+        calls = [
+            asyncio.create_task(host.request(0, "bob", [events(first, 40 if first == 1 else 4)]))
+            for first in (1, 41, 45)
+        ]
+        with pytest.raises(
+            RateExceeded, match="'bob' advertises 20 events/s; 4 of its events wait for that already"
+        ):
+            await calls[2]
+        await host.request(0, "carol", [Advertise(1, ANY, 5 * MICRO)])
+        await host.request(0, "carol", [events(1, publisher="carol")])
+        await asyncio.gather(*calls[:2])
+        found = (await host.describe())[0]
+        assert (found["notifications"], found["quota_refused"]) == (45, 4)
+
+    go(test())
+
+
+def test_what_a_host_refuses() -> None:
+    async def test() -> None:
+        host = await single()
+        with pytest.raises(BrokerUnavailable, match="broker 9 is not on this host"):
+            await host.request(9, "c", [Register(1, ANY)], "process")
+        asked: list[Request] = [Advertise(1, ANY, 1), WouldAdmit(1, ANY)]
+        for message in asked:
+            with pytest.raises(InputError, match="no admission control"):
+                await host.request(0, "c", [message])
+
+    go(test())

@@ -1,0 +1,188 @@
+"""What waits for a client process: kept until acknowledged, sent again, bounded, and shed with counts."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rayvous.actors.host.sessions import Parcel, Session, Tally, split
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.effects import Deliver
+
+
+def deliver(rows_of: dict[str, list[int]], size: int = 10) -> Deliver:
+    batch = batch_of([{"x": i} for i in range(size)], publisher="p")
+    starts = np.cumsum([0, *map(len, rows_of.values())])
+    rows = np.array([row for rows in rows_of.values() for row in rows], np.intp)
+    return Deliver(batch, tuple(rows_of), starts, rows)
+
+
+def content(parcel: Parcel) -> dict[str, list[int]]:
+    return {
+        client: [
+            parcel.batch.events()[row]["x"] for row in parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
+        ]
+        for i, client in enumerate(parcel.clients)
+    }  # type: ignore[misc]
+
+
+def queue(events_max: int) -> Session:
+    return Session("process", events_max, 60.0)
+
+
+def put(session: Session, size: int, tally: Tally) -> None:
+    ((_, parcel),) = split(deliver({"c": list(range(size))}), [session])
+    session.put(parcel, tally)
+
+
+rows_lists = st.sets(st.integers(0, 9), min_size=1).map(sorted)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), rows_lists, min_size=1), st.integers(1, 3), st.integers(0, 99)
+)
+def test_a_delivery_is_split_by_process_and_cut_to_what_is_used(
+    rows_of: dict[str, list[int]], processes: int, seed: int
+) -> None:
+    sessions = [queue(100) for _ in range(processes)]
+    owners = [sessions[(seed * (place + 7)) % processes] for place in range(len(rows_of))]
+    parcels = split(deliver(rows_of), owners)
+    assert len(parcels) == len(set(owners)) == len({id(session) for session, _ in parcels})
+    for session, parcel in parcels:
+        mine = {c: rows for (c, rows), owner in zip(rows_of.items(), owners, strict=True) if owner is session}
+        assert content(parcel) == mine
+        assert len(parcel.batch) == len({row for rows in mine.values() for row in rows})
+        assert parcel.number == 1
+
+
+def test_what_is_not_acknowledged_is_sent_again() -> None:
+    async def run() -> None:
+        session, tally = queue(100), Tally()
+        for size in (1, 2, 3):
+            put(session, size, tally)
+        assert [parcel.number for parcel in await session.poll(0, 1.0, 100)] == [1, 2, 3]
+        assert [parcel.number for parcel in await session.poll(0, 1.0, 100)] == [1, 2, 3]
+        assert [(parcel.number, parcel.last) for parcel in await session.poll(2, 1.0, 100)] == [(3, True)]
+        assert session.waiting == 3
+        assert await session.poll(3, 0.0, 100) == [] and session.waiting == 0
+
+    asyncio.run(run())
+
+
+def test_one_answer_is_bounded_but_one_parcel_always_goes() -> None:
+    async def run() -> None:
+        session, tally = queue(100), Tally()
+        for size in (6, 2, 2, 6):
+            put(session, size, tally)
+        assert [parcel.number for parcel in await session.poll(0, 1.0, 5)] == [1]
+        answer = await session.poll(1, 1.0, 5)
+        assert [(parcel.number, parcel.last) for parcel in answer] == [(2, False), (3, False)], (
+            "another waits"
+        )
+        assert [(parcel.number, parcel.last) for parcel in await session.poll(3, 1.0, 5)] == [(4, True)]
+
+    asyncio.run(run())
+
+
+def test_a_poll_waits_for_the_next_parcel() -> None:
+    async def run() -> None:
+        session = queue(100)
+        poll = asyncio.create_task(session.poll(0, 60.0, 10))
+        await asyncio.sleep(0)
+        assert not poll.done()
+        put(session, 1, Tally())
+        (parcel,) = await poll
+        assert content(parcel) == {"c": [0]}
+
+    asyncio.run(run())
+
+
+def test_room_comes_with_the_acknowledgement() -> None:
+    async def run() -> None:
+        session, tally = queue(5), Tally()
+        put(session, 6, tally)
+        assert session.full
+        waiting = [asyncio.create_task(session.room(60.0)) for _ in range(2)]
+        await session.poll(0, 1.0, 10)
+        assert not any(task.done() for task in waiting)
+        poll = asyncio.create_task(session.poll(1, 0.01, 10))
+        await asyncio.gather(*waiting)
+        assert not session.full and tally.shed == 0
+        assert await poll == []
+
+    asyncio.run(run())
+
+
+def test_when_nobody_fetches_the_oldest_are_shed_and_counted_where_they_came_from() -> None:
+    async def run() -> None:
+        session, one, other = queue(5), Tally(), Tally()
+        for size, tally in ((2, one), (3, other), (2, one), (2, other)):
+            put(session, size, tally)
+        await session.room(0.0)
+        assert (one.shed, other.shed, session.waiting) == (2, 3, 4) and not session.full
+        assert [parcel.number for parcel in await session.poll(0, 1.0, 10)] == [3, 4]
+
+    asyncio.run(run())
+
+
+def test_what_was_handed_out_is_not_shed() -> None:
+    async def run() -> None:
+        session, tally = queue(5), Tally()
+        put(session, 4, tally)
+        assert [parcel.number for parcel in await session.poll(0, 1.0, 10)] == [1]
+        put(session, 3, tally)
+        put(session, 1, tally)
+        await session.room(0.0)
+        assert tally.shed == 3
+        assert [parcel.number for parcel in await session.poll(0, 1.0, 10)] == [1, 3], "the answer was lost"
+        assert [parcel.number for parcel in await session.poll(1, 1.0, 10)] == [3]
+        put(session, 10, tally)
+        await session.room(0.0)
+        assert tally.shed == 13 and session.waiting == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("how", ["shed", "end", "acknowledge"])
+def test_whoever_waits_for_it_to_empty_is_woken_however_that_comes(how: str) -> None:
+    async def run() -> None:
+        session = queue(5)
+        put(session, 9, Tally())
+        drained = asyncio.create_task(session.moved(60.0))
+        await asyncio.sleep(0)
+        if how == "shed":
+            await session.room(0.0)
+        elif how == "end":
+            session.end()
+        else:
+            await session.poll(1, 0.0, 1)
+        await asyncio.wait_for(drained, 1.0)
+        assert session.waiting == len(session) == 0
+
+    asyncio.run(run())
+
+
+def test_the_end_wakes_polls_and_those_who_wait_for_room() -> None:
+    async def run() -> None:
+        session = queue(5)
+        poll = asyncio.create_task(session.poll(0, 60.0, 10))
+        await asyncio.sleep(0)
+        session.end()
+        assert await asyncio.wait_for(poll, 1.0) == []
+        put(session, 9, Tally())
+        room = asyncio.create_task(session.room(60.0))
+        await asyncio.sleep(0)
+        session.end()
+        await asyncio.wait_for(room, 1.0)
+
+    asyncio.run(run())
+
+
+def test_a_process_that_is_silent_for_too_long_is_gone() -> None:
+    session = Session("process", 5, 60.0)
+    session.heard(100.0)
+    assert not session.gone(160.0) and session.gone(160.5)
+    session.heard(160.5)
+    assert not session.gone(200.0)

@@ -1,0 +1,45 @@
+"""Names that outlive their process: one process at a time, through all its lives."""
+
+from typing import Any
+
+import pytest
+from rayvous.actors.network.names import LastingNames
+from rayvous.protocol.errors import ClientError
+
+
+class Shelf:
+    """A store that forgets nothing."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def put(self, name: str, value: Any) -> None:
+        self.values[name] = value
+
+    def get(self, name: str) -> Any:
+        return self.values.get(name)
+
+    def clear(self) -> None:
+        self.values.clear()
+
+
+def test_a_process_may_acknowledge_while_it_goes_to_another_broker() -> None:
+    names = LastingNames(Shelf())
+    life = names.come("alice", 3, "first")["life"]
+    assert names.renew("alice", life, 5) == life + 1
+    names.acknowledge("alice", life, {"bob": 7})
+    assert names.subscriber("alice")["position"] == {"bob": 7} and names.subscriber("alice")["broker"] == 5
+
+
+def test_a_process_that_another_one_has_taken_over_from_is_refused_in_all_its_lives() -> None:
+    names = LastingNames(Shelf())
+    first = names.come("alice", 3, "first")["life"]
+    names.renew("alice", first, 5)
+    second = names.come("alice", 5, "second")["life"]
+    for life in (first, first + 1):
+        with pytest.raises(ClientError, match="come back in another process"):
+            names.acknowledge("alice", life, {"bob": 9})
+        with pytest.raises(ClientError, match="come back in another process"):
+            names.renew("alice", life, 6)
+    names.acknowledge("alice", second, {"bob": 9})
+    assert names.come("alice", 5, "second")["life"] == second, "the same call begins no other life"

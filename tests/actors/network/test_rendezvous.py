@@ -1,0 +1,255 @@
+"""The rendezvous point: one directory, names that are used once, clients spread evenly."""
+
+import copy
+from typing import Any
+
+import pytest
+from rayvous.actors.network.rendezvous import Directory, Rendezvous
+from rayvous.protocol.configs import Limits, Position
+from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
+from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
+from rayvous.protocol.messages.views import CubeBeat, CubeLeave
+from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+
+@pytest.fixture
+def rendezvous() -> Rendezvous:
+    point = Rendezvous()
+    positions = tuple(ClusterTree(2, 2).positions())
+    hosts: dict[int, Any] = {position.broker: None for position in positions}
+    point.open(Directory("net", "hybrid", Limits.for_tests(), positions, hosts, None))
+    return point
+
+
+def test_there_is_no_directory_before_it_is_opened() -> None:
+    assert Rendezvous().directory() is None
+
+
+def test_the_root_is_in_the_directory(rendezvous: Rendezvous) -> None:
+    directory = rendezvous.directory()
+    assert directory is not None
+    root = next(position for position in directory.positions if position.broker == directory.root)
+    assert root.role == "REB" and root.parent is None
+
+
+def test_clients_go_where_the_fewest_are(rendezvous: Rendezvous) -> None:
+    assert rendezvous.place("subscriber", ["a", "b", "c"], None) == [0, 1, 2]
+    assert rendezvous.place("publisher", ["a"], 3) == [3]
+    assert rendezvous.place("subscriber", ["d", "e"], None) == [0, 1]
+    rendezvous.leave("publisher", ["a"])
+    assert rendezvous.place("subscriber", ["f"], None) == [3]
+
+
+def test_a_name_is_used_once_a_kind_and_free_again_when_it_left(rendezvous: Rendezvous) -> None:
+    rendezvous.place("subscriber", ["a"], 0)
+    rendezvous.place("publisher", ["a"], 0)
+    with pytest.raises(ClientError, match="already a subscriber 'a'"):
+        rendezvous.place("subscriber", ["new", "a"], 1)
+    rendezvous.leave("subscriber", ["a", "never there"])
+    assert rendezvous.place("subscriber", ["a", "new"], 1) == [1, 1], (
+        "nothing was placed by the call that failed"
+    )
+
+
+def test_a_name_is_not_given_twice_in_one_call(rendezvous: Rendezvous) -> None:
+    with pytest.raises(ClientError, match="subscriber 'a' is named twice"):
+        rendezvous.place("subscriber", ["a", "b", "a"], None)
+    assert rendezvous.place("subscriber", ["a"], 0) == [0]
+
+
+def test_a_broker_that_is_not_there_is_refused(rendezvous: Rendezvous) -> None:
+    with pytest.raises(InputError, match="no broker 9: there are 4, from 0 to 3"):
+        rendezvous.place("publisher", ["p"], 9)
+    assert rendezvous.place("publisher", ["p"], None) == [0]
+
+
+# In a network that heals.
+
+
+class Memory:
+    """A store that outlives the rendezvous point under test."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def put(self, name: str, value: Any) -> None:
+        self.values[name] = copy.deepcopy(value)
+
+    def get(self, name: str) -> Any:
+        return copy.deepcopy(self.values.get(name))
+
+    def clear(self) -> None:
+        self.values.clear()
+
+
+class Host:
+    """Stands for the actor of a broker, and remembers what it was told."""
+
+    def __init__(self, told: list[tuple[int, Any]]) -> None:
+        self.receive = self
+        self.told = told
+
+    def __deepcopy__(self, memo: Any) -> "Host":
+        return self
+
+    def remote(self, to: int, source: int, messages: list[Any]) -> None:
+        assert source == RENDEZVOUS
+        self.told += [(to, message) for message in messages]
+
+
+def lasting(memory: Memory) -> tuple[Rendezvous, list[tuple[int, Any]]]:
+    """Return the rendezvous point of three clusters of two brokers, the root at broker 1, and what it says."""
+    positions = tuple(ClusterTree(3, 2).positions())
+    told: list[tuple[int, Any]] = []
+    hosts = {position.broker: Host(told) for position in positions}
+    point = Rendezvous(memory)
+    assert point.directory() is None
+    point.open(Directory("net", "hybrid", Limits.for_tests(), positions, hosts, None, Recovery.for_tests()))
+    return point, told
+
+
+@pytest.mark.parametrize("scheme_name", ["hybrid", "hypercube", "lbdd"])
+def test_it_is_started_again_when_all_that_were_there_at_first_have_left(scheme_name: str) -> None:
+    memory, hosts = Memory(), {broker: Host([]) for broker in range(3)}
+    positions = tuple(scheme(scheme_name).positions(ClusterTree(2, 1).positions()))
+    point = Rendezvous(memory)
+    point.open(
+        Directory("net", scheme_name, Limits.for_tests(), positions, hosts, None, Recovery.for_tests())
+    )
+    point.admit([Position(2, 0, "N2", (0, 2), 2, None, ())], hosts)
+    point.receive(2, [CubeBeat(1, 0, (), False)])
+    for broker in (0, 1):
+        point.receive(broker, [CubeLeave()])
+        point.forget(broker)
+    again = Rendezvous(memory)
+    directory = again.directory()
+    assert directory is not None and [place.broker for place in directory.positions] == [2]
+    assert again._machine is not None and point._machine is not None
+    if scheme_name != "hybrid":  # whose state comes with the beat of another root
+        assert again._machine.state() == point._machine.state()
+
+
+def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:
+    point, _ = lasting(Memory())
+    assert point.place("subscriber", ["s"], 2, "t") == [2]
+
+    def seen(dead: list[int]) -> dict[int, Any]:
+        return {broker: point.host_of(broker) for broker in dead}
+
+    def place(was: int, dead: list[int], away: list[int], wanted: int | None = None) -> int:
+        answer = point.relocate("subscriber", "s", was, seen(dead), away, wanted)
+        assert answer is not None and answer[1] is point.host_of(answer[0])
+        return answer[0]
+
+    assert place(2, [2], [2]) == 3
+    assert place(2, [2], [2]) == 3, "asked again, the same answer"
+    assert place(3, [3], [3]) == 0, "the cluster is gone: wherever the fewest are"
+    assert place(0, [], [0]) == 1, "one that does not answer is not gone"
+    assert place(1, [], [1], wanted=5) == 5 and place(5, [], [5], wanted=2) == 4, "2 is dead: a fellow, then"
+    assert point.relocate("subscriber", "s", 4, {}, [0, 1, 4, 5]) is None, (
+        "nobody is left that it has not tried"
+    )
+    assert place(4, [], [4], wanted=0) == 0
+    with pytest.raises(BrokerUnavailable, match="broker 3 is gone"):
+        point.place("publisher", ["p"], 3)
+    assert point.place("publisher", ["p", "q"], None) == [1, 4]
+    with pytest.raises(BrokerUnavailable, match="no broker of the network is left"):
+        point.relocate("subscriber", "s", 0, seen([0, 1, 2, 3, 4, 5]), [])
+
+
+def test_a_client_goes_to_the_nearest_and_of_equally_near_ones_to_that_with_the_fewest_clients(
+    rendezvous: Rendezvous,
+) -> None:
+    near = ((2, 3), (1,), (0,))
+    assert rendezvous.place("subscriber", ["a", "b", "c"], None, "t", near) == [2, 3, 2]
+    assert rendezvous.place("subscriber", ["d"], 0, "u", near) == [0], "the one that is asked for"
+    assert rendezvous.place("subscriber", ["e"], None, "v", ((9,),)) == [1], "nobody near is there"
+    assert rendezvous.place("subscriber", ["f"], None, "w", ()) == [0]
+
+
+def test_a_client_that_moves_goes_to_the_nearest_that_lives_or_the_least_loaded_when_it_was_placed_so() -> (
+    None
+):
+    point, _ = lasting(Memory())
+    point.place("subscriber", ["s", "t", "u"], 2)
+    point.place("publisher", ["p"], 0)
+
+    def move(name: str, near: Any, away: list[int] = [2]) -> int:  # noqa: B006
+        answer = point.relocate("subscriber", name, 2, {2: point.host_of(2)}, away, None, near)
+        assert answer is not None
+        return answer[0]
+
+    near = ((2, 5), (0, 4), (3,))
+    assert move("s", near) == 5, "2 is nearer still, but dead; 3 is of the same cluster, but far"
+    assert move("s", near, [2, 5]) == 4, "5 does not answer; 0 has a client more"
+    assert move("t", ()) == 1, "the fewest clients, not the cluster"
+    assert move("u", None) == 3, "the cluster"
+
+
+def test_a_durable_client_is_placed_where_it_was_and_else_near() -> None:
+    point, _ = lasting(Memory())
+    near = ((4,), (1,))
+    assert point.come_back("d", None, "t1", near)[0] == 4
+    assert point.come_back("d", None, "t2", ((1,),))[0] == 4, "it was there"
+    point.bury({4: point.host_of(4)})
+    assert point.come_back("d", None, "t3", near)[0] == 1
+    assert point.publisher_comes_back("q", None, "t4", near)[0] == 1
+
+
+def test_a_broker_that_is_started_again_is_there_again() -> None:
+    memory = Memory()
+    point, _ = lasting(memory)
+    point.place("subscriber", ["s"], 2)
+    old = point.host_of(2)
+    point.relocate("subscriber", "s", 2, {2: old}, [2])
+    assert point.next_life(2) == 1 and point.next_life(2) == 2 and point.next_life(3) == 1
+    new = Host([])
+    point.reborn(2, new)
+    point.relocate("subscriber", "s", 3, {2: old}, [3])  # who saw only the old one die is late
+    for each in (point, Rendezvous(memory)):
+        assert each.host_of(2) is new and each.hosts()[2] is new
+        assert each.next_life(2) == 3
+        assert each.place("publisher", [f"p{id(each)}"], 2) == [2]
+
+
+def test_it_goes_on_where_it_was() -> None:
+    memory = Memory()
+    point, _ = lasting(memory)
+    point.place("subscriber", ["s"], 2, "ticket")
+    point.place("publisher", ["p"], 5)
+    point.leave("publisher", ["p"], {"p": 17})
+    point.relocate("subscriber", "s", 2, {2: point.host_of(2)}, [2])
+    point.receive(4, [RootBeat(ClusterView(2, 3, 4, (4, 5)), 7)])
+    again = Rendezvous(memory)
+    assert again.directory() is not None
+    assert again.sequences(["p", "q"]) == [17, 0]
+    assert again.place("subscriber", ["s"], None, "ticket") == [3], "a call that was under way is made again"
+    with pytest.raises(ClientError, match="already a subscriber 's'"):
+        again.place("subscriber", ["s"], None, "another")
+    with pytest.raises(BrokerUnavailable, match="broker 2 is gone"):
+        again.place("subscriber", ["t"], 2)
+    again.receive(0, [AskRoot(ClusterView(0, 1, 0, (0, 1)))])
+    told = again.host_of(0).told
+    assert told == [(0, Root(ClusterView(2, 3, 4, (4, 5)), 7))]
+    assert again.host_of(99) is None
+
+
+def test_a_client_whose_broker_has_left_meanwhile_still_gets_another(rendezvous: Rendezvous) -> None:
+    """It learns of the departure from the death of the actor, when the rendezvous point has forgotten both."""
+    assert rendezvous.place("publisher", ["a"], 3) == [3]
+    (new,), cluster = rendezvous.identities(1, cluster=True)
+    assert (new, cluster) == (4, 2)
+    place = Position(new, cluster, "D4", (new,), new, None, ())
+    rendezvous.admit([place], {new: "its actor"})
+    rendezvous.retire([3])
+    assert rendezvous.clients_at([3]) == 1
+    rendezvous.forget(3)
+    directory = rendezvous.directory()
+    assert directory is not None and [position.broker for position in directory.positions] == [0, 1, 2, 4]
+    assert directory.cluster_of(2) == (2,) and directory.cluster_of(3) == ()
+    assert rendezvous.relocate("publisher", "a", 3, {3: "the old actor"}, [0, 1, 2]) == (new, "its actor")
+    assert rendezvous.clients_at([3]) == 0 and rendezvous.clients_at([new]) == 1
+    assert rendezvous.identities(2, cluster=False) == ([5, 6], 2)
+    with pytest.raises(BrokerUnavailable, match="broker 3 is gone"):
+        rendezvous.place("publisher", ["b"], 3)

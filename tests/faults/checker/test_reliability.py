@@ -1,0 +1,239 @@
+"""The judge judged: as the formulas say, on any trace; correct traces pass; each kind of wrong one is caught."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rayvous.faults.checker.conditions import RULES
+from rayvous.faults.checker.ltl import holds
+from rayvous.faults.checker.mutants import MUTANTS
+from rayvous.faults.checker.reliability import judge, judge_by_formulas
+from rayvous.faults.checker.trace import EventId, Published, Trace, trace_of
+from rayvous.faults.checker.verdict import EXAMPLES_MAX, Verdict, total
+from rayvous.protocol.errors import InputError
+
+PUBLISHED = {("p", i): {"x": i} for i in range(1, 9)} | {("q", i): {"x": i, "s": "a"} for i in range(1, 5)}
+SUBSCRIPTIONS = {"all": ["x > 0"], "two": ["x <= 3", "s = 'a'"], "none": ["x > 99"]}
+CORRECT: dict[str, list[EventId]] = {
+    "all": list(PUBLISHED),
+    "two": [("q", 1), ("p", 1), ("q", 2), ("p", 2), ("p", 3), ("q", 3), ("q", 4)],
+    "none": [],
+}
+
+
+def counts(verdict: Verdict) -> tuple[int, int, int, int]:
+    return verdict.missing, verdict.duplicates, verdict.spurious, verdict.disordered
+
+
+def verdict_on(**changed: list[EventId]) -> Verdict:
+    return judge(trace_of(PUBLISHED, SUBSCRIPTIONS, CORRECT | changed))
+
+
+# The quick way and the slow way.
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(0, 24))
+def test_columns_and_formulas_say_the_same_of_any_trace(any_trace, dice, size):
+    trace = any_trace(dice, size)
+    quick, slow = judge(trace), judge_by_formulas(trace)
+    assert quick.conditions() == slow.conditions()
+    if len(trace):
+        for name, rule in RULES.items():
+            assert (holds(rule.formula(), trace) is False) == (name in quick.violated)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_correct_traces_hold(correct_trace, seed):
+    dice = random.Random(seed)
+    verdict = judge(correct_trace(dice, steps=200, advertised=dice.random() < 0.5))
+    assert verdict.holds, verdict.violations
+    assert verdict.findings["once"].checked == verdict.notifications_delivered > 0
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_of_a_correct_trace_the_formulas_say_so_too(correct_trace, dice):
+    trace = correct_trace(dice, steps=25)
+    assert judge_by_formulas(trace).conditions() == judge(trace).conditions()
+
+
+# Mutants.
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_every_mutant_is_caught_by_the_right_condition(correct_trace, name):
+    """20 seeds of each; the piece that explains it violates the condition by itself."""
+    change, condition = MUTANTS[name]
+    caught = 0
+    for seed in range(20):
+        dice = random.Random(seed)
+        mutant = change(correct_trace(dice, steps=120, advertised=True), dice)
+        if mutant is None:
+            continue
+        caught += 1
+        verdict = judge(mutant)
+        assert condition in verdict.violated, (seed, verdict.conditions())
+        assert set(verdict.violated) <= {condition} | BESIDE.get(name, set()), (seed, verdict.violations)
+        for violation in verdict.findings[condition].violations:
+            assert len(violation.piece) <= 12
+            assert condition in judge(violation.piece).violated
+    assert caught >= 15
+
+
+BESIDE = {
+    "duplicate": {"wanted", "fresh"},  # it may come after the subscription was cancelled
+    "stale": {"ordered"},
+    "too early": {"complete", "ordered"},  # an early notification is none after the publication
+    "notify outside": {"within", "wanted"},
+}
+"""What else a mutant breaks, necessarily or now and then."""
+
+
+def test_a_piece_is_as_short_as_can_be():
+    verdict = verdict_on(all=[*CORRECT["all"][1:], ("p", 4)])
+    pieces = {violation.condition: violation for violation in verdict.violations}
+    assert [type(op).__name__ for op in pieces["once"].piece] == ["Notified", "Notified"]
+    missing = pieces["complete"]
+    assert [type(op).__name__ for op in missing.piece] == ["Registered", "Confirmed", "Published", "Settled"]
+    assert (missing.client, missing.event, missing.subscriptions) == ("all", ("p", 1), [1])
+    assert missing.to_dict()["piece"][2] == "1.000 s  Published(p, 1)"
+    for violation in pieces.values():
+        for left_out in range(len(violation.piece)):
+            rest = Trace(op for place, op in enumerate(violation.piece) if place != left_out)
+            assert violation.condition not in judge(rest).violated, "nothing in it is superfluous"
+
+
+# Counting.
+
+
+def test_correct_deliveries_hold() -> None:
+    verdict = verdict_on()
+    assert verdict.holds and verdict.examples == [] and verdict.indeterminate == 0
+    assert (verdict.events_published, verdict.notifications_expected, verdict.notifications_delivered) == (
+        12,
+        19,
+        19,
+    )
+    assert verdict.to_dict()["verdict"] == "holds"
+    assert verdict.to_dict()["conditions"]["complete"] == {"checked": 19, "violated": 0, "indeterminate": 0}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_any_interleaving_of_publishers_holds(rng: random.Random) -> None:
+    queues = [[("p", i) for i in range(1, 9)], [("q", i) for i in range(1, 5)]]
+    merged: list[EventId] = []
+    while any(queues):
+        merged.append(rng.choice([queue for queue in queues if queue]).pop(0))
+    assert verdict_on(all=merged).holds
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sets(st.integers(0, 11)))
+def test_each_dropped_one_is_missing(dropped: set[int]) -> None:
+    kept = [identity for place, identity in enumerate(CORRECT["all"]) if place not in dropped]
+    verdict = verdict_on(all=kept)
+    assert counts(verdict) == (len(dropped), 0, 0, 0)
+    assert verdict.holds == (not dropped)
+    said = ["all was never notified of {} #{}".format(*CORRECT["all"][place]) for place in sorted(dropped)]
+    assert verdict.examples == said[:EXAMPLES_MAX]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 11), st.integers(1, 20)), min_size=1, max_size=5))
+def test_each_one_delivered_again_is_a_duplicate_and_nothing_else(again: list[tuple[int, int]]) -> None:
+    got = list(CORRECT["all"])
+    for place, later in again:
+        identity = CORRECT["all"][place]
+        got.insert(got.index(identity) + later, identity)
+    verdict = verdict_on(all=got)
+    assert counts(verdict) == (0, len(again), 0, 0)
+    assert not verdict.holds and "was notified again" in verdict.examples[0]
+
+
+@pytest.mark.parametrize("place", range(7))
+def test_two_of_one_publisher_swapped_are_one_in_disorder(place: int) -> None:
+    got = list(CORRECT["all"])
+    got[place], got[place + 1] = got[place + 1], got[place]
+    verdict = verdict_on(all=got)
+    assert counts(verdict) == (0, 0, 0, 1)
+    assert verdict.examples == [f"all was notified of p #{place + 1} after #{place + 2}"]
+
+
+def test_one_that_comes_too_late_is_one_in_disorder_and_one_too_early_puts_the_rest_there() -> None:
+    p = [("p", i) for i in range(1, 9)]
+    rest = CORRECT["all"][8:]
+    assert counts(verdict_on(all=[*p[1:], p[0], *rest])) == (0, 0, 0, 1)
+    assert counts(verdict_on(all=[p[7], *p[:7], *rest])) == (0, 0, 0, 7)
+
+
+def test_one_that_matches_nothing_is_spurious() -> None:
+    verdict = verdict_on(two=[*CORRECT["two"], ("p", 7)], none=[("p", 1)])
+    assert counts(verdict) == (0, 0, 2, 0)
+    assert verdict.examples == [
+        "two was notified of p #7, which matches no subscription of it",
+        "none was notified of p #1, which matches no subscription of it",
+    ]
+    assert verdict.notifications_delivered == 21
+
+
+@pytest.mark.parametrize("place", range(13))
+@pytest.mark.parametrize("phantom", [("p", 99), ("p", 0), ("ghost", 1)])
+def test_one_that_was_never_published_is_spurious_wherever_it_comes(place: int, phantom: EventId) -> None:
+    got = [*CORRECT["all"][:place], phantom, *CORRECT["all"][place:]]
+    verdict = verdict_on(all=got)
+    assert counts(verdict) == (0, 0, 1, 0), "and it puts nothing else in the wrong"
+    assert verdict.examples == ["all was notified of {} #{}, which was never published".format(*phantom)]
+
+
+def test_whoever_never_subscribed_gets_nothing_and_whoever_is_unknown_got_nothing() -> None:
+    assert counts(verdict_on(stranger=[("p", 1), ("p", 2)])) == (0, 0, 2, 0)
+    verdict = judge(trace_of(PUBLISHED, SUBSCRIPTIONS, {}))
+    assert counts(verdict) == (19, 0, 0, 0) and verdict.notifications_expected == 19
+
+
+def test_all_kinds_at_once_are_counted_apart() -> None:
+    p = [("p", i) for i in range(1, 9)]
+    q = [("q", i) for i in range(1, 4)]  # the last is dropped
+    verdict = verdict_on(all=[p[0], p[2], p[1], *p[3:], p[3], ("p", 50), *q])
+    assert counts(verdict) == (1, 1, 1, 1)
+    assert verdict.to_dict()["verdict"] == "violated"
+    assert len({violation.condition for violation in verdict.violations[:4]}) == 4, "one of each comes first"
+
+
+def test_examples_are_few_and_counts_are_whole_and_add_up() -> None:
+    verdict = verdict_on(none=list(PUBLISHED))
+    assert verdict.spurious == 12 and len(verdict.examples) == EXAMPLES_MAX
+    both = total([verdict, verdict_on()])
+    assert both.spurious == 12 and both.notifications_delivered == 12 + 2 * 19 and not both.holds
+    assert len(both.findings["wanted"].violations) == EXAMPLES_MAX
+
+
+def test_progress_is_told() -> None:
+    said: list[tuple[int, int]] = []
+    judge(trace_of(PUBLISHED, SUBSCRIPTIONS, CORRECT), lambda done, of: said.append((done, of)))
+    assert said == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_unknown_does_not_match_not_even_under_not() -> None:
+    published = {("p", 1): {"x": 1}, ("p", 2): {"s": "a"}, ("p", 3): {"x": "a"}}
+    verdict = judge(trace_of(published, {"c": ["NOT x = 2"], "d": ["x IS NULL", "x = 'a'"]}, {}))
+    assert verdict.examples == [
+        "c was never notified of p #1",
+        "d was never notified of p #2",
+        "d was never notified of p #3",
+    ]
+
+
+def test_what_is_published_twice_under_one_number_is_no_trace() -> None:
+    with pytest.raises(InputError, match="p #1 is published twice"):
+        judge(Trace([Published(0.0, "p", 1, {}), Published(0.0, "p", 1, {})]))
+
+
+def test_a_verdict_is_one_line_for_people() -> None:
+    assert repr(verdict_on(none=[("p", 1)])) == (
+        "Verdict(violated; violated: once 0 of 20, published 0 of 20, wanted 1 of 20, complete 0 of 19, "
+        "ordered 0 of 19, fresh 0 of 19; 0 indeterminate)"
+    )

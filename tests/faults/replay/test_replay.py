@@ -1,0 +1,171 @@
+"""Sending again, alone: what is kept and sent again is what a dumb reference says, and a store brings it back."""
+
+import random
+
+import pytest
+from rayvous.faults.durability.identity import Identity
+from rayvous.faults.durability.stores import MemoryStore
+from rayvous.faults.replay.replay import AGAIN_EVENTS_MAX, KEPT, Replay
+from rayvous.faults.replay.rounds import Rounds
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.effects import Deliver, Received, TellLost, Ticked, Write
+from rayvous.protocol.ids import RoundNumber
+from rayvous.protocol.layers import Delivered, Inward, IsDelivered, RoundBegan, RoundWanted, Tell
+from rayvous.protocol.messages.pubsub import Events, Register, Resume
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.messages.rounds import Forgotten, Marker
+from rayvous.routing.language.questions import to_filter
+
+WANTS = Register(1, to_filter("n >= 0"))
+
+
+class Alone:
+    """The layer without the others; what it writes is committed, and what it says is looked at by kind."""
+
+    def __init__(self, store=None, confirms=False, **recovery):
+        self.recovery = Recovery.for_simulator(**recovery)
+        self.store = store
+        self.rounds = Rounds(self.recovery.retention_events_max, self.recovery.retention_seconds)
+        identity = Identity(self.rounds, self.recovery.retention_seconds, store)
+        self.layer = Replay(1, self.recovery, self.rounds, store, identity.alive_at, confirms=confirms)
+
+    def take(self, event):
+        key = type(event.message) if isinstance(event, Received) else type(event)
+        out = (self.layer.takes.get(key) or self.layer.sees[key])(event)
+        if self.store is not None:
+            self.store.commit([each for each in out if isinstance(each, Write)])
+        return [each for each in out if not isinstance(each, Write)]
+
+    def publish(self, publisher, first, count=1, **how):
+        batch = batch_of([{"n": 1}] * count, publisher=publisher, first_sequence=first)
+        return self.take(Received(publisher, Events(batch, **how)))
+
+    def round(self, number, doubt=1e9):
+        assert self.rounds.begin(RoundNumber(1, number), doubt)
+        return self.layer.alters[RoundBegan](RoundBegan(RoundNumber(1, number)))
+
+
+def sent(out):
+    """Return the events that go inwards, one by one."""
+    batches = [
+        each.event.message.batch
+        for each in out
+        if isinstance(each, Inward) and isinstance(each.event, Received)
+    ]
+    return [batch.identity(row) for batch in batches for row in range(len(batch))]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_round_sends_again_what_was_accepted_within_bounds_in_order(seed, stable):
+    """Beside a list of (time, events); with a store each step's twin knows the same."""
+    dice = random.Random(f"replay/{seed}")
+    bounds = {"retention_events_max": 30, "retention_seconds": 20.0}
+    machine = Alone(MemoryStore() if stable else None, **bounds)
+    reference, next_of, now = [], {}, 0.0
+    for turn in range(120):
+        now += dice.choice((0.0, 0.3, 4.0)) * dice.random()
+        machine.take(Ticked(now))
+        reference = [each for each in reference if now - each[0] <= 20.0]
+        publisher = dice.choice("abc")
+        count = dice.randint(1, 4)
+        known = next_of.get(publisher, 1)
+        again = stable and known > 1 and dice.random() < 0.3
+        first = max(1, known - dice.randint(1, 3)) if again else known
+        machine.publish(publisher, first, count, again=again, forgot_seconds=1e9 if again else 0.0)
+        fresh = [(publisher, number) for number in range(max(first, known), first + count)]
+        next_of[publisher] = max(known, first + count)
+        if fresh:
+            reference.append((now, fresh))
+        while len(reference) > 1 and sum(len(events) for _, events in reference) > 30:
+            reference.pop(0)
+        if dice.random() < 0.2:
+            out = machine.round(turn + 1)
+            assert sent(out) == [event for _, events in reference for event in events]
+        machine.layer.check()
+        if stable:
+            twin = Alone(machine.store, **bounds)
+            twin.take(Ticked(now))
+            for name, number in next_of.items():
+                assert twin.layer.accepted(name) == machine.layer.accepted(name) == number - 1
+                ages = [(age, len(batch)) for age, batch in twin.layer.kept_of(name)]
+                assert ages == [(age, len(batch)) for age, batch in machine.layer.kept_of(name)]
+
+
+def test_what_is_not_kept_any_more_goes_ahead_and_is_told_once_to_whom_it_may_have_been_for():
+    machine = Alone(retention_seconds=10.0)
+    machine.take(Ticked(0.0))
+    machine.take(Received("s", WANTS))
+    machine.publish("p", 1, 3)
+    machine.take(Ticked(11.0))
+    machine.publish("p", 4)
+    news, tell, report, again = machine.round(1)
+    assert isinstance(news, RoundBegan) and sent([again]) == [("p", 4)]
+    assert isinstance(tell.event, Tell) and tell.event.message.entries == (("p", 3, 11.0),)
+    assert isinstance(report, TellLost) and [(loss.first, loss.last) for loss in report.losses] == [(1, 3)]
+    assert not any(isinstance(each, TellLost) for each in machine.round(2)), "it knows"
+
+
+def test_what_is_older_than_the_round_mends_is_not_told():
+    machine = Alone(retention_seconds=10.0)
+    machine.take(Ticked(0.0))
+    machine.take(Received("s", WANTS))
+    machine.publish("p", 1)
+    machine.take(Ticked(30.0))
+    assert machine.round(1, doubt=20.0) == [RoundBegan(RoundNumber(1, 1))]
+
+
+def test_who_moved_here_waits_for_a_round():
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    assert machine.take(Received("s", Resume({}))) == [Inward(RoundWanted())]
+    machine.take(Received("s", WANTS))
+    batch = batch_of([{"n": 1}], publisher="p", first_sequence=1)
+    events = Events(batch, machine.rounds.current)
+    deliver = Deliver(batch, ("s",), [0, 1], batch.sequence[:1] * 0, brought_by=events)
+    assert machine.layer.alters[Deliver](deliver) == []
+    marker = Tell(1, Marker(1, 1, RoundNumber(0, 0), 0.0), whole=True)
+    assert machine.take(marker) == [], "where an event could not have passed, a marker does not"
+    assert machine.take(Tell(2, Forgotten((), RoundNumber(0, 0), 0.0))) != []
+    machine.rounds.make_ready("s", machine.rounds.current)
+    machine.round(1)
+    assert machine.take(marker) != []
+
+
+def test_it_asks_whether_all_has_come_before_half_a_retention_is_over_and_counts_as_lost_what_goes_before():
+    machine = Alone(MemoryStore(), confirms=True, retention_seconds=10.0)
+    machine.take(Ticked(0.0))
+    machine.publish("p", 1)
+    assert machine.take(Ticked(4.9))[:-1] == []
+    (question, _) = machine.take(Ticked(5.0))
+    assert isinstance(question, IsDelivered)
+    machine.publish("p", 2)
+    machine.take(Ticked(16.0))  # both are gone
+    told = machine.round(1, doubt=0.0)[1].event.message
+    assert told.entries == (("p", 2, 11.0),)
+    machine.take(Delivered(question.number))
+    (again, _) = machine.take(Ticked(16.5))
+    assert isinstance(again, IsDelivered) and again.number == 2
+    machine.take(Delivered(again.number))
+    assert machine.round(2, doubt=0.0) == [RoundBegan(RoundNumber(1, 2))]
+    assert machine.take(Ticked(60.0))[:-1] == [], "nothing has come since"
+
+
+def test_many_small_batches_go_again_in_few():
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    for number in range(AGAIN_EVENTS_MAX // 8):
+        machine.publish(f"p{number % 3}", 1 + 16 * (number // 3), 16)
+    again = [each for each in machine.round(1) if isinstance(each, Inward)]
+    assert len(again) == 2 and len(sent(again)) == 2 * AGAIN_EVENTS_MAX - (2 * AGAIN_EVENTS_MAX) % 16
+
+
+def test_rows_that_are_not_needed_go_with_the_next_change():
+    machine = Alone(MemoryStore(), retention_seconds=10.0)
+    machine.take(Ticked(0.0))
+    for number in range(5):
+        machine.publish("p", 1 + number)
+    machine.take(Ticked(20.0))
+    assert len(list(machine.store.rows(KEPT))) == 5
+    machine.publish("p", 6)
+    assert len(list(machine.store.rows(KEPT))) == 1

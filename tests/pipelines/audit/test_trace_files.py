@@ -1,0 +1,143 @@
+"""A trace in Parquet: the same trace comes back, and what is no trace is refused with a reason. No Spark."""
+
+import json
+import random
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rayvous.faults.checker.mutants import MUTANTS
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.checker.trace import (
+    Adv,
+    Cancelled,
+    Confirmed,
+    LossTold,
+    Notified,
+    Published,
+    Registered,
+    Settled,
+    Trace,
+    UnAdv,
+)
+from rayvous.pipelines.audit.trace_files import (
+    TABLES,
+    check_folder,
+    decode_event,
+    encode_event,
+    load_trace,
+    save_trace,
+)
+from rayvous.protocol.errors import InputError
+from rayvous.protocol.values import Timestamp
+from rayvous.simulator.chaos import run_chaos
+
+STORY = Trace(
+    [
+        Adv(0.0, "p", 1, "TRUE"),
+        Registered(0.0, "c", 1, "x > 1"),
+        Confirmed(0.0, "c", 1),
+        Published(1.0, "p", 1, {"x": 2}),
+        Notified(1.0, "c", "p", 1),
+        Registered(1.5, "c", 1, "x < 1"),  # in place of the first
+        LossTold(1.5, "", "p", 1),
+        Settled(2.0),
+        Cancelled(3.0, "c", 1),
+        UnAdv(3.0, "p", 1),
+    ]
+)
+
+values = st.one_of(
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.text(max_size=5),
+    st.integers(-(2**62), 2**62).map(Timestamp),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.text(min_size=1, max_size=3), values, max_size=4))
+def test_an_event_comes_back_value_by_value(event):
+    again = decode_event(encode_event(event))
+    assert again == event and [type(value) for value in again.values()] == [type(v) for v in event.values()]
+
+
+def test_a_trace_comes_back(tmp_path):
+    folder = save_trace(STORY, tmp_path / "new" / "trace")
+    assert load_trace(folder).operations == STORY.operations
+    assert check_folder(folder) == {
+        "published": 1, "notified": 1, "subscriptions": 2, "advertisements": 1, "marks": 2
+    }  # fmt: skip
+    save_trace(Trace(), folder)
+    assert load_trace(folder).operations == [], "a trace is written over, whole"
+
+
+def test_of_any_run_the_verdict_is_the_same_when_it_comes_back(tmp_path):
+    trace = run_chaos(3, brokers_max=4, seconds=4.0, keep_trace=True).trace
+    for name in (None, "drop", "swap", "duplicate"):
+        given = trace if name is None else MUTANTS[name][0](trace, random.Random(name))
+        again = load_trace(save_trace(given, tmp_path))
+        assert again.operations == given.operations
+        assert judge(again).to_dict() == judge(given).to_dict()
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32))
+def test_what_has_no_effect_is_left_out_and_nothing_else(tmp_path, nonsense, seed):
+    trace = nonsense(random.Random(seed), 30)
+    assert judge(load_trace(save_trace(trace, tmp_path))).conditions() == judge(trace).conditions()
+
+
+@pytest.fixture(scope="module")
+def nonsense():
+    def make(dice, steps):
+        makers = (
+            lambda at: Notified(at, dice.choice("ab"), "p", dice.randint(1, 9)),
+            lambda at: Published(at, "p", int(at) + 1, {"x": dice.randrange(3)}),
+            lambda at: Registered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(("x > 0", "TRUE"))),
+            lambda at: Confirmed(at, dice.choice("ab"), dice.randint(1, 2)),
+            lambda at: Cancelled(at, dice.choice("ab"), dice.randint(1, 2)),
+            Settled,
+        )
+        return Trace(dice.choice(makers)(float(at)) for at in range(steps))
+
+    return make
+
+
+def test_what_is_no_trace_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        load_trace(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"has no trace\.json; write one with --trace-dir"):
+        load_trace(tmp_path)
+    (tmp_path / "trace.json").write_text("[]")
+    with pytest.raises(InputError, match="is not that of a trace"):
+        load_trace(tmp_path)
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(InputError, match="cannot be written"):
+        save_trace(STORY, file)
+    with pytest.raises(InputError, match="published twice"):
+        save_trace(Trace([Published(0.0, "p", 1, {}), Published(0.0, "p", 1, {})]), tmp_path)
+
+
+def test_half_a_trace_is_refused(tmp_path):
+    def broken(change):
+        folder = tmp_path / "trace"
+        shutil.rmtree(folder, ignore_errors=True)
+        save_trace(STORY, folder)
+        change(folder)
+        with pytest.raises(InputError) as caught:
+            load_trace(folder)
+        return str(caught.value)
+
+    assert "notified.parquet: is missing" in broken(lambda at: (at / "notified.parquet").unlink())
+    assert "cannot be read" in broken(lambda at: (at / "marks.parquet").write_bytes(b"PAR1"))
+    assert "has the columns" in broken(lambda at: shutil.copy(at / "marks.parquet", at / "published.parquet"))
+    head = {"format": "rayvous trace", "version": 9, "rows": {}}
+    assert "version 9" in broken(lambda at: (at / "trace.json").write_text(json.dumps(head)))
+    head = {"format": "rayvous trace", "version": 1, "rows": dict.fromkeys(TABLES, 7)}
+    assert "has 1 rows, and trace.json says 7" in broken(
+        lambda at: (at / "trace.json").write_text(json.dumps(head))
+    )

@@ -1,0 +1,352 @@
+"""The normal form against the meaning of conditions as `evaluate` spells it out."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import FilterTooComplex, SelectorError
+from rayvous.protocol.values import Timestamp, normalize
+from rayvous.routing.filters.covering import covers, intersects, merge
+from rayvous.routing.filters.domains import Domain, Interval
+from rayvous.routing.filters.filter import (
+    EVERYTHING_FILTER,
+    NOTHING_FILTER,
+    Clause,
+    Filter,
+    normalize_predicate,
+    to_filter,
+)
+from rayvous.routing.language import predicates as p
+
+PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
+
+# Small pools, so that conditions and events meet at the same values.
+NUMBERS = [
+    -1,
+    0,
+    1,
+    2,
+    0.5,
+    1.0,
+    -0.0,
+    2.5,
+    1e300,
+    2**53,
+    2**53 + 1,
+    float(2**53),
+    2**63 - 1,
+    -(2**63),
+    float(2**63),
+]
+TEXTS = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "b",
+    "ba",
+    "a%",
+    "a_b",
+    "it's",
+    "\0",
+    "a\0",
+    "\U0010ffff",
+    "a\U0010ffffb",
+    "é",
+    "\n",
+    "B\\",
+]
+MOMENTS = [Timestamp(n) for n in (-1, 0, 1, 10**18, 2**63 - 1)]
+PATTERNS = [
+    "",
+    "%",
+    "_",
+    "a%",
+    "%a",
+    "%a%",
+    "a_",
+    "_%",
+    "%_",
+    "a%b",
+    "%a_b%",
+    "ab",
+    "__",
+    "%b%a%",
+    "%\n",
+    "a%%c",
+]
+NAMES = ["x", "y", "odd name", "not", 'q"q']
+
+names = st.sampled_from(NAMES)
+numbers = st.sampled_from(NUMBERS)
+texts = st.sampled_from(TEXTS)
+moments = st.sampled_from(MOMENTS)
+values = st.one_of(numbers, texts, moments, st.booleans())
+events = st.dictionaries(names, st.one_of(values, st.sampled_from([None, float("nan"), float("inf")])))
+
+
+def _between(bounds: tuple[str, Any, Any]) -> p.Predicate:
+    name, low, high = bounds
+    return p.Between(name, min(low, high), max(low, high))
+
+
+def _compare_strategies(literals: st.SearchStrategy[Any]) -> list[st.SearchStrategy[p.Predicate]]:
+    return [
+        st.builds(p.Compare, names, st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), literals),
+        st.tuples(names, literals, literals).map(_between),
+        st.builds(p.In, names, st.lists(literals, min_size=1, max_size=4).map(tuple)),
+    ]
+
+
+plain_leaves = st.one_of(
+    *_compare_strategies(numbers),
+    *_compare_strategies(texts),
+    *_compare_strategies(moments),
+    st.builds(p.Compare, names, st.sampled_from(["=", "<>"]), st.booleans()),
+    st.builds(p.Prefix, names, texts),
+    st.builds(p.IsNull, names),
+    st.sampled_from([p.TRUE, p.FALSE]),
+)
+leaves = st.one_of(
+    plain_leaves,
+    st.builds(p.Like, names, st.sampled_from(PATTERNS)),
+    st.builds(p.Suffix, names, texts),
+    st.builds(p.Contains, names, texts),
+)
+
+
+def _grown(base: st.SearchStrategy[p.Predicate]) -> st.SearchStrategy[p.Predicate]:
+    return st.recursive(
+        base,
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=1, max_size=3).map(lambda terms: p.And(tuple(terms))),
+            st.lists(inner, min_size=1, max_size=3).map(lambda terms: p.Or(tuple(terms))),
+            inner.map(p.Not),
+        ),
+        max_leaves=8,
+    )
+
+
+conditions = _grown(leaves)
+
+
+def normalized(event: dict[str, Any]) -> dict[str, Any]:
+    found = {name: normalize(value) for name, value in event.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+@PROPERTY
+@given(conditions, st.lists(events, min_size=1, max_size=8))
+def test_the_normal_form_matches_where_the_condition_is_true(
+    condition: p.Predicate, some: list[dict[str, Any]]
+) -> None:
+    item = normalize_predicate(condition)
+    expected = [p.evaluate(condition, event) is True for event in some]
+    assert [item.matches(normalized(event)) for event in some] == expected
+    assert item.evaluate_batch(batch_of(some)).tolist() == expected
+    by_domain = [
+        any(all(d.contains(e.get(n)) for n, d in c.constraints) for c in item.clauses)
+        for e in map(normalized, some)
+    ]
+    assert by_domain == expected
+
+
+@PROPERTY
+@given(conditions)
+def test_a_printed_filter_reads_back_as_the_same(condition: p.Predicate) -> None:
+    item = normalize_predicate(condition)
+    again = to_filter(str(item))
+    assert again == item
+    assert hash(again) == hash(item)
+    assert str(again) == str(item) or again.clauses == item.clauses
+
+
+@PROPERTY
+@given(conditions)
+def test_witnesses_satisfy_their_clauses(condition: p.Predicate) -> None:
+    item = normalize_predicate(condition)
+    assert len(item.witnesses()) == len(item.clauses)
+    for clause, witness in zip(item.clauses, item.witnesses(), strict=True):
+        if witness is not None:
+            assert Filter((clause,)).matches(witness)
+            assert p.evaluate(condition, witness) is True
+
+
+@PROPERTY
+@given(conditions, conditions, st.lists(events, min_size=1, max_size=8))
+def test_covering_is_sound(left: p.Predicate, right: p.Predicate, some: list[dict[str, Any]]) -> None:
+    f, g = normalize_predicate(left), normalize_predicate(right)
+    both = merge(f, g)
+    assert both is not None
+    assert covers(f, f)
+    assert covers(both, f)
+    assert covers(both, g)
+    f_covers_g = covers(f, g)
+    for event in [*map(normalized, some), *filter(None, g.witnesses())]:
+        if f_covers_g and g.matches(event):
+            assert f.matches(event)
+        if f.matches(event) and g.matches(event):
+            assert intersects(f, g)
+        assert both.matches(event) == (f.matches(event) or g.matches(event))
+
+
+def test_filters_that_mean_the_same_are_one() -> None:
+    one = to_filter("x > 1 AND x <= 5 OR x = 7.0")
+    two = to_filter("NOT (x <= 1 OR x > 5) OR 7 = x")
+    assert one == two
+    assert hash(one) == hash(two)
+    assert len(one.clauses) == 1
+    assert one != to_filter("x > 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("origin = 'JFK' AND dep_delay > 60", "dep_delay > 60 AND origin = 'JFK'"),
+        ("x = 1 OR x = 2 OR x IS NULL", "(x IS NULL OR x IN (1, 2))"),
+        ("NOT x = 1", "x <> 1"),
+        ("x NOT IN (1, 2)", "x NOT IN (1, 2)"),
+        ("x >= 1 AND x <= 2", "x BETWEEN 1 AND 2"),
+        ("x LIKE 'ab%'", "x PREFIX 'ab'"),
+        ("x NOT LIKE 'ab%'", "x NOT PREFIX 'ab'"),
+        ("x LIKE 'ab'", "x = 'ab'"),
+        ("x LIKE '%ab'", "x SUFFIX 'ab'"),
+        ("x LIKE '%a%' AND x PREFIX 'b'", "x PREFIX 'b' AND x CONTAINS 'a'"),
+        ("x LIKE 'a!%%c' ESCAPE '!'", "x LIKE 'a\\%%c' ESCAPE '\\'"),
+        ("x IS NULL OR x IS NOT NULL", "TRUE"),
+        ("x = 1 AND x = 2", "FALSE"),
+        ("x < ''", "FALSE"),
+        ("delayed AND NOT cancelled", "cancelled = FALSE AND delayed = TRUE"),
+        ("t < TIMESTAMP '2013-01-01'", "t < TIMESTAMP '2013-01-01T00:00:00Z'"),
+        ("x = 1 OR x = 1 AND y = 2", "x = 1"),
+        ("a = 1 AND b = 1 OR a = 2 AND b = 1", "a IN (1, 2) AND b = 1"),
+        ("x = 'a' OR x = 1", "(x = 1 OR x = 'a')"),
+    ],
+)
+def test_normal_forms_print_for_people(text: str, printed: str) -> None:
+    item = to_filter(text)
+    assert str(item) == printed
+    assert to_filter(printed) == item
+
+
+def test_integers_and_floats_compare_exactly_in_batches() -> None:
+    rows: list[dict[str, Any]] = [
+        {"x": 2**53},
+        {"x": 2**53 + 1},
+        {"x": float(2**53)},
+        {"x": float(2**53 + 2)},
+        {"x": float(2**63)},
+    ]
+    batch = batch_of(rows)
+    for text in (
+        f"x > {2**53}",
+        f"x = {2**53 + 1}",
+        f"x >= {2**53 + 1}",
+        f"x < {2**53 + 1}",
+        f"x <= {2**53}.0",
+        f"x > {2**63 - 1}",
+        f"x <= {2**63 - 1}",
+        f"x > {-(2**63)}",
+        "x < 1e300",
+        "x > -1e300",
+    ):
+        item = to_filter(text)
+        assert item.evaluate_batch(batch).tolist() == [item.matches(row) for row in rows], text
+
+
+def test_batches_of_one_kind_and_none() -> None:
+    item = to_filter("x = 'a' OR y IS NULL")
+    assert item.evaluate_batch(batch_of([])).tolist() == []
+    assert item.evaluate_batch(batch_of([{"x": "a", "y": 1}, {"x": "b", "y": 1}, {"x": 1}])).tolist() == [
+        True,
+        False,
+        True,
+    ]
+    assert item.evaluate_batch(batch_of([{"x": "a"}])).dtype == np.bool_
+
+
+def test_a_filter_travels_small_and_without_what_was_compiled() -> None:
+    item = to_filter("origin IN ('JFK', 'LGA') AND dep_delay > 60 AND tail NOT LIKE '%x_y%'")
+    before = pickle.dumps(item)
+    assert item.matches({"origin": "JFK", "dep_delay": 61, "tail": "z"})
+    assert item.witnesses()
+    hash(item)
+    assert pickle.dumps(item) == before
+    assert pickle.loads(before) == item
+    assert len(before) < 600
+
+
+def test_the_trivial_filters() -> None:
+    assert to_filter("TRUE") == EVERYTHING_FILTER
+    assert to_filter("FALSE") == NOTHING_FILTER
+    assert EVERYTHING_FILTER.matches({})
+    assert not NOTHING_FILTER.matches({})
+    assert to_filter("FALSE").witnesses() == ()
+    assert repr(to_filter("x > 1")) == "Filter('x > 1')"
+
+
+def test_a_filter_made_by_hand_is_as_good() -> None:
+    item = Filter((Clause((("x", Domain(numbers=(Interval(1, 5),))),)),))
+    assert item == to_filter("x BETWEEN 1 AND 5")
+    assert item.attributes == ("x",)
+
+
+def _wide(names_each: int, factors: int) -> str:
+    return " AND ".join(
+        "(" + " OR ".join(f"a{i}_{j} = 1" for j in range(names_each)) + ")" for i in range(factors)
+    )
+
+
+def test_an_explosion_is_refused_before_it_happens() -> None:
+    with pytest.raises(FilterTooComplex, match="limit is 256") as caught:
+        to_filter(_wide(5, 500))
+    assert "has 1280 clauses" in str(caught.value) or "has 625 clauses" in str(caught.value)
+    assert len(to_filter(_wide(4, 4)).clauses) == 256
+    with pytest.raises(FilterTooComplex, match="limit is 16"):
+        to_filter(_wide(5, 2), clauses_max=16)
+
+
+def test_many_alternatives_on_one_attribute_are_one_clause() -> None:
+    item = to_filter(" OR ".join(f"x = {i}" for i in range(0, 6000, 2)))
+    assert len(item.clauses) == 1
+    assert item.matches({"x": 4000})
+    assert not item.matches({"x": 4001})
+
+
+def test_too_many_patterns_are_refused() -> None:
+    with pytest.raises(FilterTooComplex, match="patterns on attribute 'x'"):
+        to_filter(" AND ".join(f"x NOT LIKE '%{i}a%'" for i in range(100, 200)))
+
+
+def test_a_clause_on_more_attributes_than_an_event_may_have_is_refused() -> None:
+    with pytest.raises(FilterTooComplex, match="attributes in one clause, the limit is 256"):
+        to_filter(" AND ".join(f"a{i} = 1" for i in range(1000)))
+
+
+def test_a_product_that_stays_small_but_takes_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stairs = [f"(x < {i} OR y > {i})" for i in range(1000)]
+    monkeypatch.setattr("rayvous.routing.filters.normal._PRODUCTS_MAX", 2000)
+    assert len(to_filter(" AND ".join(stairs[:40])).clauses) == 41
+    with pytest.raises(FilterTooComplex, match="more than 2000 steps"):
+        to_filter(" AND ".join(stairs))
+
+
+def test_many_exclusions_are_one_constraint() -> None:
+    item = to_filter(" AND ".join(f"x <> {i}" for i in range(3000)))
+    assert item == to_filter(f"x NOT IN ({', '.join(map(str, range(3000)))})")
+
+
+def test_what_is_no_filter_is_refused() -> None:
+    with pytest.raises(SelectorError, match="int is no filter"):
+        to_filter(5)  # type: ignore[arg-type]
+
+
+def test_to_filter_takes_every_form() -> None:
+    expected = to_filter("x = 1")
+    assert to_filter({"x": [1]}) == expected
+    assert to_filter(p.Compare("x", "=", 1)) == expected
+    assert to_filter(expected) is expected

@@ -1,0 +1,83 @@
+"""JSON patterns are the same conditions as selectors, and their errors say where."""
+
+from typing import Any
+
+import pytest
+from rayvous.protocol.errors import SelectorError
+from rayvous.routing.filters.filter import to_filter
+from rayvous.routing.language.patterns import parse_pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ({"origin": ["JFK", "LGA"]}, "origin IN ('JFK', 'LGA')"),
+        ({"d": [{"numeric": [">", 60, "<=", 120]}]}, "d > 60 AND d <= 120"),
+        ({"d": [{"numeric": ["=", 5]}]}, "d = 5"),
+        ({"t": [{"prefix": "N1"}]}, "t PREFIX 'N1'"),
+        ({"t": [{"suffix": "X"}, "b"]}, "t SUFFIX 'X' OR t = 'b'"),
+        ({"t": [{"wildcard": "a*b_%*"}]}, "t LIKE 'a%b!_!%%' ESCAPE '!'"),
+        ({"t": [{"wildcard": "a\\*\\\\"}]}, "t = 'a*\\'"),
+        ({"x": [{"exists": False}]}, "x IS NULL"),
+        ({"x": [{"exists": True}]}, "x IS NOT NULL"),
+        ({"x": [None, 5]}, "x IS NULL OR x = 5"),
+        ({"x": [1, 2.5, "a", True]}, "x IN (1, 2.5) OR x = 'a' OR x = TRUE"),
+        ({"y": [{"anything-but": ["a", "b"]}]}, "y NOT IN ('a', 'b')"),
+        ({"y": [{"anything-but": "a"}]}, "y <> 'a'"),
+        ({"y": [{"anything-but": [1, "a"]}]}, "y <> 1 OR y <> 'a'"),
+        ({"y": [{"anything-but": {"prefix": "a"}}]}, "y NOT PREFIX 'a'"),
+        ({"a": [1], "b": [2]}, "a = 1 AND b = 2"),
+        ({"a": [1], "$or": [{"b": [2]}, {"c": [3], "d": [4]}]}, "a = 1 AND (b = 2 OR c = 3 AND d = 4)"),
+        ({"$or": [{"$or": [{"a": [1]}, {"b": [1]}]}]}, "a = 1 OR b = 1"),
+        ({"detail.state": ["on"]}, "detail.state = 'on'"),
+    ],
+)
+def test_patterns_mean_the_same_as_selectors(pattern: dict[str, Any], text: str) -> None:
+    assert to_filter(pattern) == to_filter(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ([], "pattern: expected an object, found a list"),
+        ({}, "pattern: an empty pattern"),
+        ({"x": "a"}, r'x: expected a list of alternatives, found "a": write \["a"\]'),
+        ({"x": {"y": [1]}}, "x: expected a list of alternatives, found an object"),
+        ({"x": []}, "x: an empty list of alternatives"),
+        ({"x": [[1]]}, r"x\[0\]: a list cannot be a value"),
+        ({"x": ["a", {"prefix": 5}]}, r"x\[1\].prefix: expected a string, found 5"),
+        ({"x": [{"preffix": "a"}]}, r"x\[0\]: no matcher is called 'preffix'"),
+        ({"x": [{"prefix": "a", "suffix": "b"}]}, r"x\[0\]: expected an object with one matcher, found 2"),
+        ({"x": [{"numeric": [">"]}]}, r"x\[0\].numeric: expected a comparison and a number"),
+        (
+            {"x": [{"numeric": [">", 1, "<", 2, ">", 0]}]},
+            r"x\[0\].numeric: expected a comparison and a number",
+        ),
+        ({"x": [{"numeric": ["!", 5]}]}, r'x\[0\].numeric\[0\]: expected one of = < <= > >=, found "!"'),
+        ({"x": [{"numeric": [[], 5]}]}, r"x\[0\].numeric\[0\]: expected one of"),
+        ({"x": [{"numeric": [">", "5"]}]}, r'x\[0\].numeric\[1\]: expected a number, found "5"'),
+        ({"x": [{"numeric": [">", float("nan")]}]}, r"x\[0\].numeric\[1\]: None and NaN"),
+        ({"x": [{"numeric": [">", 5, "<", 1]}]}, r"x\[0\].numeric: the range is empty"),
+        ({"x": [{"exists": "yes"}]}, r'x\[0\].exists: expected true or false, found "yes"'),
+        ({"x": [{"wildcard": "a\\b"}]}, r"x\[0\].wildcard: a backslash"),
+        ({"x": [{"anything-but": []}]}, r"x\[0\].anything-but: an empty list"),
+        ({"x": [{"anything-but": {"numeric": [">", 1]}}]}, r"x\[0\].anything-but: expected values, or"),
+        ({"x": [{"anything-but": [None]}]}, r"x\[0\].anything-but\[0\]: None and NaN"),
+        ({"x": [2**70]}, r"x\[0\]: integer .* 64 bits"),
+        ({"$or": {"x": [1]}}, r"\$or: expected a list of patterns"),
+        ({"$or": [{"x": 5}]}, r"\$or\[0\].x: expected a list of alternatives, found 5"),
+        ({"": [1]}, "attribute name"),
+        ({5: [1]}, "attribute name"),
+    ],
+)
+def test_errors_say_where(pattern: Any, message: str) -> None:
+    with pytest.raises(SelectorError, match=message):
+        parse_pattern(pattern)
+
+
+def test_deep_nesting_is_refused() -> None:
+    pattern: dict[str, Any] = {"x": [1]}
+    for _ in range(5000):
+        pattern = {"$or": [pattern]}
+    with pytest.raises(SelectorError, match="nested too deep"):
+        parse_pattern(pattern)

@@ -1,0 +1,274 @@
+"""Selector text: what it says, and what is said of text that is none."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rayvous.protocol.errors import SelectorError
+from rayvous.protocol.values import Timestamp
+from rayvous.routing.language import predicates as p
+from rayvous.routing.language.selectors import CHARACTERS_MAX, parse_selector
+
+X1 = p.Compare("x", "=", 1)
+Y1 = p.Compare("y", "=", 1)
+Z1 = p.Compare("z", "=", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 1", X1),
+        ("x=1", X1),
+        (" \n\tx\r\n= 1 ", X1),
+        ("(((x = 1)))", X1),
+        ("1 = x", X1),
+        ("5 < x", p.Compare("x", ">", 5)),
+        ("5 >= x", p.Compare("x", "<=", 5)),
+        ("x = 1 or y = 1 And z = 1", p.Or((X1, p.And((Y1, Z1))))),
+        ("(x = 1 OR y = 1) AND z = 1", p.And((p.Or((X1, Y1)), Z1))),
+        ("not x = 1 and y = 1", p.And((p.Not(X1), Y1))),
+        ("NOT (x = 1 AND y = 1)", p.Not(p.And((X1, Y1)))),
+        ("NOT NOT x = 1", p.Not(p.Not(X1))),
+        ("x between 1 and 2 and y = 1", p.And((p.Between("x", 1, 2), Y1))),
+        ("x NOT BETWEEN 1 AND 2", p.Not(p.Between("x", 1, 2))),
+        ("x IN ('a')", p.In("x", ("a",))),
+        ("x NOT IN (1, 2)", p.Not(p.In("x", (1, 2)))),
+        ("x LIKE 'a%'", p.Like("x", "a%")),
+        ("x NOT LIKE 'a!%' ESCAPE '!'", p.Not(p.Like("x", "a!%", "!"))),
+        ("x PREFIX 'a'", p.Prefix("x", "a")),
+        ("x NOT SUFFIX 'a'", p.Not(p.Suffix("x", "a"))),
+        ("x contains 'a'", p.Contains("x", "a")),
+        ("x IS NULL", p.IsNull("x")),
+        ("x IS NOT NULL", p.Not(p.IsNull("x"))),
+        ("x", p.Compare("x", "=", True)),
+        ("delayed AND NOT x", p.And((p.Compare("delayed", "=", True), p.Not(p.Compare("x", "=", True))))),
+        ("x <> FALSE", p.Compare("x", "<>", False)),
+        ("TRUE", p.TRUE),
+        ("false OR x = 1", p.Or((p.FALSE, X1))),
+        ("x = 'it''s'", p.Compare("x", "=", "it's")),
+        ("x = ''", p.Compare("x", "=", "")),
+        ("x = 'a\nb'", p.Compare("x", "=", "a\nb")),
+        ("x = -5", p.Compare("x", "=", -5)),
+        ("x = +5", p.Compare("x", "=", 5)),
+        ("x = 7E3", p.Compare("x", "=", 7000.0)),
+        ("x = -57.9e-2", p.Compare("x", "=", -0.579)),
+        ("x = .5", p.Compare("x", "=", 0.5)),
+        ("x = 5.", p.Compare("x", "=", 5.0)),
+        ("x = 9223372036854775807", p.Compare("x", "=", 2**63 - 1)),
+        ('"odd "" name" = 1', p.Compare('odd " name', "=", 1)),
+        ('"and" = 1', p.Compare("and", "=", 1)),
+        ("$a_1.b.c = 1", p.Compare("$a_1.b.c", "=", 1)),
+        ("_x = 1", p.Compare("_x", "=", 1)),
+        ("größe = 1", p.Compare("größe", "=", 1)),
+        ("android = 1", p.Compare("android", "=", 1)),
+        ("timestamp > TIMESTAMP '1970-01-01'", p.Compare("timestamp", ">", Timestamp(0))),
+        (
+            "prefix PREFIX 'a' AND escape LIKE 'b' ESCAPE 'c'",
+            p.And((p.Prefix("prefix", "a"), p.Like("escape", "b", "c"))),
+        ),
+        ("contains", p.Compare("contains", "=", True)),
+    ],
+)
+def test_what_selectors_say(text: str, expected: p.Predicate) -> None:
+    assert parse_selector(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("1970-01-01", 0),
+        ("1970-01-01 00:00", 0),
+        ("1970-01-01T00:00:01Z", 10**9),
+        ("1970-01-01 00:00:00.5", 5 * 10**8),
+        ("1970-01-01 00:00:00.000000001", 1),
+        ("1970-01-01 01:00:00+01:00", 0),
+        ("1969-12-31 23:30:00-0030", 0),
+        ("1677-09-21T00:12:43.145224193Z", -(2**63) + 1),
+        ("2262-04-11T23:47:16.854775807Z", 2**63 - 1),
+    ],
+)
+def test_timestamps(text: str, nanoseconds: int) -> None:
+    condition = parse_selector(f"t = TIMESTAMP '{text}'")
+    assert condition == p.Compare("t", "=", Timestamp(nanoseconds))
+    assert isinstance(condition, p.Compare)
+    assert type(condition.literal) is Timestamp
+
+
+def test_numbers_have_the_type_that_they_are_written_in() -> None:
+    for text, kind in (("1", int), ("1.0", float), ("1e0", float)):
+        condition = parse_selector(f"x = {text}")
+        assert isinstance(condition, p.Compare)
+        assert type(condition.literal) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1, column 1: expected a condition, found end of selector"),
+        ("   ", "line 1, column 1: expected a condition, found end of selector"),
+        ("dep_delay >", "line 1, column 12: expected a value after '>', found end of selector"),
+        ("x = 1 AND", "line 1, column 10: expected a condition after 'AND', found end of selector"),
+        ("x = 1\nAND y >\n  AND", "line 3, column 3: expected a value after '>', found 'AND'"),
+        ("5 >", "line 1, column 4: expected an attribute name after '>', found end of selector"),
+        ("x == 5", "line 1, column 4: expected a value after '=', found '=' ('equal' is =)"),
+        ("x != 5", "line 1, column 3: '!' has no meaning in a selector ('not equal' is <>)"),
+        ("x && y", "line 1, column 3: '&' has no meaning in a selector (write AND)"),
+        ("x + 1 > 5", "line 1, column 3: '+' has no meaning in a selector (arithmetic is not supported)"),
+        ("x > 5 +1", "found '+1' (arithmetic is not supported)"),
+        ("x = y", "line 1, column 5: comparing attribute x with attribute y is not supported"),
+        ('x = "y"', "strings stand in single quotes"),
+        ("1 = 1", "line 1, column 1: a value is compared with a value"),
+        ("x = 'abc", "line 1, column 5: the string that begins here has no closing single quote"),
+        ('"abc = 1', "line 1, column 1: the name that begins here has no closing double quote"),
+        ("x = NULL", "(write IS NULL or IS NOT NULL)"),
+        ("x = ‘a’", "'‘' has no meaning in a selector (strings stand in plain single quotes)"),
+        ("x = \0", "the character U+0000 has no meaning"),
+        ("(x = 5", "line 1, column 7: expected AND, OR or ')' after '5', found end of selector"),
+        ("x = 5)", "line 1, column 6: expected AND, OR or the end of the selector after '5', found ')'"),
+        ("x > 2 y", "line 1, column 7: expected AND, OR or the end of the selector after '2', found 'y'"),
+        (
+            "x 5",
+            "column 3: expected an operator (= <> < <= > >= BETWEEN IN LIKE PREFIX SUFFIX CONTAINS IS)",
+        ),
+        (
+            "x NOT 5",
+            "line 1, column 7: expected BETWEEN, IN, LIKE, PREFIX, SUFFIX or CONTAINS after 'NOT', found '5'",
+        ),
+        ("x IN ()", "line 1, column 7: expected a value after '(', found ')'"),
+        ("x IN 5", "line 1, column 6: expected '(' after 'IN', found '5'"),
+        ("x IN (1 2)", "line 1, column 9: expected ',' or ')' after '1', found '2'"),
+        (
+            "x IN (1, 'a')",
+            "line 1, column 3: IN needs values that compare with each other, found number and string",
+        ),
+        ("x LIKE 5", "line 1, column 8: expected a string in single quotes after 'LIKE', found '5'"),
+        ("x LIKE 'a' ESCAPE 'bb'", "line 1, column 19: ESCAPE needs exactly one character"),
+        ("x IS 5", "line 1, column 6: expected NOT or NULL after 'IS', found '5'"),
+        (
+            "x BETWEEN 5 AND 1",
+            "line 1, column 3: BETWEEN 5 AND 1 is empty: its lower bound is above its upper bound",
+        ),
+        ("x BETWEEN 1", "line 1, column 12: expected AND after '1', found end of selector"),
+        ("x < TRUE", "line 1, column 3: booleans have no order"),
+        (
+            "x = 99999999999999999999",
+            "line 1, column 5: the integer 99999999999999999999 does not fit in 64 bits",
+        ),
+        ("x = " + "9" * 60_000, "does not fit in 64 bits"),
+        ("x = 1e999", "line 1, column 5: the number 1e999 is too large for a float"),
+        (
+            "x = TIMESTAMP 'soon'",
+            "line 1, column 15: 'soon' is no timestamp: write TIMESTAMP '2013-01-01 05:00:00'",
+        ),
+        (
+            "x = TIMESTAMP '2013-13-01'",
+            "line 1, column 15: '2013-13-01' is no timestamp: month must be in 1..12",
+        ),
+        ("x = TIMESTAMP '2013-01-01 05:00+24:00'", "offset from UTC is out of range"),
+        ("x = TIMESTAMP '1600-01-01'", "outside the years 1678 to 2262"),
+        ('"" = 1', "attribute name ''"),
+        ("NOT " * 101 + "x", "line 1, column 1: AND, OR and NOT are nested more than 100 deep"),
+        ("x" * 129 + " = 1", "a name is 1 to 128 printable characters"),
+    ],
+)
+def test_errors_are_for_people(text: str, message: str) -> None:
+    with pytest.raises(SelectorError) as caught:
+        parse_selector(text)
+    assert message in str(caught.value)
+    assert caught.value.line >= 1
+    assert caught.value.column >= 1
+    assert len(str(caught.value)) < 250
+
+
+def test_text_that_is_too_long_or_no_text() -> None:
+    with pytest.raises(SelectorError, match="65537 characters, the limit is 65536"):
+        parse_selector(" " * (CHARACTERS_MAX + 1))
+    with pytest.raises(SelectorError, match="a selector is a string, not a int"):
+        parse_selector(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 30_000, "NOT " * 16_000 + "x", "(" * 20_000 + "x" + ")" * 20_000, "x AND " * 9_000]
+)
+def test_hostile_nesting_is_an_answer(text: str) -> None:
+    try:
+        assert parse_selector(text) == p.Compare("x", "=", True)
+    except SelectorError as error:
+        assert error.line == 1
+
+
+WORDS = st.sampled_from(
+    [
+        "x",
+        "y",
+        "'a'",
+        "'a",
+        "5",
+        "-5.",
+        "1e",
+        "1e9",
+        "=",
+        "<>",
+        "<",
+        ">=",
+        "(",
+        ")",
+        ",",
+        "AND",
+        "OR",
+        "NOT",
+        "BETWEEN",
+        "IN",
+        "LIKE",
+        "ESCAPE",
+        "IS",
+        "NULL",
+        "TRUE",
+        "PREFIX",
+        "TIMESTAMP",
+        "'2013-01-01'",
+        '"n"',
+        '"',
+        "!",
+        ";",
+        "\0",
+        "é",
+        "٣",
+        "²",
+        "\\",
+    ]
+)
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(st.one_of(st.text(max_size=40), st.lists(WORDS, max_size=12).map(" ".join)))
+@example("x = ٣")
+@example("x\x1f=1")
+def test_garbage_is_a_condition_or_an_error_with_a_place(text: str) -> None:
+    try:
+        assert isinstance(parse_selector(text), p.Predicate)
+    except SelectorError as error:
+        assert error.line >= 1
+        assert error.column >= 1
+        assert str(error).startswith(f"line {error.line}, column {error.column}: ")
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_survive_being_written(number: float) -> None:
+    condition = parse_selector(f"x = {number!r}")
+    assert isinstance(condition, p.Compare)
+    assert condition.literal == number
+    assert math.copysign(1, condition.literal) == math.copysign(1, number)
+
+
+def test_lark_is_imported_only_when_text_is_read() -> None:
+    code = (
+        "import sys; from rayvous.routing.language.questions import attr, to_filter; "
+        "to_filter(attr('x') > 1); assert 'lark' not in sys.modules; "
+        "to_filter('x > 1'); assert 'lark' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
