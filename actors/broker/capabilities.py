@@ -56,11 +56,7 @@ class Missing:
     def line(self) -> str:
         """The row as the docs show it."""
         words = " + ".join(f"`{feature}`" for feature in FEATURES if feature in self.features)
-        who = (
-            "every scheme"
-            if len(self.schemes) == len(ALL_SCHEMES)
-            else ", ".join(f"`{name}`" for name in self.schemes)
-        )
+        who = ", ".join(f"`{name}`" for name in self.schemes) or "a scheme of your own"
         return f"| {words} | {who} | {self.reason} |"
 
     def error(self, scheme: str) -> InputError:
@@ -70,6 +66,12 @@ class Missing:
 
 
 MISSING: Final = (
+    Missing(
+        frozenset({"recovery"}),
+        lambda claims: not claims.heals,
+        "cannot heal",
+        "its `claims` do not say that it does, so nothing is known that would mend it",
+    ),
     Missing(
         frozenset({"operations"}),
         lambda claims: not claims.operable,

@@ -10,7 +10,7 @@ from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Received
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Events
-from rayvous.routing.schemes.claims import claims_of
+from rayvous.routing.schemes.claims import Claims, claims_of
 from rayvous.routing.schemes.own import own, own_layers
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -91,6 +91,12 @@ def test_names_mean_what_they_say():
 def test_a_wrong_name_is_refused_before_anything_starts(name, said):
     with pytest.raises(InputError, match=said):
         scheme(name)
+
+
+def test_a_scheme_that_does_not_claim_to_heal_is_not_asked_to(monkeypatch):
+    monkeypatch.setattr(own("own_scheme:Row"), "claims", Claims())
+    with pytest.raises(InputError, match="scheme 'own_scheme:Row' cannot heal: its `claims` do not say"):
+        run_chaos(0, brokers_max=4, scheme="own_scheme:Row")
 
 
 @pytest.mark.parametrize(
