@@ -116,12 +116,12 @@ class Faults:
 
     def shake(self, fault: Shake) -> None:
         """Let the weather be bad for a while."""
-        self._network.weather.shakes.append((self._network.now + fault.seconds, fault))
+        self._network.link_faults.shakes.append((self._network.now + fault.seconds, fault))
 
     def calm(self) -> None:
         """End every cut, bad spell, pause and slowness."""
         self.mend()
-        self._network.weather.shakes.clear()
+        self._network.link_faults.shakes.clear()
         for broker, host in self._network.hosts.items():
             self.resume(broker)
             if host.factor != 1.0:

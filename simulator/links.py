@@ -149,7 +149,7 @@ class Connection:
         """Whether it has broken, and its source, which knows or will, has not renewed it."""
         return self.broken_life == self.source.life
 
-    def arrival(self, leaves: float, weather: LinkFaults) -> float | None:
+    def arrival(self, leaves: float, link_faults: LinkFaults) -> float | None:
         """Return when a message that leaves now arrives; None when it is lost."""
         model = self._model
         arrives = leaves + self.delay_seconds
@@ -157,8 +157,8 @@ class Connection:
             return None
         if model.jitter_seconds:
             arrives += self._dice().random() * model.jitter_seconds
-        if weather.shakes:
-            arrives += weather.extra(leaves, self.pair, self._dice())
+        if link_faults.shakes:
+            arrives += link_faults.extra(leaves, self.pair, self._dice())
         if arrives > self.last:
             self.last = arrives
         self.plain = False  # what comes next may have to wait for this one

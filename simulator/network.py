@@ -134,7 +134,7 @@ class SimulatedNetwork:
         Where each broker stands, and the brokers of each cluster, dead or alive.
     watchers
         Who is called when a message of a type is sent.
-    faults, weather, cuts
+    faults, link_faults, cuts
         What goes wrong. The methods of `faults` are the network's, too: `crash`, `restart`, `cut` and so on.
     """
 
@@ -177,7 +177,7 @@ class SimulatedNetwork:
         self._quotas = admission is not None and recovery is None and store is None
         self.failures: dict[BrokerId, StorageFailed] = {}
         self.watchers: dict[type, Watcher] = {}
-        self.weather, self.cuts, self.faults = LinkFaults(), Cuts(), Faults(self)
+        self.link_faults, self.cuts, self.faults = LinkFaults(), Cuts(), Faults(self)
         faults = self.faults
         self.crash, self.crash_after, self.restart = faults.crash, faults.crash_after, faults.restart
         self.pause, self.resume, self.slow, self.leave = (

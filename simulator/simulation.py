@@ -442,4 +442,7 @@ class Simulation(SimulatedNetwork):
         if any(session.link or not session.connected for session in self.sessions.values()):
             return False
         stable = [host.machine.stable if host.alive else None for host in self.hosts.values()]
-        return not any(each is None or each.unacknowledged or each.describe()["unheard"] for each in stable)
+        return not any(
+            each is None or each.unacknowledged or each.describe()["deliveries_unacknowledged"]
+            for each in stable
+        )

@@ -117,7 +117,7 @@ class SimulatedTransport:
         if group is None:
             others = (other for other in net.positions[host.id].members if other != host.id)
             group = host.group = self._links_to(host, others)
-        received, shaken = Received(host.id, message), net.weather.shakes
+        received, shaken = Received(host.id, message), net.link_faults.shakes
         heap, order = net.heap, net.order
         for connection in group:
             if connection.plain and not shaken and connection.target.alive:
@@ -151,7 +151,7 @@ class SimulatedTransport:
     def transmit(self, connection: Connection, received: Received, leaves: float) -> None:
         """Put a message that leaves then on its way over one link."""
         net = self._network
-        if connection.plain and connection.target.alive and not net.weather.shakes:
+        if connection.plain and connection.target.alive and not net.link_faults.shakes:
             arrives = leaves + connection.delay_seconds
             heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
             return
@@ -164,7 +164,7 @@ class SimulatedTransport:
             for arrives in copies:
                 heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
             return
-        late = connection.arrival(leaves, net.weather)
+        late = connection.arrival(leaves, net.link_faults)
         if late is None:
             net.lost += 1
         else:

@@ -7,7 +7,7 @@ Rules
   the origin had multicast it. What has to stay in order with events (`Marker`, `Forgotten`) goes the same way; all
   else is multicast.
 * Where the network heals, a plan is made of the members of one *ballot*, as the beat says that begins it; under
-  fan-out every change of members begins another (`healing_fanned`). So all members work by the same plans, and what
+  fan-out every change of members begins another (`fanned`). So all members work by the same plans, and what
   one of them hands to the group comes to each other over one way, in order: whole, or from some point on not at all.
 * What comes under a ballot that has not begun here waits for its beat. What comes under an older one goes no further,
   as under the next round all that is kept is sent again. Who could not hold all takes nothing under that ballot, and

@@ -4,7 +4,7 @@ Rules
 -----
 * A crash is a SIGKILL of the process or a `ray.kill`, in turns. A pause is SIGSTOP. All processes must be on this
   machine.
-* What is wrong with links and who is slow is told to every living host (`weather`), which does it where it sends.
+* What is wrong with links and who is slow is told to every living host (`link_faults`), which does it where it sends.
 * The rendezvous point is started again by Ray as soon as it is dead, so there is nothing to do when a plan says so.
 * The last living broker is spared. Each broker must have an actor of its own.
 * Brokers may come and leave meanwhile (`operating`): who was to leave and died is not started again.
@@ -124,7 +124,7 @@ class Breaker:
             self._pids[broker] = self._net.pid_of(broker)
             self.positions[broker] = place = places[broker]
             self.members[place.cluster] = (*self.members.get(place.cluster, ()), broker)
-            self._net.host_of(broker).weather.remote(self._forecast())
+            self._net.host_of(broker).link_faults.remote(self._forecast())
 
     def retire(self, brokers: Iterable[BrokerId]) -> None:
         """Take note of brokers that are to leave: one that dies before is not started again."""
@@ -169,7 +169,7 @@ class Breaker:
         self._net.restart_broker(broker)
         self._pids[broker] = self._net.pid_of(broker)
         self._dead.discard(broker)
-        ray.get(self._net.host_of(broker).weather.remote(self._forecast()))
+        ray.get(self._net.host_of(broker).link_faults.remote(self._forecast()))
         return True
 
     def leave(self, broker: BrokerId) -> bool:
@@ -258,5 +258,5 @@ class Breaker:
     def _tell(self) -> None:
         forecast = self._forecast()
         hosts = [host for broker in self.living() if (host := self._host(broker)) is not None]
-        told = [host.weather.remote(forecast) for host in hosts]
+        told = [host.link_faults.remote(forecast) for host in hosts]
         ray.wait(told, num_returns=max(1, len(told) - len(self._paused)), timeout=TELL_SECONDS)

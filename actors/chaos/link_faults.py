@@ -52,7 +52,7 @@ class Forecast:
     failing: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
 
 
-class HostWeather:
+class HostLinkFaults:
     """The weather at one host; used on its event loop.
 
     Parameters

@@ -186,7 +186,7 @@ class Restarts:
     def tell_weather(self, forecast: Forecast) -> None:
         """Let links be cut, slow or bad, and brokers slow, until it is told anew; for tests of what goes wrong."""
         checks.instance("forecast", forecast, Forecast, "a Forecast()")
-        self._ask("weather", forecast, timeout_seconds=60)
+        self._ask("link_faults", forecast, timeout_seconds=60)
 
     def brokers(self) -> list[BrokerId]:
         """Return the brokers of the network, as far as they are known here, dead or alive."""

@@ -101,7 +101,7 @@ class Driver:
         self.telemetry = HostTelemetry(seats, collector)
         self.handled = 0
         self.ticking = False
-        self._ways = ways
+        self._transport = ways
         self._delivery_wait_seconds = limits.delivery_wait_seconds
         self._link_wait_seconds = link_wait_seconds
         self._late_seconds = None if recovery is None else recovery.heartbeat_seconds
@@ -181,13 +181,13 @@ class Driver:
             case Send(to, message):
                 box = seat.links.get(to)
                 if box is None:
-                    box = seat.links[to] = self._ways.link(seat.broker.position.broker, to)
+                    box = seat.links[to] = self._transport.link(seat.broker.position.broker, to)
                 self._put(seat, box, message, pressure)
             case Multicast(message):
                 if seat.group is not None:
                     self._put(seat, seat.group, message, pressure)
             case Regroup(members):
-                seat.group = self._ways.regroup(seat.broker.position.broker, members, seat.group)
+                seat.group = self._transport.regroup(seat.broker.position.broker, members, seat.group)
             case Renew(to, over_group):
                 seat.renew(to, over_group)
             case Deliver():

@@ -9,7 +9,7 @@ Rules
 * Where brokers number what they send, Ray starts a host again that died; its handle stays good. It asks the rendezvous
   point which brokers are its own, and they go on from their files. Calls that came meanwhile wait for that.
 * The host only takes calls. What they lead to is done by its parts: `driver`, `attachments`, `admission`, `telemetry`,
-  `payloads`, `ways`, `ticking`, `numbered`. A part knows none of the others but by what it is given.
+  `payloads`, `transport`, `ticking`, `numbered`. A part knows none of the others but by what it is given.
 
 The class is plain Python; `launching.py` makes a Ray actor of it.
 """
@@ -104,7 +104,7 @@ class BrokerHost:
         self._stable = stable
         self._hosts: dict[BrokerId, Any] = {}
         self.seats: dict[BrokerId, HostedBroker] = {}
-        self.ways = Transport(
+        self.transport = Transport(
             limits,
             recovery,
             self.seats,
@@ -114,7 +114,9 @@ class BrokerHost:
             missed=self._missed if recovery is not None else None,
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
-        self.driver = Driver(self.seats, self.ways, limits, recovery, admission, collector, link_wait_seconds)
+        self.driver = Driver(
+            self.seats, self.transport, limits, recovery, admission, collector, link_wait_seconds
+        )
         self.attachments = self.driver.attachments
         self.admission = self.driver.admission
         self.telemetry = self.driver.telemetry
@@ -143,7 +145,7 @@ class BrokerHost:
         """Make a broker, from its store when there is one."""
         broker, heals = position.broker, self._recovery is not None
         store = None if self._stable is None else store_of(self._stable, broker, life, heals=heals)
-        self.ways.born(broker, life)
+        self.transport.born(broker, life)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
         metrics = None if self._network is None else BrokerMetrics(self._network, broker)
         machine = Broker(
@@ -169,25 +171,25 @@ class BrokerHost:
 
         In a network that heals, `rendezvous` knows all the others.
         """
-        self.ways.rendezvous = rendezvous
+        self.transport.rendezvous = rendezvous
         self.admission.measure_soon()
         self._hosts = {broker: host for broker, host in hosts.items() if broker not in self.seats}
         for seat in self.seats.values():
             position = seat.broker.position
-            seat.group = self.ways.group(position, hosts)
+            seat.group = self.transport.group(position, hosts)
             for other in position.neighbours:
-                self.ways.meet(other, hosts)
-                seat.links[other] = self.ways.link(position.broker, other)
+                self.transport.meet(other, hosts)
+                seat.links[other] = self.transport.link(position.broker, other)
 
     async def relink(self, broker: BrokerId, host: Any, life: int) -> None:
         """Take note that a broker has been started again, and lives in this actor now."""
-        self.ways.relink(broker, host, life)
+        self.transport.relink(broker, host, life)
 
     async def _actor_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker; None when it is here."""
         if broker in self.seats or self._recovery is None:
             return self._hosts.get(broker)
-        return await self.ways.actor_of(broker)
+        return await self.transport.actor_of(broker)
 
     def _drop_links(self, broker: BrokerId) -> None:
         for seat in self.seats.values():
@@ -205,13 +207,13 @@ class BrokerHost:
         if seat is not None:
             self.driver.drive(seat, missed)
 
-    async def weather(self, forecast: Forecast) -> None:
+    async def link_faults(self, forecast: Forecast) -> None:
         """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
-        self.ways.forecast(forecast)
+        self.transport.forecast(forecast)
 
     async def _service(self, broker: BrokerId, messages: int = 1) -> None:
-        if self.ways.weather is not None:
-            await self.ways.weather.service(broker, messages)
+        if self.transport.link_faults is not None:
+            await self.transport.link_faults.service(broker, messages)
 
     # Time, and lives.
 
@@ -268,12 +270,11 @@ class BrokerHost:
 
     async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
         """Wait until the messages may be handed in; return False when their sender has been started again since."""
-        if life != self.ways.life_of(source) and not await self.ways.current(source, life):
+        if life != self.transport.life_of(source) and not await self.transport.current(source, life):
             return False
-        if self.ways.weather is not None:
-            if source == RENDEZVOUS:
-                await self.ways.weather.passage(source, to, LINK)
-            await self.ways.weather.service(to, messages)
+        if self.transport.link_faults is not None and source == RENDEZVOUS:
+            await self.transport.link_faults.passage(source, to, LINK)
+        await self._service(to, messages)
         return True
 
     async def request(

@@ -24,7 +24,7 @@ from ...protocol.effects import Missed
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
-from ..chaos.link_faults import Forecast, HostWeather
+from ..chaos.link_faults import Forecast, HostLinkFaults
 from .group import MulticastGroup, Peer
 from .outbox import Flight, LinkMessage, Outbox, Unreached, first_line
 
@@ -65,7 +65,7 @@ class Transport:
     ) -> None:
         self._missed = missed
         self.rendezvous: Any = None
-        self.weather: HostWeather | None = None
+        self.link_faults: HostLinkFaults | None = None
         self._limits = limits
         self._recovery = recovery
         self._seated = seated
@@ -176,8 +176,8 @@ class Transport:
         said = (life,) if life else ()
 
         async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> None:
-            if self.weather is not None:
-                await self.weather.passage(source, to, lane)
+            if self.link_faults is not None:
+                await self.link_faults.passage(source, to, lane)
             peer = self._peers.get(to) or await self._find(to)
             try:
                 async with asyncio.timeout(seconds):  # in a network that heals no call hangs a link for ever
@@ -191,8 +191,8 @@ class Transport:
 
     def _report(self, source: BrokerId) -> Callable[[list[LinkMessage]], Awaitable[int]]:
         async def report(load: list[LinkMessage]) -> int:
-            if self.weather is not None:
-                await self.weather.passage(source, RENDEZVOUS, LINK)
+            if self.link_faults is not None:
+                await self.link_faults.passage(source, RENDEZVOUS, LINK)
             async with asyncio.timeout(self._limits.call_seconds):
                 await self.rendezvous.receive.remote(source, load)
             return 0
@@ -227,8 +227,8 @@ class Transport:
 
     def forecast(self, forecast: Forecast) -> None:
         """Take in what is wrong from now on."""
-        if self.weather is None:
+        if self.link_faults is None:
             seed = min(self._own_lives, default=0)
             heartbeat = 1.0 if self._recovery is None else self._recovery.heartbeat_seconds
-            self.weather = HostWeather(heartbeat, seed)
-        self.weather.set(forecast)
+            self.link_faults = HostLinkFaults(heartbeat, seed)
+        self.link_faults.set(forecast)

@@ -4,7 +4,7 @@ Rules
 -----
 * Launching either gives a network that works or leaves nothing behind.
 * A network has a name; a detached one outlives the process that launched it.
-* How its brokers die and come back is in `lives`.
+* How its brokers die and come back is in `restarts`.
 """
 
 from __future__ import annotations

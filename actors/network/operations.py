@@ -10,7 +10,7 @@ Rules
 * One cluster after another looks for a nearer parent. Where views say who is in, there is no tree; a cluster is the
   brokers that came together, near whom one joins.
 
-What goes on between brokers is in `healing_operations`.
+What goes on between brokers is in `operations`.
 """
 
 from __future__ import annotations

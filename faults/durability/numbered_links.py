@@ -15,7 +15,7 @@ Rules
   neighbours are sent BACK, so that they do the same.
 * Subscriptions, withdrawals, answers and events all travel so, over links that lose, double and reorder.
 * Publishers and subscribers are interfaces too. What they send is acknowledged when it is stable; what they are sent
-  is kept until they acknowledge it (`unheard`); who connects says BACK.
+  is kept until they acknowledge it (`unacknowledged`); who connects says BACK.
 * No queue is without bound. While an interface is full, the broker leaves alone what could add to it: all but what
   comes from that very interface. On a tree such waits point away from where a message came from and cannot form a
   ring; they end at the publishers, who are not acknowledged. On a mesh or a cube, full queues may wait for each other.
@@ -52,7 +52,7 @@ from .journal import Journal, RecordedMachine
 from .outgoing import Outgoing
 from .stores import Store
 from .unacknowledged import SHED, Unacknowledged
-from .unacknowledged import TABLE as UNHEARD
+from .unacknowledged import TABLE as DELIVERIES
 
 Interface: TypeAlias = tuple[str, int | str]
 """What has numbers of its own: ("link" | "group", broker) or ("events" | "subscriptions", client)."""
@@ -108,7 +108,7 @@ class CrashRecover:
         self._out = {other: Outgoing((other,), False, stability) for other in position.neighbours}
         if self._fellows:
             self._out[GROUP] = Outgoing(sorted(self._fellows), True, stability)
-        self._unheard = Unacknowledged(stability.notifications_max)
+        self._unacknowledged = Unacknowledged(stability.notifications_max)
         self._restore_queues(store)
         self.takes: Mapping[type, Handler] = {
             Numbered: self._on_adv, Ack: self._on_ack, Back: self._on_back, Ticked: self._on_tick
@@ -140,7 +140,7 @@ class CrashRecover:
         sent = {key[0]: number for key, number in store.rows("sent")}
         for link, out in self._out.items():
             out.restore(max(sent.get(link, 0), *frames[link], 0), dict(sorted(frames[link].items())))
-        self._unheard.restore(sent.get("clients", 0), store.rows(UNHEARD), store.rows(SHED))
+        self._unacknowledged.restore(sent.get("clients", 0), store.rows(DELIVERIES), store.rows(SHED))
 
     def _on_unnumbered(self, event: Received) -> list[Out]:
         """Take in what the host says itself, in its own name or a client's; other brokers number what they say."""
@@ -184,7 +184,7 @@ class CrashRecover:
         source = event.source
         ack: Any = event.message
         if isinstance(source, str):
-            self._late += self._unheard.acknowledged(source, ack.number)
+            self._late += self._unacknowledged.acknowledged(source, ack.number)
             return []
         out = self._acknowledged(source, ack.number, ack.group)
         return [] if out is None else [*out.pump()]
@@ -194,7 +194,7 @@ class CrashRecover:
         source = event.source
         back: Any = event.message
         if isinstance(source, str):
-            writes, lacking = self._unheard.back(source, back.number)
+            writes, lacking = self._unacknowledged.back(source, back.number)
             self._late += writes
             return list(lacking)
         out = self._acknowledged(source, back.number, back.group)
@@ -234,7 +234,7 @@ class CrashRecover:
         out: list[Out] = [*self._late, *self._journal.enter(event), *acknowledged, Inward(event)]
         self._late.clear()
         if type(event.message) is Detach and isinstance(event.source, str):
-            out[:0] = self._unheard.forget(event.source)
+            out[:0] = self._unacknowledged.forget(event.source)
         return out
 
     def _send(self, effect: Send | Multicast) -> list[Out]:
@@ -248,7 +248,7 @@ class CrashRecover:
 
     def _notify(self, effect: Deliver | Confirm | Inform) -> list[Out]:
         """Keep what a client is to be told until it has it; tell it when it is there."""
-        writes, now = self._unheard.put(effect)
+        writes, now = self._unacknowledged.put(effect)
         return [*writes, *now]
 
     def _inform(self, effect: Inform) -> list[Out]:
@@ -309,8 +309,8 @@ class CrashRecover:
         """Return the sizes of what is kept."""
         return {
             "unacknowledged": self.unacknowledged,
-            "unheard": len(self._unheard),
+            "deliveries_unacknowledged": len(self._unacknowledged),
             "resent": sum(out.resent for out in self._out.values()),
             "refused": self.refused,
-            "shed_by_limit": sum(self._unheard.shed.values()),
+            "shed_by_limit": sum(self._unacknowledged.shed.values()),
         }

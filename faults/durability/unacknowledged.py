@@ -23,7 +23,7 @@ from ...protocol.ids import ClientId
 
 Kept: TypeAlias = Deliver | Confirm | Inform
 
-TABLE = "unheard"
+TABLE = "unacknowledged"
 SHED = "shed"
 
 

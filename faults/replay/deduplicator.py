@@ -1,4 +1,4 @@
-"""The ledger of a delivering broker: what each of its subscribers has had, so that nobody is notified twice.
+"""The deduplicator of a delivering broker: what each of its subscribers has had, so that nobody is notified twice.
 
 Rules
 -----

@@ -4,7 +4,7 @@ Rules
 -----
 * What a publisher here publishes is stamped with the present round and kept, within bounds; a round that begins sends
   all of it again, in order, ahead of anything newer (`rounds`).
-* Over a link that is closed no event goes; a subscriber gets nothing that it has had (`ledger`).
+* Over a link that is closed no event goes; a subscriber gets nothing that it has had (`deduplicator`).
 * What a round should mend and is not kept any more is told to every broker ahead of what is; and by each broker to
   those of its subscribers that have not had it. A publisher that comes from elsewhere without what was before its first
   event here is such a loss, told at once.
@@ -80,7 +80,7 @@ class Replay:
 
     Attributes
     ----------
-    ledger
+    deduplicator
         What each subscriber has had.
     losses_told
         How many losses subscribers were told of.
@@ -97,7 +97,7 @@ class Replay:
         confirms: bool = False,
     ) -> None:
         self.rounds = rounds
-        self.ledger = Deduplicator()
+        self.deduplicator = Deduplicator()
         self.losses_told = 0
         self._me = broker
         self._recovery = recovery
@@ -234,7 +234,7 @@ class Replay:
     def _on_register(self, event: Received) -> list[Out]:
         assert isinstance(event.source, str) and isinstance(event.message, Register)
         self._wanting.setdefault(event.source, set()).add(event.message.subscription)
-        self.ledger.begin(event.source, self._now)
+        self.deduplicator.begin(event.source, self._now)
         return [Inward(event)]
 
     def _on_cancel(self, event: Received) -> list[Out]:
@@ -248,7 +248,7 @@ class Replay:
     def _on_detach(self, event: Received) -> list[Out]:
         assert isinstance(event.source, str)
         self._wanting.pop(event.source, None)
-        self.ledger.forget(event.source)
+        self.deduplicator.forget(event.source)
         self.rounds.forget(event.source)
         return [Inward(event)]
 
@@ -257,7 +257,7 @@ class Replay:
         assert isinstance(event.source, str) and isinstance(event.message, Resume)
         message = event.message
         since = self._now - message.since_seconds - self._recovery.doubt_seconds
-        self.ledger.resume(event.source, message.marks, since)
+        self.deduplicator.resume(event.source, message.marks, since)
         self.rounds.close(event.source)
         self.rounds.doubt_from(self._now - message.away_seconds)
         return [Inward(RoundWanted())]
@@ -265,11 +265,11 @@ class Replay:
     def _on_acknowledge(self, event: Received) -> list[Out]:
         """Take in what a subscriber has had, perhaps of another broker."""
         assert isinstance(event.source, str) and isinstance(event.message, Consumed)
-        self.ledger.advance(event.source, event.message.marks)
+        self.deduplicator.advance(event.source, event.message.marks)
         return []
 
     def _on_restored(self, event: Restored) -> list[Out]:
-        self.ledger.resume(event.client, event.marks, event.since)
+        self.deduplicator.resume(event.client, event.marks, event.since)
         self.rounds.close(event.client)
         self._awaited.add(event.client)
         self._wanting[event.client] = {register.subscription for register in event.registers}
@@ -338,7 +338,7 @@ class Replay:
             if not self.rounds.passes(client, message.round):
                 continue
             found = (
-                self.ledger.missed(client, publisher, last, self._now - age)
+                self.deduplicator.missed(client, publisher, last, self._now - age)
                 for publisher, last, age in message.entries
             )
             losses = tuple(loss for loss in found if loss is not None)
@@ -369,7 +369,7 @@ class Replay:
         return [] if closed else [effect]
 
     def _on_deliver(self, deliver: Deliver) -> list[Out]:
-        """Leave of a delivery what may be made, and note it in the ledger."""
+        """Leave of a delivery what may be made, and note it in the deduplicator."""
         events = deliver.brought_by
         assert events is not None, "a delivery says which message has brought it"
         clients: list[str] = []
@@ -379,7 +379,7 @@ class Replay:
             if not self.rounds.passes(client, events.round):
                 continue
             rows = deliver.rows[deliver.starts[place] : deliver.starts[place + 1]]
-            rows = self.ledger.admit(client, deliver.batch, rows, accepted=accepted)
+            rows = self.deduplicator.admit(client, deliver.batch, rows, accepted=accepted)
             if len(rows):
                 clients.append(client)
                 pieces.append(rows)

@@ -6,7 +6,7 @@ Rules
   after all that is wanted over it is installed up to the root. Events of earlier rounds never pass it. A round that is
   only now heard of may have begun before; so with *ready* goes the highest round that was known then up to the root.
 * So over a repaired link each publisher's events arrive from the first one that its broker keeps, in order, and
-  whoever has had some of them drops those (see `ledger`).
+  whoever has had some of them drops those (see `deduplicator`).
 * What is kept is bounded by count, bytes and age; a batch that goes beyond is forgotten, the oldest first.
 * A loss is known where something was forgotten that a round had to mend. Each round says how far back it mends, its
   *doubt*: the age of the oldest failure that it is begun for. A link whose failure is older waits for another round.

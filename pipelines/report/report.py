@@ -10,7 +10,7 @@ Rules
       report.html                   what people read: all of it in one file
 
 * Only these are written over; what an earlier report left and this one does not write is removed; other
-  files stay. The telemetry that the figures come from stands beside them, in `tables/`: see `telemetry_files`.
+  files stay. The telemetry that the figures come from stands beside them, in `tables/`: see `files`.
 * No Spark here: what is written comes in as pandas frames.
 """
 

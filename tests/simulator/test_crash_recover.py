@@ -65,7 +65,7 @@ def state(net: Simulation) -> dict[int, Any]:
             host.machine.router.snapshot(),
             host.machine.stable._heard,
             {link: out.last for link, out in host.machine.stable._out.items()},
-            host.machine.stable._unheard._last,
+            host.machine.stable._unacknowledged._last,
         )
         for broker, host in net.hosts.items()
     }

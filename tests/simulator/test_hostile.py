@@ -191,7 +191,7 @@ def test_a_slow_broker_takes_its_input_one_by_one():
 
 def test_bad_weather_delays_and_nothing_is_lost_or_doubled():
     net = network()
-    net.weather.shakes.append((1.0, plans.Shake(0.0, 1.0, 0.0, drop=0.5, duplicate=0.5, brokers=(4,))))
+    net.link_faults.shakes.append((1.0, plans.Shake(0.0, 1.0, 0.0, drop=0.5, duplicate=0.5, brokers=(4,))))
     arrived = {}
     for number in range(40):
         send(net, 0, 4, number)
@@ -201,7 +201,7 @@ def test_bad_weather_delays_and_nothing_is_lost_or_doubled():
         for number in net.broker(4).notes():
             arrived.setdefault(number, net.now)
     assert net.broker(4).notes() == list(range(40))
-    assert net.weather.dropped > 10 and net.weather.duplicated > 10
+    assert net.link_faults.dropped > 10 and net.link_faults.duplicated > 10
     assert max(arrived.values()) >= 0.1 + RETRY_SECONDS
     net.advance(1.0)
     send(net, 0, 4, 40)

@@ -53,11 +53,11 @@ def on_effects(broker, edit):
 
 
 def skip_dedup(broker):
-    broker.replay.ledger.admit = lambda client, batch, rows, *, accepted: rows
+    broker.replay.deduplicator.admit = lambda client, batch, rows, *, accepted: rows
 
 
 def forget_what_a_moved_client_has_had(broker):
-    broker.replay.ledger.resume = lambda client, marks, since: None
+    broker.replay.deduplicator.resume = lambda client, marks, since: None
 
 
 def pass_closed_links(broker):

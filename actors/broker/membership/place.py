@@ -1,8 +1,8 @@
 """What a broker that heals knows of its place in the tree; the sides of it that change it build on this.
 
-The broker is one object in several files, each a side of it: its place (here), `healing_events` (subscriptions, events,
-rounds), `healing_tree` (parent, children, joining), `healing_cluster` (succession), `healing_operations` (coming and
-leaving); `healing` puts them together.
+The broker is one object in several files, each a side of it: its place (here), `events` (subscriptions, events,
+rounds), `joining` (parent, children, joining), `cluster` (succession), `operations` (coming and
+leaving); `tree` puts them together.
 """
 
 from __future__ import annotations

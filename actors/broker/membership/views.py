@@ -2,15 +2,15 @@
 
 Rules
 -----
-* The rendezvous point says who is in the network (`cube_rendezvous`). Its beat keeps a broker in; who is not in asks
+* The rendezvous point says who is in the network (`view_registry`). Its beat keeps a broker in; who is not in asks
   with it.
 * Every view is a round. A broker takes part in a view once it knows what all others of the view want: then what its
   publishers gave it lately is sent again, in order, before anything newer (`faults.replay.replay`). What comes from a
   later view is held until then; what comes from an earlier one is dropped, as it will come again.
 * So under each view the events of a publisher come whole and in order, as the scheme sees to (`hypercube`,
   `lbdd_views`); a subscriber gets nothing that it has had (`faults.replay.deduplicator`). A publisher that moves
-  publishes again what it keeps: its two streams are both whole and in order, and the ledger takes from each what is
-  new.
+  publishes again what it keeps: its two streams are both whole and in order, and the deduplicator takes from each
+  what is new.
 * A round that is wanted is asked for with the beat, once all that it has to reach is installed.
 * A broker that has missed something gets nothing more of that sender under this view. The sender asks for another,
   under which it says all again that the other may lack; the longer that goes on, the more rarely.

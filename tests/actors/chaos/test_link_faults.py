@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from rayvous.actors.chaos.link_faults import Forecast, HostWeather
+from rayvous.actors.chaos.link_faults import Forecast, HostLinkFaults
 from rayvous.faults.chaos.plans import Shake
 
 PATIENCE_SECONDS = 10.0
@@ -20,8 +20,8 @@ def go(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 class Link:
     """Sends numbers over one lane, each in a task of its own, and writes down in which order they leave."""
 
-    def __init__(self, weather: HostWeather, source: int, to: int, lane: str = "link") -> None:
-        self.weather = weather
+    def __init__(self, link_faults: HostLinkFaults, source: int, to: int, lane: str = "link") -> None:
+        self.link_faults = link_faults
         self.lane = source, to, lane
         self.left: list[int] = []
         self.tasks: list[asyncio.Task[None]] = []
@@ -30,7 +30,7 @@ class Link:
         self.tasks += [asyncio.create_task(self._send(number)) for number in numbers]
 
     async def _send(self, number: int) -> None:
-        await self.weather.passage(*self.lane)
+        await self.link_faults.passage(*self.lane)
         self.left.append(number)
 
     async def done(self) -> list[int]:
@@ -45,19 +45,19 @@ async def turn(times: int = 20) -> None:
 
 def test_a_cut_link_holds_what_it_is_given_until_it_is_mended_and_nothing_overtakes() -> None:
     async def test() -> None:
-        weather = HostWeather(0.2)
-        there, back = Link(weather, 3, 7), Link(weather, 7, 3)
-        group, other = Link(weather, 3, 7, "group"), Link(weather, 3, 8)
-        weather.set(Forecast(frozenset({(3, 7)})))
+        link_faults = HostLinkFaults(0.2)
+        there, back = Link(link_faults, 3, 7), Link(link_faults, 7, 3)
+        group, other = Link(link_faults, 3, 7, "group"), Link(link_faults, 3, 8)
+        link_faults.set(Forecast(frozenset({(3, 7)})))
         for link in (there, back, group, other):
             link.send(1, 2, 3)
         await turn()
         assert other.left == [1, 2, 3], "another link is not cut"
         assert there.left == back.left == group.left == []
-        weather.set(Forecast(frozenset({(3, 7), (1, 2)})))  # something else is cut besides
+        link_faults.set(Forecast(frozenset({(3, 7), (1, 2)})))  # something else is cut besides
         await turn()
         assert there.left == []
-        weather.set(Forecast())
+        link_faults.set(Forecast())
         there.send(4)  # at the very moment of mending
         for link in (there, back, group):
             assert await link.done() == sorted(link.left) and len(link.left) >= 3
@@ -68,17 +68,17 @@ def test_a_cut_link_holds_what_it_is_given_until_it_is_mended_and_nothing_overta
 
 def test_cut_again_before_all_that_waits_has_left() -> None:
     async def test() -> None:
-        weather = HostWeather(0.2)
-        link = Link(weather, 1, 2)
-        weather.set(Forecast(frozenset({(1, 2)})))
+        link_faults = HostLinkFaults(0.2)
+        link = Link(link_faults, 1, 2)
+        link_faults.set(Forecast(frozenset({(1, 2)})))
         link.send(1, 2)
         await turn()
-        weather.set(Forecast())
-        weather.set(Forecast(frozenset({(1, 2)})))
+        link_faults.set(Forecast())
+        link_faults.set(Forecast(frozenset({(1, 2)})))
         link.send(3)
         await turn()
         assert link.left == []
-        weather.set(Forecast())
+        link_faults.set(Forecast())
         assert await link.done() == [1, 2, 3]
 
     go(test)
@@ -86,9 +86,9 @@ def test_cut_again_before_all_that_waits_has_left() -> None:
 
 def test_bad_weather_makes_messages_late_and_keeps_their_order() -> None:
     async def test() -> None:
-        weather = HostWeather(0.2, seed=4)
-        shaken, calm = Link(weather, 1, 2), Link(weather, 5, 6)
-        weather.set(Forecast(shakes=((60.0, Shake(0.0, 60.0, delay_seconds=0.02, brokers=(1,))),)))
+        link_faults = HostLinkFaults(0.2, seed=4)
+        shaken, calm = Link(link_faults, 1, 2), Link(link_faults, 5, 6)
+        link_faults.set(Forecast(shakes=((60.0, Shake(0.0, 60.0, delay_seconds=0.02, brokers=(1,))),)))
         started = asyncio.get_running_loop().time()
         shaken.send(*range(10))
         calm.send(*range(10))
@@ -96,7 +96,7 @@ def test_bad_weather_makes_messages_late_and_keeps_their_order() -> None:
         assert calm.left == list(range(10)) and len(shaken.left) < 10
         assert await shaken.done() == list(range(10))
         assert asyncio.get_running_loop().time() - started > 0.03
-        weather.set(Forecast(shakes=((0.0, Shake(0.0, 60.0, delay_seconds=9.0)),)))  # is over already
+        link_faults.set(Forecast(shakes=((0.0, Shake(0.0, 60.0, delay_seconds=9.0)),)))  # is over already
         shaken.send(10)
         await turn()
         assert shaken.left[-1] == 10
@@ -106,12 +106,12 @@ def test_bad_weather_makes_messages_late_and_keeps_their_order() -> None:
 
 def test_a_slow_broker_takes_its_messages_one_after_the_other_and_others_do_not_wait() -> None:
     async def test() -> None:
-        weather = HostWeather(0.01)
-        weather.set(Forecast(factors={1: 100.0}))  # a millisecond a message
+        link_faults = HostLinkFaults(0.01)
+        link_faults.set(Forecast(factors={1: 100.0}))  # a millisecond a message
         order: list[str] = []
 
         async def serve(broker: int, messages: int, name: str) -> None:
-            await weather.service(broker, messages)
+            await link_faults.service(broker, messages)
             order.append(name)
 
         loop = asyncio.get_running_loop()
@@ -120,7 +120,7 @@ def test_a_slow_broker_takes_its_messages_one_after_the_other_and_others_do_not_
         await turn()
         await serve(2, 1000, "quick")
         assert order == ["quick"]
-        weather.set(Forecast())
+        link_faults.set(Forecast())
         slow.append(asyncio.create_task(serve(1, 1, "c")))  # quick again, and still behind those before it
         await asyncio.gather(*slow)
         assert order == ["quick", "a", "b", "c"]

@@ -35,7 +35,7 @@ class Net:
         return [place.broker for place in self.positions]
 
     def host_of(self, broker: int) -> Any:
-        return SimpleNamespace(weather=SimpleNamespace(remote=lambda forecast: None))
+        return SimpleNamespace(link_faults=SimpleNamespace(remote=lambda forecast: None))
 
     def pid_of(self, broker: int) -> int:
         return 1 << 30  # there is none

@@ -13,17 +13,17 @@ def batch(publisher, first, count, at=0.0):
     return batch_of(events, publisher=publisher, first_sequence=first, published_at=at)
 
 
-def admitted(ledger, client, events, accepted=None):
-    admitted_rows = ledger.admit(client, events, np.arange(len(events)), accepted=accepted)
+def admitted(deduplicator, client, events, accepted=None):
+    admitted_rows = deduplicator.admit(client, events, np.arange(len(events)), accepted=accepted)
     return [events.identity(row) for row in admitted_rows.tolist()]
 
 
 def test_what_was_delivered_is_not_delivered_again():
-    ledger = Deduplicator()
-    ledger.begin("alice", 0.0)
-    assert admitted(ledger, "alice", batch("p", 1, 3)) == [("p", 1), ("p", 2), ("p", 3)]
-    assert admitted(ledger, "alice", batch("p", 2, 3), accepted=1.0) == [("p", 4)]
-    assert admitted(ledger, "bob", batch("p", 2, 1)) == [("p", 2)]
+    deduplicator = Deduplicator()
+    deduplicator.begin("alice", 0.0)
+    assert admitted(deduplicator, "alice", batch("p", 1, 3)) == [("p", 1), ("p", 2), ("p", 3)]
+    assert admitted(deduplicator, "alice", batch("p", 2, 3), accepted=1.0) == [("p", 4)]
+    assert admitted(deduplicator, "bob", batch("p", 2, 1)) == [("p", 2)]
 
 
 def test_an_event_that_is_twice_in_one_batch_is_delivered_once():
@@ -32,56 +32,56 @@ def test_an_event_that_is_twice_in_one_batch_is_delivered_once():
 
 
 def test_publishers_are_counted_apart():
-    ledger = Deduplicator()
+    deduplicator = Deduplicator()
     both = concat([batch("p", 5, 1), batch("q", 1, 1)])
-    assert admitted(ledger, "alice", both) == [("p", 5), ("q", 1)]
-    assert admitted(ledger, "alice", both) == []
+    assert admitted(deduplicator, "alice", both) == [("p", 5), ("q", 1)]
+    assert admitted(deduplicator, "alice", both) == []
 
 
 def test_a_subscriber_that_moved_brings_what_it_has_had():
-    ledger = Deduplicator()
-    ledger.resume("alice", {"p": 7})
-    assert admitted(ledger, "alice", batch("p", 6, 4), accepted=0.0) == [("p", 8), ("p", 9)]
+    deduplicator = Deduplicator()
+    deduplicator.resume("alice", {"p": 7})
+    assert admitted(deduplicator, "alice", batch("p", 6, 4), accepted=0.0) == [("p", 8), ("p", 9)]
 
 
 def test_what_was_accepted_before_a_subscriber_came_is_not_for_it_when_it_is_sent_again():
     """Whatever the publisher's clock says: `published_at` is not looked at."""
-    ledger = Deduplicator()
-    ledger.begin("alice", now=10.0)
-    assert admitted(ledger, "alice", batch("p", 1, 2, at=99.0), accepted=9.0) == []
-    assert admitted(ledger, "alice", batch("p", 3, 1, at=-99.0), accepted=10.5) == [("p", 3)]
-    ledger.resume("bob", {}, since=10.0)
-    assert admitted(ledger, "bob", batch("p", 1, 1), accepted=9.0) == []
-    assert admitted(ledger, "bob", batch("p", 2, 1), accepted=10.0) == [("p", 2)]
+    deduplicator = Deduplicator()
+    deduplicator.begin("alice", now=10.0)
+    assert admitted(deduplicator, "alice", batch("p", 1, 2, at=99.0), accepted=9.0) == []
+    assert admitted(deduplicator, "alice", batch("p", 3, 1, at=-99.0), accepted=10.5) == [("p", 3)]
+    deduplicator.resume("bob", {}, since=10.0)
+    assert admitted(deduplicator, "bob", batch("p", 1, 1), accepted=9.0) == []
+    assert admitted(deduplicator, "bob", batch("p", 2, 1), accepted=10.0) == [("p", 2)]
 
 
 def test_a_loss_is_told_once_and_only_of_what_was_not_had():
-    ledger = Deduplicator()
-    assert ledger.missed("nobody", "p", 5, 20.0) is None
-    ledger.resume("alice", {"p": 7}, since=10.0)
-    assert ledger.missed("alice", "p", 7, 20.0) is None, "it has had them"
-    assert ledger.missed("alice", "q", 3, 9.0) is None, "they were accepted before it came"
-    assert ledger.missed("alice", "p", 9, 20.0) == Lost("p", 8, 9)
-    assert ledger.missed("alice", "p", 9, 20.0) is None, "it was told"
-    assert ledger.missed("alice", "p", 12, 21.0) == Lost("p", 10, 12)
+    deduplicator = Deduplicator()
+    assert deduplicator.missed("nobody", "p", 5, 20.0) is None
+    deduplicator.resume("alice", {"p": 7}, since=10.0)
+    assert deduplicator.missed("alice", "p", 7, 20.0) is None, "it has had them"
+    assert deduplicator.missed("alice", "q", 3, 9.0) is None, "they were accepted before it came"
+    assert deduplicator.missed("alice", "p", 9, 20.0) == Lost("p", 8, 9)
+    assert deduplicator.missed("alice", "p", 9, 20.0) is None, "it was told"
+    assert deduplicator.missed("alice", "p", 12, 21.0) == Lost("p", 10, 12)
 
 
 def test_to_register_again_does_not_begin_anew():
-    ledger = Deduplicator()
-    ledger.begin("alice", 0.0)
-    admitted(ledger, "alice", batch("p", 1, 3))
-    ledger.begin("alice", 5.0)
-    assert admitted(ledger, "alice", batch("p", 1, 4)) == [("p", 4)]
-    ledger.forget("alice")
-    assert admitted(ledger, "alice", batch("p", 1, 1)) == [("p", 1)]
+    deduplicator = Deduplicator()
+    deduplicator.begin("alice", 0.0)
+    admitted(deduplicator, "alice", batch("p", 1, 3))
+    deduplicator.begin("alice", 5.0)
+    assert admitted(deduplicator, "alice", batch("p", 1, 4)) == [("p", 4)]
+    deduplicator.forget("alice")
+    assert admitted(deduplicator, "alice", batch("p", 1, 1)) == [("p", 1)]
 
 
 @given(st.lists(st.tuples(st.sampled_from("pq"), st.integers(1, 30), st.integers(1, 6)), max_size=30))
 def test_each_publisher_rises_whatever_comes(pieces):
-    ledger = Deduplicator()
+    deduplicator = Deduplicator()
     seen: dict[str, int] = {}
     for publisher, first, count in pieces:
-        for name, sequence in admitted(ledger, "alice", batch(publisher, first, count)):
+        for name, sequence in admitted(deduplicator, "alice", batch(publisher, first, count)):
             assert sequence > seen.get(name, 0)
             seen[name] = sequence
         assert seen[publisher] >= first + count - 1, "what is above the mark is never held back"
