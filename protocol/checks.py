@@ -134,6 +134,13 @@ def whole_number(
     return int(value)
 
 
+def whole_numbers(name: str, values: Any, error: type[InputError] = InputError) -> list[int]:
+    """Return a list of whole numbers, of which none is below 0."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise wrong(name, values, "a list of whole numbers", error)
+    return [whole_number(name, value, 0, error=error) for value in values]
+
+
 def number(
     name: str,
     value: Any,

@@ -14,6 +14,7 @@ import ray
 from ...faults.chaos.books import SeenBooks
 from ...protocol import checks
 from ...protocol.configs import Position
+from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import Judgement, WouldAdmit
 from ...routing.language.questions import to_filter
@@ -74,7 +75,17 @@ class NetworkAdmission:
         return dict(sorted(books.items()))
 
     def books(self) -> dict[BrokerId, SeenBooks]:
-        """Return the books of every broker, filters and all, to judge them; `admission` is for people."""
+        """Return the books of every broker, filters and all, to judge them; `admission` is for people.
+
+        Raises
+        ------
+        InputError
+            If the network has no admission control.
+        """
+        if self._directory.admission is None:
+            raise InputError(
+                "this network has no admission control: launch it with admission=AdmissionConfig()"
+            )
         found: dict[BrokerId, SeenBooks] = {}
         for answer in self._ask("books_seen", timeout_seconds=60):
             found |= answer

@@ -310,7 +310,7 @@ class Network(Attaching, Operations, NetworkAdmission):
         """
         if self._recovery is None:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
-        checks.instance("without", without, Collection, "a collection of brokers")
+        without = checks.whole_numbers("without", without)
         survey: dict[BrokerId, dict[str, Any]] = {}
         for answer in self._ask("survey", timeout_seconds=60, without=without):
             survey |= answer

@@ -125,6 +125,7 @@ class Operations(Restarts):
 
     def remove_brokers(self, brokers: list[BrokerId], timeout_seconds: float = 60.0) -> None:
         """Let some brokers leave in good order, one after the other; as `remove_broker`. Who dies meanwhile is gone."""
+        brokers = checks.whole_numbers("brokers", brokers)
         checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
         for broker in brokers:

@@ -1,8 +1,5 @@
 """Chaos on real actors: brokers are killed, stopped, cut off and started again, and every promise holds (1-3, 6)."""
 
-import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,16 +11,15 @@ from rayvous.faults.chaos import plans
 from rayvous.faults.chaos.plans import FaultPlan
 from rayvous.protocol.messages.recovery import Recovery
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BOUND_SECONDS = 60.0
+DRAWN_SEED = 9
 EVERYTHING_SEED = 1
 STABLE_SEED = 5
 """A broker dies and comes back; two durable subscribers and a publisher die."""
 
 
-@pytest.mark.parametrize("seed", [5, 9])
-def test_drawn_faults(ray_started: None, seed: int) -> None:
-    report = run_ray_chaos(seed)
+def test_drawn_faults(ray_started: None) -> None:
+    report = run_ray_chaos(DRAWN_SEED)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
     assert report.verdict.notifications_expected > 0 and report.moves > 0
     assert report.recoveries[-1].kind == "heal"
@@ -157,23 +153,3 @@ def test_a_whole_cluster_dies_and_is_started_again(ray_started: None) -> None:
         elsewhere.settle(BOUND_SECONDS)
         assert [note.event["x"] for note in subscriber.notifications(0)] == [0, 1, 2, 3]
         elsewhere.close()
-
-
-def test_a_scheme_and_a_layer_of_ones_own_with_everything_on(ray_started: None) -> None:
-    """As the command line finds them: in the folder where it is called."""
-    words = [
-        "chaos",
-        "--on",
-        "ray",
-        "--scheme",
-        "own_scheme:Row+own_layer:Origins",
-        "--stable",
-        "--admission",
-    ]
-    words += ["--operations", "--seed", "1", "--brokers", "6", "--json"]
-    rayvous = str(Path(sys.executable).with_name("rayvous"))
-    done = subprocess.run(
-        [rayvous, *words], capture_output=True, text=True, timeout=240, check=False, cwd=EXAMPLES
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["verdict"] == "holds"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def rayvous(*arguments, timeout=240, cwd=None):
@@ -39,6 +40,21 @@ def test_a_scenario_runs_on_the_simulator(tmp_path):
     done = rayvous("run", tmp_path / "small.json", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["verdict"] == "holds"
+
+
+def test_a_scheme_and_a_layer_of_ones_own_run_on_ray(tmp_path):
+    """They are found in the folder where the command is called. With everything on: tests/actors/broker/test_own.py."""
+    scenario = {
+        "name": "own",
+        "topology": {"clusters": 2, "brokers_per_cluster": 2},
+        "scheme": "own_scheme:Row+own_layer:Origins",
+        "workload": {"subscribers": 4, "publishers": 2, "publications": 20},
+    }
+    (tmp_path / "own.json").write_text(json.dumps(scenario))
+    done = rayvous("run", tmp_path / "own.json", "--on", "ray", "--json", cwd=EXAMPLES)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["verdict"] == "holds" and result["notifications_delivered"] > 0
 
 
 def test_a_selector_is_explained():
