@@ -3,11 +3,9 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
-# For what may wait: it runs when nothing else wants to. Ray gives its workers a low priority, so nice is not enough.
-IDLE   := $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
 FAST   := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
 
-.PHONY: demo test check slow heavy bench docs clean setup
+.PHONY: demo test check bench docs clean setup
 
 setup: $(STAMP)
 
@@ -26,13 +24,8 @@ check: setup           ## under two minutes: lint, types, machine-level and simu
 	MYPYPATH=$(VENV)/types $(BIN)/mypy -p rayvous
 	$(FAST) -m "not slow"
 
-test: check            ## everything: check, then what is slow beside what needs Ray, Spark and the command line
-	$(MAKE) --jobs 2 slow heavy
-
-slow: setup            ## many seeds, large networks, a browser: when nothing else runs, as what needs Ray waits a lot
-	@said=$$(mktemp); $(IDLE) $(FAST) -m slow >$$said 2>&1; status=$$?; cat $$said; rm $$said; exit $$status
-
-heavy: setup           ## on Ray, on Spark, the command line, the notebooks
+test: check            ## everything: check, then what is slow, the tests on Ray, on Spark and of the command line
+	$(FAST) -m slow
 	$(BIN)/pytest -q tests/on_ray tests/on_spark
 
 bench: setup           ## our speed beside its limits; JSON on standard output
