@@ -7,6 +7,7 @@ failed; 2 the input cannot be used.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -413,7 +414,8 @@ def experiment_hypercube(
 
 def main() -> None:
     """Run the command line and exit."""
-    sys.path.append(str(Path.cwd()))  # for schemes and layers of the user's own (`routing.schemes.own`)
+    with suppress(FileNotFoundError):  # where the present folder is gone
+        sys.path.append(str(Path.cwd()))  # for schemes and layers of the user's own (`schemes.own`)
     try:
         status = app(standalone_mode=False)  # what a verb exits with, or None
     except USAGE_ERRORS as error:

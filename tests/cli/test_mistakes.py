@@ -180,3 +180,14 @@ def test_errors_are_heard_all_the_same(last: str, status: int, said: str) -> Non
     assert done.returncode == status
     assert said in done.stderr
     assert not any(line in done.stderr for line in HEARD)
+
+
+def test_a_command_runs_where_the_present_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rayvous: Here
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    status, out, _ = rayvous("selector", "a = 1", "--json")
+    assert status == 0 and '"normal_form": "a = 1"' in out
