@@ -45,41 +45,41 @@ class Advertiser:
 
     Attributes
     ----------
-    edge
+    quota
         What it may publish, and how fast.
     """
 
     def __init__(self, name: ClientId, directory: Directory, ask: Ask) -> None:
         assert directory.admission is not None
-        self.edge = PublisherQuota(time.time, time.sleep)
+        self.quota = PublisherQuota(time.time, time.sleep)
         self._name = name
         self._directory = directory
         self._default_rate = directory.admission.default_rate
         self._ask = ask
         self._next_number = 1
-        self._subscriptions: ClientLink | None = None
+        self._link: ClientLink | None = None
 
     def advertise(self, filter: Any, max_rate: float | None, excess: Excess) -> int:
         """Advertise; see :meth:`Publisher.advertise`."""
-        edge, item = self.edge, to_filter(filter, self._directory.limits.filter_clauses_max)
-        default = edge.history.highest or self._default_rate
+        quota, item = self.quota, to_filter(filter, self._directory.limits.filter_clauses_max)
+        default = quota.history.highest or self._default_rate
         rate = default if max_rate is None else checks.number("max_rate", max_rate, above=True)
         number = self._next_number
-        edge.advertise(number, item, rate, excess)
+        quota.advertise(number, item, rate, excess)
         self._next_number += 1
         try:
             self._say(lambda: Advertise(number, item, round(rate * MICRO), time.time_ns()))
         except BaseException:
-            del edge.advertisements[number]
-            if self._subscriptions is not None:
+            del quota.advertisements[number]
+            if self._link is not None:
                 # It goes with what is said next: it may have got through.
-                self._subscriptions.send(Unadvertise(number))
+                self._link.send(Unadvertise(number))
             raise
         return number
 
     def unadvertise(self, number: int) -> None:
         """Withdraw an advertisement; see :meth:`Publisher.unadvertise`."""
-        known = self.edge.advertisements
+        known = self.quota.advertisements
         if checks.whole_number("number", number) not in known:
             raise InputError(f"publisher {self._name!r} has no advertisement {number}: it has {list(known)}")
         self._say(lambda: Unadvertise(number))
@@ -103,30 +103,30 @@ class Advertiser:
 
     def _numbers(self, seconds: float) -> ClientLink:
         """Return the link to a broker that recovers from crashes, once nothing of an earlier process is left there."""
-        if self._subscriptions is None:
+        if self._link is None:
 
             def call(host: Any, broker: BrokerId, again: bool, left: float) -> int:
                 asked = [Detach(), Stored("subscriptions")]
                 return int(ray.get(host.request.remote(broker, self._name, asked), timeout=left))
 
-            self._subscriptions = ClientLink(self._ask(call, seconds))
-        return self._subscriptions
+            self._link = ClientLink(self._ask(call, seconds))
+        return self._link
 
     # Another broker, and the end.
 
     async def say_again(self, host: Any, broker: BrokerId) -> None:
         """Tell a new broker what is advertised."""
-        for number, mine in list(self.edge.advertisements.items()):
+        for number, mine in list(self.quota.advertisements.items()):
             said = Advertise(number, mine.filter, round(mine.bucket.rate * MICRO), time.time_ns())
             await host.request.remote(broker, self._name, [said])
 
     def withdraw_at(self, host: Any, broker: BrokerId) -> None:
         """Withdraw at a broker that was left what is advertised elsewhere by now; nobody waits for it."""
-        for number in list(self.edge.advertisements):
+        for number in list(self.quota.advertisements):
             host.request.remote(broker, self._name, [Unadvertise(number)])
 
     def withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has forgotten them."""
         with suppress(BrokerUnavailable):
-            for number in list(self.edge.advertisements):
+            for number in list(self.quota.advertisements):
                 self.unadvertise(number)

@@ -26,6 +26,7 @@ from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.admission import required
 from ...protocol.messages.pubsub import Events, Flush
 from ..host.requests import Stored
 from .advertiser import Advertiser
@@ -165,7 +166,7 @@ class Publisher(Client):
             self._open()
             if not self._counted:
                 self._ask(self._count, self._directory.limits.call_seconds)
-            for allowed in (batch,) if self._adverts is None else self._adverts.edge.pass_on(batch):
+            for allowed in (batch,) if self._adverts is None else self._adverts.quota.pass_on(batch):
                 for start in range(0, len(allowed), step):
                     part = allowed
                     if len(allowed) > step:
@@ -270,14 +271,12 @@ class Publisher(Client):
     @property
     def dropped(self) -> int:
         """How many events were dropped because they came faster than advertised."""
-        return 0 if self._adverts is None else self._adverts.edge.dropped
+        return 0 if self._adverts is None else self._adverts.quota.dropped
 
     def _advertising(self) -> Advertiser:
         self._open()
-        if self._adverts is None:
-            raise InputError(
-                "this network has no admission control: launch it with admission=AdmissionConfig()"
-            )
+        required(self._directory.admission)
+        assert self._adverts is not None
         return self._adverts
 
     # Whether all is delivered.

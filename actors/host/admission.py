@@ -19,7 +19,7 @@ import numpy as np
 
 from ...admission.meters import CapacityMeter
 from ...protocol.effects import Received
-from ...protocol.errors import InputError, RateExceeded, SubscriptionRejected
+from ...protocol.errors import RateExceeded, SubscriptionRejected
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import (
     AdmissionConfig,
@@ -33,6 +33,7 @@ from ...protocol.messages.admission import (
     OverQuota,
     Standing,
     WouldAdmit,
+    required,
 )
 from ...protocol.messages.pubsub import Events, Register
 from .hosted_broker import HostedBroker
@@ -65,10 +66,7 @@ class HostAdmission:
 
     def require(self) -> None:
         """Raise InputError in a network without admission control."""
-        if self.config is None:
-            raise InputError(
-                "this network has no admission control: launch it with admission=AdmissionConfig()"
-            )
+        required(self.config)
 
     def inform(self, seat: HostedBroker, client: ClientId, news: News, number: int = 0) -> None:
         """Tell a client what its broker has to say; under a `number` where it is to be acknowledged."""

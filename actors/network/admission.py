@@ -14,9 +14,8 @@ import ray
 from ...faults.chaos.books import SeenBooks
 from ...protocol import checks
 from ...protocol.configs import Position
-from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
-from ...protocol.messages.admission import Judgement, WouldAdmit
+from ...protocol.messages.admission import Judgement, WouldAdmit, required
 from ...routing.language.questions import to_filter
 from ..clients.process import ClientProcess
 from ..host.errors import broker_errors
@@ -82,10 +81,7 @@ class NetworkAdmission:
         InputError
             If the network has no admission control.
         """
-        if self._directory.admission is None:
-            raise InputError(
-                "this network has no admission control: launch it with admission=AdmissionConfig()"
-            )
+        required(self._directory.admission)
         found: dict[BrokerId, SeenBooks] = {}
         for answer in self._ask("books_seen", timeout_seconds=60):
             found |= answer

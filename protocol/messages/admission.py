@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from ..checks import flag, instance, number, one_of, whole_number, wrong
+from ..errors import InputError
 from ..ids import BrokerId, ClientId
 from .pubsub import FilterLike
 
@@ -145,6 +146,19 @@ class AdmissionConfig:
         for broker, capacity in by_broker.items():
             instance(f"capacities[{broker!r}]", capacity, Capacity, "a Capacity()").validate()
         return self
+
+
+def required(config: AdmissionConfig | None) -> AdmissionConfig:
+    """Return what a network admits by, for what makes sense only with that.
+
+    Raises
+    ------
+    InputError
+        If it has no admission control.
+    """
+    if config is None:
+        raise InputError("this network has no admission control: launch it with admission=AdmissionConfig()")
+    return config
 
 
 @dataclass(frozen=True, slots=True)
