@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..actors.broker import books_of
-from ..faults.chaos.books import Links, SeenBooks, Way, in_view, joined, way_in
+from ..faults.chaos.books import Links, SeenBooks, Way, in_tree, in_view
 from ..faults.replay.clients import SubscriberMachine
 from ..protocol.ids import GROUP, BrokerId, ClusterId, Link
 from ..protocol.messages.pubsub import FilterLike
@@ -260,8 +260,7 @@ def ways_of(network: SimulatedNetwork) -> tuple[Links, Way]:
         report = survey(network, broker)
         parent = None if report.parent is None else report.parent.designated
         above[broker] = parent if report.designated else report.view.designated
-    links = joined(above)
-    return links, way_in(links)
+    return in_tree(above)
 
 
 def durable_problems(network: Simulation) -> list[str]:

@@ -116,7 +116,7 @@ class Broker:
     ) -> None:
         make: Any = scheme(scheme_name)
         check(scheme_name, recovery=recovery is not None, store=store is not None)
-        fans_out = claims_of(scheme_name).fans_out
+        claims = claims_of(scheme_name)
         own = [make_layer(position) for make_layer in own_layers(scheme_name)]
         self.position = position
         self._router: Router
@@ -133,8 +133,7 @@ class Broker:
             )
             identity = Identity(rounds, recovery.retention_seconds, store)
             here = position.broker
-            confirms = claims_of(scheme_name).views
-            self.replay = Replay(here, recovery, rounds, store, identity.alive_at, confirms=confirms)
+            self.replay = Replay(here, recovery, rounds, store, identity.alive_at, confirms=claims.views)
             self.durable = DurableClients(recovery, store, identity.alive_at)
             self.healing = membership_of(
                 position, scheme_name, recovery, rounds, identity, incarnation, seed, joins
@@ -142,7 +141,7 @@ class Broker:
             router: Any = self.healing.router
             self._router = router
             self._admit(admission, recovery, anew=incarnation > 0)
-            fan = FanOut(position, heals=True, anew=incarnation > 0) if fans_out else None
+            fan = FanOut(position, heals=True, anew=incarnation > 0) if claims.fans_out else None
             beside = [make(here, recovery) for make in healing_of(scheme_name).beside]
             healing: list[Layer] = [
                 Flushing(here, recovery),
@@ -157,7 +156,7 @@ class Broker:
         else:
             self._router = make(position)
             self._admit(admission)
-            around = self._around(fan=FanOut(position) if fans_out else None)
+            around = self._around(fan=FanOut(position) if claims.fans_out else None)
             inside: list[RecordedLayer] = [*own, *around, Routing(self._router)]
             layers = [*inside]
             if store is not None:

@@ -96,13 +96,14 @@ class FanOut:
         message: Any = event.message
         if message.entry is None or not isinstance(event.source, int):
             return [Inward(event)]
-        return self._taken(message.entry, message, message.ballot)
+        return self._taken(message.entry, message)
 
     def _on_handed(self, event: Received) -> list[Out]:
         message: Any = event.message
-        return self._taken(message.entry, message, message.message.ballot)
+        return self._taken(message.entry, message)
 
-    def _taken(self, origin: BrokerId, message: Events | Handed, ballot: Ballot | None) -> list[Out]:
+    def _taken(self, origin: BrokerId, message: Events | Handed) -> list[Out]:
+        ballot = _ballot_of(message)
         if ballot == self._ballot:
             if ballot is not None and ballot == self._refused:
                 return []
@@ -132,8 +133,7 @@ class FanOut:
             return [Inward(Missed(view.designated, True, 0.0))]
         out: list[Out] = []
         for origin, message in held:
-            inner = message.message if isinstance(message, Handed) else message
-            out += self._taken(origin, message, inner.ballot)
+            out += self._taken(origin, message)
         return out
 
     # Copies that were lost.
@@ -169,5 +169,9 @@ class FanOut:
     def check(self) -> None:
         """Assert that what is held is of ballots to come; for tests."""
         for _, message in self._held:
-            ballot = message.message.ballot if isinstance(message, Handed) else message.ballot
+            ballot = _ballot_of(message)
             assert ballot is not None and self._ballot is not None and ballot > self._ballot
+
+
+def _ballot_of(message: Events | Handed) -> Ballot | None:
+    return message.message.ballot if isinstance(message, Handed) else message.ballot

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...faults.chaos.books import Links, Way, in_view, joined, way_in
+from ...faults.chaos.books import Links, Way, in_tree, in_view
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClusterId
 
@@ -111,8 +111,7 @@ def ways_of(survey: Survey, scheme: str) -> tuple[Links, Way]:
     for broker, one in survey.items():
         parent = None if one["parent"] is None else one["parent"].designated
         above[broker] = parent if one["designated"] else one["view"].designated
-    links = joined(above)
-    return links, way_in(links)
+    return in_tree(above)
 
 
 def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:

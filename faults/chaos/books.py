@@ -104,6 +104,12 @@ def joined(above: Mapping[BrokerId, BrokerId | None]) -> Links:
     return tree
 
 
+def in_tree(above: Mapping[BrokerId, BrokerId | None]) -> tuple[Links, Way]:
+    """Return who is joined to whom, given what `joined` takes, and the ways of events there."""
+    links = joined(above)
+    return links, way_in(links)
+
+
 def way_in(tree: Links) -> Way:
     """Return the ways in a tree."""
 
