@@ -9,7 +9,7 @@ Rules
 * A tree is re-optimised one cluster after another. Where views say who is in, a cluster is the brokers that came
   together: near whom one joins, and where clients go first.
 
-The hosts' counterpart on Ray is :class:`rayvous.actors.network.operations.SimulatedOperations`.
+The hosts' counterpart on Ray is :class:`rayvous.actors.network.operations.Operations`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules
 -----
 * Every operation is done at its time, whatever the others are doing: some take until the network has healed.
 * Whom it is about is chosen among those that are there by then and stay, as in the simulator
-  (:class:`rayvous.simulator.operations.Operations`).
+  (:class:`rayvous.simulator.operations.SimulatedOperations`).
 * A broker that has left, or was to leave and died, is never started again. The last one that stays is kept.
 * A broker that has not left in the end is a finding, and so is an operation that failed.
 """
