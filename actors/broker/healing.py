@@ -18,18 +18,11 @@ from ...protocol.messages.recovery import ClusterView, Recovery
 from ...protocol.messages.views import CubeView
 from ...routing.schemes.claims import claims_of
 from ...routing.schemes.hold_back import HELD_MAX
-from ...routing.schemes.hypercube import Hypercube
 from ...routing.schemes.lbdd_views import LbddInViews
-from ...routing.schemes.moving import MovingHybrid
-from ...routing.schemes.moving_flooding import MovingFlooding
-from ...routing.schemes.moving_quench import (
-    MovingMatchFirst,
-    MovingMerged,
-    MovingQuenched,
-    MovingQuenchedMerged,
-)
 from ...routing.schemes.own import bare, is_own, own
 from ...routing.schemes.point_to_point import PointToPointInViews
+from ...routing.schemes.quench_above import MatchFirstAbove, QuenchedAbove, QuenchedMergedAbove
+from ...routing.schemes.registry import scheme
 from .membership.fanned import HealingFanned
 from .membership.starting import Start
 from .membership.tree import HealingBroker
@@ -65,19 +58,24 @@ def _plain(router: Callable[[Position], Any]) -> Callable[[Position, Recovery], 
     return lambda position, recovery: router(position)
 
 
+def _on_tree(scheme_name: str) -> Healing:
+    """Return that of a scheme on a tree whose router is the one of a network that does not heal."""
+    return Healing(HealingBroker, _plain(scheme(scheme_name)))
+
+
 HEALING: Final[dict[str, Healing]] = {
-    "hybrid": Healing(HealingBroker, _plain(MovingHybrid)),
-    "hierarchical": Healing(HealingBroker, _plain(MovingHybrid)),
-    "flooding": Healing(HealingBroker, _plain(MovingFlooding)),
-    "match-first": Healing(HealingBroker, _plain(MovingMatchFirst)),
-    "hybrid+merge": Healing(HealingBroker, _plain(MovingMerged)),
-    "hierarchical+merge": Healing(HealingBroker, _plain(MovingMerged)),
-    "hybrid+quench": Healing(HealingBroker, _plain(MovingQuenched)),
-    "hierarchical+quench": Healing(HealingBroker, _plain(MovingQuenched)),
-    "hybrid+quench+merge": Healing(HealingBroker, _plain(MovingQuenchedMerged)),
-    "hierarchical+quench+merge": Healing(HealingBroker, _plain(MovingQuenchedMerged)),
-    "hybrid+fanout": Healing(HealingFanned, _plain(MovingHybrid)),
-    "hypercube": Healing(HealingViews, _plain(Hypercube), (Nearing,)),
+    "hybrid": _on_tree("hybrid"),
+    "hierarchical": _on_tree("hierarchical"),
+    "flooding": _on_tree("flooding"),
+    "match-first": Healing(HealingBroker, _plain(MatchFirstAbove)),
+    "hybrid+merge": _on_tree("hybrid+merge"),
+    "hierarchical+merge": _on_tree("hierarchical+merge"),
+    "hybrid+quench": Healing(HealingBroker, _plain(QuenchedAbove)),
+    "hierarchical+quench": Healing(HealingBroker, _plain(QuenchedAbove)),
+    "hybrid+quench+merge": Healing(HealingBroker, _plain(QuenchedMergedAbove)),
+    "hierarchical+quench+merge": Healing(HealingBroker, _plain(QuenchedMergedAbove)),
+    "hybrid+fanout": Healing(HealingFanned, _plain(scheme("hybrid+fanout"))),
+    "hypercube": Healing(HealingViews, _plain(scheme("hypercube")), (Nearing,)),
     "lbdd": Healing(HealingViews, _lbdd),
     "point-to-point": Healing(HealingViews, _plain(PointToPointInViews)),
 }

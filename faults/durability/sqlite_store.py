@@ -36,7 +36,7 @@ from .codec import Encoder, decode
 APPLICATION_ID: Final = 0x52595653
 """``RYVS``: how a file says that it is ours."""
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """1 had every value as a pickle; 2 had snapshots of two schemes only, and events without where they were published; 3
 had durable subscribers without priorities; 4 named the classes of its values by modules that stand elsewhere now."""
 

@@ -5,37 +5,42 @@ Rules
 * Subscriptions stay at the broker of their subscriber: there is nobody to tell, and they are installed at once.
 * An event goes over every link of the tree but the one by which it came: N - 1 messages among N brokers, whether or
   not anybody wants it.
+* In a network that heals there is nothing to tell a new parent. Without a way to the root an event goes to those below
+  only; the round after the next way is there sends it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
-from ...protocol.configs import Position
-from ...protocol.effects import Deliver, Effect, Send
+from ...protocol.effects import Confirm, Deliver, Effect, Send
 from ...protocol.ids import Link
 from ...protocol.messages.pubsub import Events
-from ..interest.outlets import Outlet
 from .hierarchical import Hierarchical
-from .peer import PeerRouter
 
 
-class Flooding(PeerRouter):
+class Flooding(Hierarchical):
     """A broker of a tree on which events go everywhere."""
 
-    @staticmethod
-    def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places of the same brokers in a tree without clusters."""
-        return Hierarchical.positions(positions)
-
-    def make_outlets(self) -> dict[Link, Outlet]:
-        """Return none: nobody is told."""
-        return {}
-
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
-        others = [other for other in self.position.neighbours if other != source]
-        effects: list[Effect] = [Send(other, message) for other in others]
+        effects: list[Effect] = [Send(child, message) for child in self.position.children if child != source]
+        climb = self.to_parent(message) if self.climbs_from(source) else None
+        if climb is not None:
+            effects.append(climb)
         routes = self.table.route(message.batch)
         if routes.clients:
             effects.append(Deliver(message.batch, routes.clients, routes.starts, routes.rows))
         return effects
+
+    def _hold(self, item: Any, link: Link, holder: Link, waiter: tuple[Link, int]) -> list[Effect]:
+        self.table.add(item, link, holder)
+        return [Confirm(*waiter)] if isinstance(link, str) else []  # type: ignore[arg-type]
+
+    def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:
+        if self.table.remove(item, link, holder):
+            self.table.drop(item)
+        return []
+
+    def check(self) -> None:
+        """Assert that the table is sound; for tests."""
+        self.table.check()

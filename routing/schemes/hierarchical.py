@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...protocol.configs import Position
-from .tree import TreeRouter
+from .hybrid import Hybrid
 
 
-class Hierarchical(TreeRouter):
+class Hierarchical(Hybrid):
     """A broker of a tree without clusters."""
 
     @staticmethod

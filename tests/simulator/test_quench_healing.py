@@ -9,7 +9,7 @@ from rayvous.faults.checker import reliability
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.quench import Above
 from rayvous.protocol.messages.recovery import Recovery
-from rayvous.routing.schemes.moving_quench import MovingQuenched
+from rayvous.routing.schemes.quench_above import QuenchedAbove
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
@@ -87,7 +87,7 @@ def test_nothing_is_lost_when_brokers_die_while_others_subscribe_and_publish(sch
     assert verdict.holds and verdict.notifications_expected > 500, verdict
 
 
-class Hasty(MovingQuenched):
+class Hasty(QuenchedAbove):
     """Confirms before all who may hold something back have been told."""
 
     def tell_below(self):

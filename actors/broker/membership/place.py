@@ -22,7 +22,7 @@ from ....protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
 from ....protocol.layers import Out
 from ....protocol.messages.recovery import ClusterView
 from ....routing.filters.filter import Filter
-from ....routing.schemes.moving import MovingHybrid
+from ....routing.schemes.hybrid import Hybrid
 from .starting import Start
 
 
@@ -47,7 +47,7 @@ class Place:
         self.home = position
         self.recovery = recovery
         self.now = identity.alive_at
-        self.router: MovingHybrid = start.router(position if incarnation == 0 else _as_member(position))
+        self.router: Hybrid = start.router(position if incarnation == 0 else _as_member(position))
         self.succession = Succession(position, recovery, incarnation)
         self.probing = Probing(recovery)
         self.join = Join(recovery, random.Random(f"{start.seed}/{position.broker}/{incarnation}"))

@@ -7,7 +7,7 @@ from rayvous.protocol.effects import Confirm, Multicast, Received, Send
 from rayvous.protocol.ids import GROUP
 from rayvous.protocol.messages.pubsub import Announce, Installed, Register, Withdraw
 from rayvous.routing.language.questions import to_filter
-from rayvous.routing.schemes.moving import MovingHybrid
+from rayvous.routing.schemes.hybrid import Hybrid
 
 D = Position(2, 1, "D1", (1, 2), 2, parent=9, children=(5,))
 N = replace(D, broker=1, label="N1.1")
@@ -22,7 +22,7 @@ def sent(effects, kind):
 
 def test_a_set_is_taken_in_new_ones_first_and_what_is_gone_after():
     """Announce before withdraw: at no moment is what is wanted not asked for. Reference: paper 1, 4.2.2."""
-    router = MovingHybrid(D)
+    router = Hybrid(D)
     router.adopt(5, 5, [(WIDE, 1)])
     effects = router.adopt(5, 5, [(NARROW, 2), (OTHER, 3)])
     kinds = [(type(message).__name__, message.filter) for message in sent(effects, Announce | Withdraw)]
@@ -31,14 +31,14 @@ def test_a_set_is_taken_in_new_ones_first_and_what_is_gone_after():
 
 
 def test_taking_in_the_same_set_twice_changes_nothing():
-    router = MovingHybrid(D)
+    router = Hybrid(D)
     router.adopt(5, 5, [(WIDE, 1), (OTHER, 2)])
     assert sent(router.adopt(5, 5, [(WIDE, 7), (OTHER, 8)]), Announce | Withdraw) == []
     assert sorted(map(str, router.copy(5, 5))) == sorted(map(str, (WIDE, OTHER)))
 
 
 def test_without_a_way_up_nothing_is_sent_and_the_next_parent_gets_all():
-    router = MovingHybrid(D)
+    router = Hybrid(D)
     router.handle(Received("alice", Register(1, NARROW)))
     router.move(replace(D, parent=None), attached=False)
     router.forget_parent()
@@ -53,7 +53,7 @@ def test_without_a_way_up_nothing_is_sent_and_the_next_parent_gets_all():
 
 
 def test_an_answer_to_the_old_parent_s_token_counts_for_nothing():
-    router = MovingHybrid(D)
+    router = Hybrid(D)
     (announced,) = sent(router.handle(Received("alice", Register(1, WIDE))), Announce)
     router.forget_parent()
     assert router.handle(Received(9, Installed(announced.token))) == []
@@ -61,7 +61,7 @@ def test_an_answer_to_the_old_parent_s_token_counts_for_nothing():
 
 
 def test_who_becomes_root_has_everything_installed_at_once():
-    router = MovingHybrid(D)
+    router = Hybrid(D)
     router.handle(Received("alice", Register(1, WIDE)))
     router.adopt(5, 5, [(OTHER, 4)])
     router.move(replace(D, parent=None), attached=True)
@@ -71,7 +71,7 @@ def test_who_becomes_root_has_everything_installed_at_once():
 
 
 def test_dropping_a_link_lets_go_what_only_it_wanted():
-    router = MovingHybrid(D)
+    router = Hybrid(D)
     router.adopt(5, 5, [(WIDE, 1), (OTHER, 2)])
     router.adopt(GROUP, 1, [(OTHER, 3)])
     assert [message.filter for message in sent(router.drop(5, 5), Withdraw)] == [WIDE]
@@ -80,7 +80,7 @@ def test_dropping_a_link_lets_go_what_only_it_wanted():
 
 
 def test_a_normal_broker_s_way_up_is_its_group():
-    router = MovingHybrid(N)
+    router = Hybrid(N)
     effects = router.handle(Received("alice", Register(1, WIDE)))
     assert [type(effect) for effect in effects] == [Multicast]
     assert router.subscribers() == ["alice"]

@@ -1,7 +1,7 @@
-"""Quenching and merging for a broker whose place changes: events climb only as far as somebody may want them.
+"""Quenching in a network that heals: a broker knows what is wanted above, and events climb only as far as that.
 
-Rules, beside those of moving hybrid routing
---------------------------------------------
+Rules, beside those of hybrid routing
+-------------------------------------
 * A designated broker tells each below it what is wanted *above*: on its other links, and above itself. Whoever knows it
   sends up only what matches. Inside a cluster everything is multicast, as it is without quenching.
 * Who has another parent, or a parent that has another designated broker, knows nothing, and sends all up, until it is
@@ -35,7 +35,7 @@ from ..interest.merging import MergingAnnouncer
 from ..interest.outlets import FlatOrder, Outlet
 from ..matching.covering_dag import CoveringDag
 from ..matching.table import RoutingTable
-from .moving import MovingHybrid
+from .hybrid import Hybrid
 
 UP: Final[Link] = -2
 
@@ -98,15 +98,7 @@ class _Below:
     number: int = 0
 
 
-class MovingMerged(MovingHybrid):
-    """Moving hybrid routing with perfect merging on the way to the root."""
-
-    def __init__(self, position: Position) -> None:
-        super().__init__(position)
-        self.announcer = MergingAnnouncer(self.dag, top=position.role == "REB")
-
-
-class MovingQuenched(MovingHybrid):
+class QuenchedAbove(Hybrid):
     """A broker of a tree of clusters that lets no event climb that nobody above wants.
 
     Attributes
@@ -289,13 +281,13 @@ class MovingQuenched(MovingHybrid):
         return {**super().describe(), "above": len(self.above or ())}
 
 
-class MovingQuenchedMerged(MovingQuenched):
+class QuenchedMergedAbove(QuenchedAbove):
     """With perfect merging beside."""
 
     merges = True
 
 
-class MovingMatchFirst(MovingQuenched):
+class MatchFirstAbove(QuenchedAbove):
     """Everything that is wanted is told up and down, covered or not, so every broker knows all (see `match_first`)."""
 
     covers = False
