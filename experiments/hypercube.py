@@ -13,6 +13,9 @@ What is done
 
 What the paper says: each broker's load is very even though the sources are not, it grows linearly, and a message takes
 1.709 hops in the mean; formula (1) gives 12/7. Any other number of brokers may be given: the cube is incomplete then.
+
+The paper looks at complete cubes only. What vacant positions cost is measured beside: by `evenness`, where every broker
+starts as much as any other, so that in a complete cube all loads are equal.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ with extra("plots"):
 
 PAPER_RANGES: Final = (100, 1_000, 10_000, 100_000)
 QUICK_RANGES: Final = (100, 1_000)
+INCOMPLETE: Final = range(9, 16)
+"""The cubes of four dimensions that are more than half full, and not complete."""
 PAPER_HOPS: Final = 1.709
 """As measured in the paper."""
 
@@ -155,7 +160,36 @@ def run(
         "hops_paper": PAPER_HOPS if brokers == 8 else None,
         "figure_6": figure_6,
         "figure_7": figure_7,
+        "equal_sources": evenness(ways),
+        "incomplete": {size: evenness(measure_ways(size)) for size in INCOMPLETE},
     }
+
+
+def evenness(ways: MessageWays) -> dict[str, float]:
+    """Return how even the work of brokers is when all start equally much: the largest over the mean.
+
+    In a complete cube all are 1; what is above that is what vacant positions cost.
+
+    Parameters
+    ----------
+    ways
+        Of the cube.
+
+    Returns
+    -------
+    dict
+        ``broadcast_sends`` and ``broadcast_load`` where each starts one broadcast, ``reply_sends`` and ``reply_load``
+        where each sends one reply to each other one. Sends are what a broker sends, of its own too; load is what it
+        receives and what it forwards for others.
+    """
+    broadcasts, replies = ways.broadcast.sum(axis=0), ways.reply.sum(axis=(0, 1))
+    started = np.einsum("ssb->s", ways.broadcast), np.einsum("pspb->p", ways.reply)
+    figures = {}
+    for name, sent, own in (("broadcast", broadcasts, started[0]), ("reply", replies, started[1])):
+        sends = sent.sum(axis=1)
+        for what, work in (("sends", sends), ("load", sent.sum(axis=0) + sends - own)):
+            figures[f"{name}_{what}"] = round(balance_of(work.tolist()).max_over_mean, 3)
+    return figures
 
 
 def _to_others(dice: np.random.Generator, count: int, who: int, brokers: int) -> Counts:

@@ -123,3 +123,9 @@ def _print_hypercube(result: dict[str, Any]) -> None:
                 f"(of what they start: max/mean {sources['max_over_mean']:.2f}, Gini {sources['gini']:.3f})"
             )
         console.print_table(title, rows)
+    sizes = {result["brokers"]: result["equal_sources"], **result["incomplete"]}
+    console.print_columns(
+        "Equal sources: the most that a broker does, over the mean; 1 where no position is vacant",
+        ["brokers", *(name.replace("_", " ") for name in result["equal_sources"])],
+        [[str(size), *(f"{value:.2f}" for value in sizes[size].values())] for size in sorted(sizes)],
+    )

@@ -12,6 +12,8 @@ Rules
   one of the largest moves there. So a vacancy is covered (`routing.topologies.cube`) only when no cluster has two.
 * So of ``N`` brokers in a cube of ``d`` dimensions ``2**(d - 1) < N <= cluster_max * 2**d``, no two clusters differ by
   more than one, and in clusters of one a broadcast takes at most ``ceil(log2 N)`` hops.
+* Those with whom a cube begins stand at even distances. So each dimension parts them evenly, and no broker covers much
+  more than another: what vacant positions cost is spread.
 * Inside a cluster the rest of a label counts up with its bits turned round, so that brokers part evenly.
 
 Pure: ties go to the lowest number. Source: paper 2, section 2.4, both of its ways.
@@ -62,17 +64,11 @@ class CubeMembers:
 
     @classmethod
     def of_clusters(cls, clusters: Sequence[Sequence[BrokerId]]) -> CubeMembers:
-        """Return a cube with these node clusters, each at a vertex of its own.
-
-        The first of each join one after the other; the rest stand with them.
-        """
-        made = cls()
-        for first, *_ in clusters:
-            made.join(first)
-        for first, *others in clusters:
-            for broker in others:
-                made._place(broker, made.vertex(first))
-        made.cluster_max = max(map(len, clusters))
+        """Return a cube with these node clusters, each at a vertex of its own, at even distances."""
+        made = cls((len(clusters) - 1).bit_length(), cluster_max=max(map(len, clusters)))
+        for place, cluster in enumerate(clusters):
+            for broker in cluster:
+                made._place(broker, (place << made.dimensions) // len(clusters))
         return made
 
     # What it is like.

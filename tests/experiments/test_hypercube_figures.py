@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rayvous.experiments.balance import balance_of
-from rayvous.experiments.hypercube import growth, measure_ways, picture, run
+from rayvous.experiments.hypercube import evenness, growth, measure_ways, picture, run
 from rayvous.protocol.errors import InputError
 from rayvous.routing.topologies.cube import mean_hops
 
@@ -43,6 +43,21 @@ def test_any_number_of_brokers_may_be_measured(brokers):
     assert (ways.broadcast.sum(axis=(1, 2)) == brokers - 1).all()
     received = ways.broadcast.sum(axis=1)
     assert (received + np.eye(brokers, dtype=int) == 1).all(), "each broker receives once"
+
+
+def test_equal_sources_load_a_complete_cube_evenly_and_what_is_vacant_costs_somebody(result):
+    """Paper 2, 2.5, says "very even" of complete cubes; of others nothing."""
+    assert set(result["equal_sources"].values()) == {1.0}
+    nine = result["incomplete"][9]
+    assert nine["broadcast_sends"] == 1.5 and nine["reply_load"] < 1.2
+    assert list(result["incomplete"]) == list(range(9, 16))
+
+
+def test_evenness_is_that_of_what_is_sent_and_received():
+    """In a cube of three each starts 2 messages, in all 6: 3 by one broker, which stands between the others' halves."""
+    ways = measure_ways(3)
+    sends = sorted(ways.broadcast.sum(axis=(0, 2)).tolist())
+    assert evenness(ways)["broadcast_sends"] == round(max(sends) / 2, 3)
 
 
 def test_the_picture_has_a_line_for_each_broker(result):

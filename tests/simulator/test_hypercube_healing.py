@@ -17,7 +17,7 @@ from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems
 
-SEEDS_THAT_TELL = (0, 6)
+SEEDS_THAT_TELL = (8,)
 
 
 def network(brokers=8, members=1, **options):
