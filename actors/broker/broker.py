@@ -20,6 +20,7 @@ from ...faults.durability.durable_clients import DurableClients
 from ...faults.durability.identity import Identity
 from ...faults.durability.numbered_links import CrashRecover
 from ...faults.durability.stores import Store
+from ...faults.replay.ages import Ages
 from ...faults.replay.flushing import Flushing
 from ...faults.replay.replay import Replay
 from ...faults.replay.rounds import Rounds
@@ -144,6 +145,7 @@ class Broker:
             fan = FanOut(position, heals=True, anew=incarnation > 0) if claims.fans_out else None
             beside = [make(here, recovery) for make in healing_of(scheme_name).beside]
             healing: list[Layer] = [
+                Ages(recovery),
                 Flushing(here, recovery),
                 self.durable,
                 *beside,

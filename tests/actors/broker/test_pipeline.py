@@ -63,7 +63,7 @@ class Made:
 
 
 CANCEL = Received("c", Cancel(1))
-HEALS = ["Flushing", "DurableClients", "Replay", "HealingBroker"]
+HEALS = ["Ages", "Flushing", "DurableClients", "Replay", "HealingBroker"]
 
 
 def test_an_event_goes_past_who_does_not_look_at_it_and_effects_past_who_does_not_alter_them() -> None:

@@ -1,0 +1,38 @@
+"""What waited for a broker that stood still is as old as it may be, and nothing else is (promise 2)."""
+
+import pytest
+from rayvous.faults.replay.ages import Ages
+from rayvous.protocol.effects import Received, Ticked
+from rayvous.protocol.layers import Inward
+from rayvous.protocol.messages.pubsub import Resume
+from rayvous.protocol.messages.recovery import Recovery
+
+RECOVERY = Recovery(heartbeat_seconds=1.0, suspect_after_seconds=3.0)
+
+
+def ages_after(*ticks):
+    """Return of how long ago a message of a client speaks that is taken in after these ticks: 5 s and 1 s, as sent."""
+    layer = Ages(RECOVERY)
+    for now in ticks:
+        assert layer.sees[Ticked](Ticked(now)) == [Inward(Ticked(now))]
+        layer.check()
+    (inward,) = layer.sees[Resume](Received("s", Resume({"p": 3}, 5.0, 1.0)))
+    assert inward.event.source == "s" and inward.event.message.marks == {"p": 3}
+    return inward.event.message.since_seconds, inward.event.message.away_seconds
+
+
+@pytest.mark.parametrize(
+    "ticks, waited",
+    [
+        ((), 0.0),
+        ((50.0,), 0.0),  # the clock began somewhere
+        ((0.0, 1.0, 2.0), 0.0),
+        ((0.0, 30.0), 30.0),
+        ((0.0, 30.0, 31.0, 32.0, 33.0), 30.0),  # what has waited is taken in one after the other
+        ((0.0, 30.0, 31.0, 32.0, 33.0, 33.5), 0.0),
+        ((0.0, 30.0, 31.0, 41.0), 40.0),  # it may have waited through both
+        ((0.0, 30.0, 31.0, 32.0, 33.0, 34.0, 44.0), 10.0),
+    ],
+)
+def test_a_message_may_have_waited_for_as_long_as_the_broker_stood_still(ticks, waited):
+    assert ages_after(*ticks) == (5.0 + waited, 1.0 + waited)
