@@ -6,8 +6,8 @@ Rules
 * Clients leave first: before a broker is told to leave, those attached to it move to other members of its cluster, or
   to any other broker when there is none.
 * The last broker that is not to leave is kept.
-* A tree is re-optimised one cluster after another. Where views say who is in, a cluster is the brokers that came
-  together: near whom one joins, and where clients go first.
+* A tree is re-optimised one cluster after another. Where views say who is in, or every broker is a node of the tree by
+  itself, a cluster is the brokers that came together: near whom one joins, and where clients go first.
 
 The hosts' counterpart on Ray is :class:`rayvous.actors.network.operations.Operations`.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from ..protocol.configs import Position
+from ..actors.broker import newcomer
 from ..protocol.effects import Received
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId
@@ -48,7 +48,8 @@ class SimulatedOperations:
             raise InputError("a network that does not heal cannot be operated: give it recovery")
         self._network = network
         self._say = say or (lambda what: None)
-        self._views = claims_of(network.scheme).views
+        claims = claims_of(network.scheme)
+        self._views, self._flat = claims.views, claims.flat
         self._searches = 0
 
     # Growing.
@@ -66,10 +67,10 @@ class SimulatedOperations:
             raise InputError(f"cluster {cluster} is not there: a broker joins one that stays")
         broker = max(network.hosts) + 1
         members = (*network.members[cluster], broker)
-        speaks = broker if self._views else next((m for m in members if self._speaks(m)), members[-2])
-        place = Position(broker, cluster, f"N{broker}", members, speaks, None, ())
+        speaks = next((member for member in members if self._speaks(member)), members[-2])
+        place = newcomer(network.scheme, broker, cluster, members, speaks)
         self._regroup(cluster, members)
-        network.start_ticking(network.add_host(place, founds=False))
+        network.start_ticking(network.add_host(place, founds=self._flat))
         return broker
 
     def add_cluster(self, size: int) -> tuple[ClusterId, list[BrokerId]]:
@@ -82,9 +83,7 @@ class SimulatedOperations:
         network.members[cluster] = members
         hosts = []
         for broker in members:
-            speaks = broker == members[-1]
-            label = f"{'D' if speaks else 'N'}{broker}"
-            place = Position(broker, cluster, label, members, members[-1], None, ())
+            place = newcomer(network.scheme, broker, cluster, members, members[-1])
             hosts.append(network.add_host(place, founds=True))
         for host in hosts:
             network.start_ticking(host)
@@ -94,7 +93,7 @@ class SimulatedOperations:
         """Note who the members are, for those that start from now on."""
         network = self._network
         network.members[cluster] = members
-        for member in members:
+        for member in () if self._flat else members:
             place = network.positions.get(member)
             if place is not None:
                 speaks = place.designated if place.designated in members else members[-1]

@@ -3,7 +3,7 @@
 from .books import books_of
 from .broker import Broker
 from .capabilities import MISSING, check
-from .healing import HEALING, HEALING_SCHEMES, rendezvous_of, start_of
+from .healing import HEALING, HEALING_SCHEMES, newcomer, rendezvous_of, start_of
 from .pipeline import Pipeline
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Pipeline",
     "books_of",
     "check",
+    "newcomer",
     "rendezvous_of",
     "start_of",
 ]

@@ -72,12 +72,6 @@ MISSING: Final = (
         "cannot heal",
         "its `claims` do not say that it does, so nothing is known that would mend it",
     ),
-    Missing(
-        frozenset({"operations"}),
-        lambda claims: not claims.operable,
-        "has no clusters to operate",
-        "each of its brokers is a node of the tree by itself, and operations are for clusters",
-    ),
 )
 
 

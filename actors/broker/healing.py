@@ -13,6 +13,7 @@ from ...faults.membership.root_registry import RendezvousMachine
 from ...faults.membership.view_registry import CubeRendezvous
 from ...faults.replay.rounds import Rounds
 from ...protocol.configs import Position
+from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.layers import Layer
 from ...protocol.messages.recovery import ClusterView, Recovery
 from ...protocol.messages.views import CubeView
@@ -117,6 +118,33 @@ def membership_of(
 def _node(position: Position, scheme_name: str) -> Position:
     """Return the place of a broker as the machines see it that mend a tree of clusters."""
     return position.alone() if claims_of(scheme_name).flat else position
+
+
+def newcomer(
+    scheme_name: str, broker: BrokerId, cluster: ClusterId, members: tuple[BrokerId, ...], speaks: BrokerId
+) -> Position:
+    """Return the place with which a broker comes to a network that runs.
+
+    Parameters
+    ----------
+    scheme_name
+        The routing scheme.
+    broker, cluster
+        Who comes, and with whom; where every broker is a node of a tree by itself, that is only where it counts.
+    members, speaks
+        The brokers of that cluster, the new one included, and who is designated.
+
+    Returns
+    -------
+    Position
+        Of one that is designated, where it begins to look for a parent; else of one that its cluster takes in.
+    """
+    claims = claims_of(scheme_name)
+    if claims.flat:
+        members = (broker,)
+    if claims.flat or claims.views:
+        speaks = broker
+    return Position(broker, cluster, f"{'D' if speaks == broker else 'N'}{broker}", members, speaks, None, ())
 
 
 def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> RendezvousMachine | CubeRendezvous:

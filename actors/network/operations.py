@@ -8,7 +8,8 @@ Rules
   does not go within `client_patience_seconds` is let go; it goes on elsewhere when it notices, and misses nothing.
 * A broker that does not leave in time stays as it is, and is said to be; `kill_broker` is what is left then.
 * One cluster after another looks for a nearer parent. Where views say who is in, there is no tree; a cluster is the
-  brokers that came together, near whom one joins.
+  brokers that came together, near whom one joins. Where every broker is a node of the tree by itself, a cluster is the
+  brokers that came together, too, and each finds a parent.
 
 What goes on between brokers is in `operations`.
 """
@@ -28,7 +29,7 @@ from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
 from ...routing.schemes.claims import claims_of
-from ..broker import check
+from ..broker import check, newcomer
 from ..chaos.restarts import Restarts
 from ..host.errors import broker_errors
 from .launching import start_new
@@ -58,17 +59,15 @@ class Operations(Restarts):
         """
         checks.whole_number("cluster", cluster)
         survey = self._operable()
-        members = sorted(broker for broker, one in survey.items() if one["cluster"] == cluster)
-        if not members:
-            known = sorted({one["cluster"] for one in survey.values()})
-            raise InputError(f"no cluster {cluster} that lives: there are {known}")
+        members = self._living(cluster, survey)
         speaks = next((broker for broker in members if survey[broker]["designated"]), members[-1])
+        scheme = self._directory.scheme
         with broker_errors(f"adding a broker to cluster {cluster}"):
             (broker,), _ = ray.get(self._rendezvous.identities.remote(1, cluster=False), timeout=60)
-            speaks = broker if self._views else speaks
-            place = Position(broker, cluster, f"N{broker}", (*members, broker), speaks, None, ())
-            # As one that was started again: it is normal, and its life says so.
-            life = ray.get(self._rendezvous.next_life.remote(broker), timeout=60)
+            place = newcomer(scheme, broker, cluster, (*members, broker), speaks)
+            life = 0  # of a node of the tree by itself, which finds a parent
+            if not claims_of(scheme).flat:  # it is normal, as one that was started again
+                life = ray.get(self._rendezvous.next_life.remote(broker), timeout=60)
             self._start([place], life)
             return int(broker)
 
@@ -84,15 +83,19 @@ class Operations(Restarts):
         self._operable()
         with broker_errors("adding a cluster"):
             ids, cluster = ray.get(self._rendezvous.identities.remote(brokers, cluster=True), timeout=60)
-            members = tuple(ids)
-            places = [
-                Position(
-                    each, cluster, f"{'D' if each == ids[-1] else 'N'}{each}", members, ids[-1], None, ()
-                )
-                for each in ids
-            ]
-            self._start(places, 0)
+            scheme, members = self._directory.scheme, tuple(ids)
+            self._start([newcomer(scheme, each, cluster, members, ids[-1]) for each in ids], 0)
         return cluster, ids
+
+    def _living(self, cluster: ClusterId, survey: Mapping[BrokerId, Any]) -> list[BrokerId]:
+        """Return the brokers of a cluster that live, rising."""
+        clusters = {
+            place.broker: place.cluster for place in self._directory.positions if place.broker in survey
+        }
+        members = sorted(broker for broker, its in clusters.items() if its == cluster)
+        if not members:
+            raise InputError(f"no cluster {cluster} that lives: there are {sorted(set(clusters.values()))}")
+        return members
 
     def _start(self, places: list[Position], life: int) -> None:
         start_new(self._directory, self._rendezvous, places, life)
@@ -118,9 +121,7 @@ class Operations(Restarts):
         checks.whole_number("cluster", cluster)
         checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
-        members = [broker for broker, one in survey.items() if one["cluster"] == cluster]
-        if not members:
-            raise InputError(f"no cluster {cluster} that lives")
+        members = self._living(cluster, survey)
         self.remove_brokers(sorted(members, key=lambda broker: survey[broker]["designated"]), timeout_seconds)
 
     def remove_brokers(self, brokers: list[BrokerId], timeout_seconds: float = 60.0) -> None:

@@ -24,6 +24,7 @@ from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import BrokerUnavailable, ClientError, InputError
 from ...protocol.ids import BrokerId, ClientId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
+from ...routing.schemes.claims import claims_of
 from ..broker import rendezvous_of, start_of
 from ..clients.nearness import Tiers
 from .directory import Directory as Directory
@@ -351,7 +352,10 @@ class Rendezvous:
         for place in places:
             self._load.setdefault(place.broker, 0)
         others = [place for place in self._directory.positions if place.broker not in hosts]
-        self._take_places(with_members([*others, *places], places[0].cluster, places[0].members))
+        now = [*others, *places]
+        if not claims_of(self._directory.scheme).flat:
+            now = with_members(now, places[0].cluster, places[0].members)
+        self._take_places(now)
 
     def retire(self, brokers: Sequence[BrokerId]) -> None:
         """Send no client to these any more: they are about to leave."""

@@ -48,11 +48,6 @@ class Claims:
     rings: bool = False
     fans_out: bool = False
 
-    @property
-    def operable(self) -> bool:
-        """Whether with `recovery` brokers and clusters join its network and leave it while it runs."""
-        return self.heals and not self.flat
-
 
 CLAIMS: Final[dict[str, Claims]] = {
     "hybrid": Claims(multicast=True, heals=True),

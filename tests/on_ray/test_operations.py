@@ -88,6 +88,38 @@ def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow
         traffic.verify(300, BOUND_SECONDS)
 
 
+def test_where_every_broker_is_a_node_by_itself_a_network_grows_and_shrinks_while_events_flow(
+    ray_started: None, traffic_at: Callable[..., Any]
+) -> None:
+    """Each that comes finds a parent, and the root's brokers may go. Reference: paper 1, 4.2."""
+    options: dict[str, Any] = {"recovery": Recovery.for_tests(degree=4), "brokers_per_actor": 1}
+    with rv.Network.launch(rv.ClusterTree(2, 2), scheme="hierarchical", **options) as net:
+        net.await_convergence(BOUND_SECONDS)
+        traffic = traffic_at(net, {"all": 0, "odd": 3, "few": 2, "none": 1}, {"p": 0, "q": 3})
+        with traffic.flowing():
+            new = net.add_broker(1)
+            cluster, brokers = net.add_cluster(2)
+            assert (new, cluster, brokers) == (4, 2, [5, 6])
+            net.await_convergence(BOUND_SECONDS)
+            assert {place.broker: place.cluster for place in net.positions} == {
+                0: 0, 1: 0, 2: 1, 3: 1, 4: 1, 5: 2, 6: 2
+            }  # fmt: skip
+            assert traffic.subscribers["odd"].move_to(new) == new
+            assert traffic.publishers["q"].move_to(5) == 5
+            net.reoptimise()
+            net.await_convergence(BOUND_SECONDS)
+            root = next(broker for broker, one in net.survey().items() if one["root"])
+            net.remove_broker(root, BOUND_SECONDS)
+            net.remove_cluster(0, BOUND_SECONDS)
+            net.await_convergence(BOUND_SECONDS)
+            assert net.kill_broker(6) == [6]
+            net.await_convergence(BOUND_SECONDS)
+        survey = net.survey()
+        assert set(survey) == {2, 3, 4, 5} - {root}
+        assert all(one["view"].members == (broker,) for broker, one in survey.items())
+        traffic.verify(300, BOUND_SECONDS)
+
+
 def test_what_cannot_be_operated_says_why(ray_started: None) -> None:
     with rv.Network.launch(rv.ClusterTree(1, 1), recovery=Recovery.for_tests()) as net:
         with pytest.raises(InputError, match="no cluster 7 that lives"):

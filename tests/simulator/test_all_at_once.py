@@ -90,7 +90,7 @@ def test_every_set_of_parts_that_is_not_refused_works(scheme: str) -> None:
         assert verdict.notifications_delivered >= 2 * (2 + ("faults" in parts)), parts
         assert net.books_problems() == [], parts
         played += 1
-    assert played >= (20 if claims_of(scheme).operable else 12 if not claims_of(scheme).heals else 14), played
+    assert played >= (20 if claims_of(scheme).heals else 12), played
 
 
 def test_what_is_refused_together_is_refused_here() -> None:

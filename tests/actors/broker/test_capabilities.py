@@ -49,9 +49,15 @@ def test_schemes_that_heal_are_those_that_no_row_refuses() -> None:
 
 
 def test_a_refusal_says_what_why_and_who_can() -> None:
-    with pytest.raises(InputError, match=r"scheme 'flooding' has no clusters to operate: .*; hybrid, .* can"):
-        check("flooding", recovery=True, operations=True)
-    check("flooding", recovery=True, store=True, admission=True, operations=False)
+    with pytest.raises(
+        InputError, match=r"scheme 'mine:Rows' cannot heal: its `claims` do not .*; hybrid, .* can"
+    ):
+        raise MISSING[0].error("mine:Rows")
+
+
+@pytest.mark.parametrize("name", ALL_SCHEMES)
+def test_every_scheme_of_ours_serves_everything_at_once(name: str) -> None:
+    check(name, recovery=True, store=True, admission=True, operations=True, chaos=True, ray=True)
 
 
 def test_the_page_has_the_rows_of_the_table() -> None:

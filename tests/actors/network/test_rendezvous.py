@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import pytest
+from rayvous.actors.broker import newcomer
 from rayvous.actors.network.rendezvous import Directory, Rendezvous
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
@@ -233,6 +234,32 @@ def test_it_goes_on_where_it_was() -> None:
     told = again.host_of(0).told
     assert told == [(0, Root(ClusterView(2, 3, 4, (4, 5)), 7))]
     assert again.host_of(99) is None
+
+
+@pytest.mark.parametrize(
+    "scheme_name, members",
+    [("hybrid", [(0, 1, 4), (2, 3)]), ("hierarchical", [(0,), (1,), (2,), (3,), (4,)])],
+)
+def test_who_comes_is_a_member_of_its_cluster_or_a_node_by_itself(
+    scheme_name: str, members: list[tuple[int, ...]]
+) -> None:
+    positions = tuple(scheme(scheme_name).positions(ClusterTree(2, 2).positions()))
+    hosts: dict[int, Any] = {position.broker: None for position in positions}
+    point = Rendezvous()
+    point.open(
+        Directory("net", scheme_name, Limits.for_tests(), positions, hosts, None, Recovery.for_tests())
+    )
+    (new,), _ = point.identities(1, cluster=False)
+    point.admit([newcomer(scheme_name, new, 0, (0, 1, new), 1)], {new: None})
+    directory = point.directory()
+    assert directory is not None
+    assert sorted({directory.cluster_of(broker) for broker in range(5)}) == members
+    assert [place.cluster for place in directory.positions] == [0, 0, 1, 1, 0]
+    point.forget(new)
+    directory = point.directory()
+    assert directory is not None and [place.members for place in directory.positions] == [
+        place.members for place in positions
+    ]
 
 
 def test_a_client_whose_broker_has_left_meanwhile_still_gets_another(rendezvous: Rendezvous) -> None:
