@@ -242,7 +242,10 @@ class Spreading:
         return max(held[link][item].priority for link in self.books.holders(item) if passes(but, link))
 
     def _on_unadvertise(self, source: ClientId, message: Unadvertise) -> Out:
-        return self._withdraw((source, message.number), LOCAL)
+        key = source, message.number
+        offer = self._offers.get(key, {}).get(LOCAL)
+        late = offer is not None and message.version is not None and message.version < offer.version
+        return [] if late else self._withdraw(key, LOCAL)
 
     def _on_unadvertised(self, source: BrokerId, message: Unadvertised) -> Out:
         return self._withdraw((message.publisher, message.number), source)

@@ -121,9 +121,12 @@ class Advertiser:
             await host.request.remote(broker, self._name, [said])
 
     def withdraw_at(self, host: Any, broker: BrokerId) -> None:
-        """Withdraw at a broker that was left what is advertised elsewhere by now; nobody waits for it."""
+        """Withdraw at a broker that was left what is advertised elsewhere by now; nobody waits for it.
+
+        It may be late, and find the publisher there again: it withdraws nothing that is said after it.
+        """
         for number in list(self.quota.advertisements):
-            host.request.remote(broker, self._name, [Unadvertise(number)])
+            host.request.remote(broker, self._name, [Unadvertise(number, time.time_ns())])
 
     def withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has forgotten them."""

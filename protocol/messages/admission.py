@@ -200,9 +200,13 @@ class Advertise:
 
 @dataclass(frozen=True, slots=True)
 class Unadvertise:
-    """A publisher withdraws an advertisement."""
+    """A publisher withdraws an advertisement: as it was said up to a `version`, or, without one, whatever was said.
+
+    One that has been said again since, by a publisher that is back, stays: what is late withdraws nothing newer.
+    """
 
     number: int
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,44 @@
+"""What a publisher tells the brokers that it leaves and comes back to, in whatever order they hear it."""
+
+import asyncio
+from collections.abc import Generator
+from types import SimpleNamespace
+from typing import Any
+
+from rayvous.actors.clients.advertiser import Advertiser
+from rayvous.admission.controller import Admission
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.messages.admission import AdmissionConfig
+from rayvous.routing.filters.filter import to_filter
+
+
+class Done:
+    """The answer to a call, for which somebody may wait or not."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+def test_a_publisher_that_is_back_at_once_is_not_withdrawn_by_what_it_said_when_it_left() -> None:
+    """The broker hears of the departure last: nobody waits for the answer to that call."""
+    said: list[Any] = []
+
+    def request(broker: int, name: str, messages: list[Any]) -> Any:
+        said.extend(messages)
+        return Done()
+
+    host = SimpleNamespace(request=SimpleNamespace(remote=request))
+    directory: Any = SimpleNamespace(admission=AdmissionConfig(), limits=Limits(), numbered=False)
+    advertiser = Advertiser("p", directory, lambda call, seconds: None)
+    advertiser.quota.advertise(1, to_filter("x > 0"), 5.0, "wait")
+    asyncio.run(advertiser.say_again(host, 0))
+    advertiser.withdraw_at(host, 0)
+    asyncio.run(advertiser.say_again(host, 0))
+    came, left, back = said
+    machine = Admission(0, AdmissionConfig(), [])
+    for message in (came, back, left):
+        machine.handle("p", message)
+    assert list(machine.books.adverts) == [("p", 1)]
+    machine.handle("p", came)
+    machine.handle("p", left)
+    assert not machine.books.adverts, "who has left has"

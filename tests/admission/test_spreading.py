@@ -1,0 +1,36 @@
+"""Advertisements at one broker: which word of a publisher that comes and goes counts.
+
+Reference: paper 3, section 3.1; promise 1 (publishers publish only what they advertised).
+"""
+
+import pytest
+from rayvous.admission.controller import Admission
+from rayvous.protocol.effects import Send
+from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise, Unadvertised
+from rayvous.routing.filters.filter import to_filter
+
+WIDE = to_filter("x > 0")
+
+
+@pytest.mark.parametrize(
+    "version, stays",
+    [(None, False), (4, True), (5, False), (6, False)],
+    ids=["whatever was said", "late, as said before the move", "as it was said", "later"],
+)
+def test_what_withdraws_an_advertisement_late_withdraws_nothing_newer(
+    version: int | None, stays: bool
+) -> None:
+    """A publisher went elsewhere and is back before its former broker was told that it had gone."""
+    machine = Admission(0, AdmissionConfig(), [1])
+    machine.handle("p", Advertise(1, WIDE, 10, 3))
+    machine.handle("p", Advertise(1, WIDE, 10, 5))
+    out = machine.handle("p", Unadvertise(1, version))
+    assert (("p", 1) in machine.books.adverts) == stays
+    assert (out == []) == stays
+    if not stays:
+        assert out == [Send(1, Unadvertised("p", 1))]
+    machine.check()
+
+
+def test_what_was_never_advertised_is_withdrawn_in_vain() -> None:
+    assert Admission(0, AdmissionConfig(), [1]).handle("p", Unadvertise(7, 3)) == []
