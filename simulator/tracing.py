@@ -66,7 +66,13 @@ from ..protocol.messages.pubsub import (
     Spread,
     Withdraw,
 )
-from ..protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
+from ..protocol.messages.recovery import (
+    RENDEZVOUS,
+    JoinAnswer,
+    JoinRequest,
+    RecoveryMessage,
+    TableOfChild,
+)
 from ..routing.schemes.viewed import ViewedRouter
 from .network import Step
 
@@ -204,6 +210,14 @@ class Tracer:
             return f"echo {self.label(message.origin)} {message.number}"
         if isinstance(message, Announce | Withdraw):
             return f"{type(message).__name__.lower()} {self._filter(message.filter)}"
+        if isinstance(message, JoinRequest):
+            wanted = ", ".join(self._filter(item) for item, _ in message.filters)
+            return f"take me as a child, wanting {wanted or 'nothing'}"
+        if isinstance(message, JoinAnswer):
+            return "taken as a child" if message.accepted else f"not taken: {message.reason}"
+        if isinstance(message, TableOfChild):
+            wanted = ", ".join(map(self._filter, message.filters))
+            return f"child cluster {message.child} wants {wanted or 'nothing'}"
         if isinstance(message, Advertise | Advertised):
             return (
                 f"{type(message).__name__.lower()} {self._filter(message.filter)} {message.rate / MICRO:g}/s"

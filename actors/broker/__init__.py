@@ -5,6 +5,7 @@ from .broker import Broker
 from .capabilities import MISSING, check
 from .healing import HEALING, HEALING_SCHEMES, newcomer, rendezvous_of, start_of
 from .pipeline import Pipeline
+from .routes import routes_of
 
 __all__ = [
     "HEALING",
@@ -16,5 +17,6 @@ __all__ = [
     "check",
     "newcomer",
     "rendezvous_of",
+    "routes_of",
     "start_of",
 ]

@@ -9,12 +9,13 @@ Phases
 4. Liveness: every publisher publishes again; when the network has settled all is judged (promises 1-3).
 
 The case of a seed is drawn as for the simulator (:mod:`rayvous.faults.chaos.cases`), for few brokers, each with a
-process of its own. With `stable` each broker has a file, from which it comes back, and processes of clients are
-killed, too (:mod:`rayvous.faults.chaos.stable_cases`, :mod:`.mortal`). With `operations` brokers come and go
-(:mod:`.operating`). With `admission` brokers admit only what they can carry, and all their books are judged whenever
-the network is quiet (:mod:`rayvous.faults.chaos.books`). A plan's first fault kills whom ``AIMS[seed % 6]`` says, so
-six seeds in a row have every kind of killing; with a scheme that has no tree it is ``FLAT_AIMS[seed % 5]``. The same
-seed is the same case; when what happens inside it is up to the machine.
+process of its own. Whenever the network is quiet the routes of all brokers are judged
+(:mod:`rayvous.faults.chaos.routes`). With `stable` each broker has a file, from which it comes back, and processes of
+clients are killed, too (:mod:`rayvous.faults.chaos.stable_cases`, :mod:`.killable_clients`). With `operations` brokers
+come and go (:mod:`.operating`). With `admission` brokers admit only what they can carry, and all their books are
+judged, too (:mod:`rayvous.faults.chaos.books`). A plan's first fault kills whom ``AIMS[seed % 6]`` says, so six seeds
+in a row have every kind of killing; with a scheme that has no tree it is ``FLAT_AIMS[seed % 5]``. The same seed is the
+same case; when what happens inside it is up to the machine.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ from ...faults.chaos.draws import AIMS, FLAT_AIMS
 from ...faults.chaos.injector import Injector
 from ...faults.chaos.plans import Fault, FaultPlan
 from ...faults.chaos.report import ChaosReport
+from ...faults.chaos.routes import route_problems
 from ...faults.chaos.stable_cases import with_stores
+from ...faults.chaos.structure import root_of, ways_of
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import topology_of
 from ..network.network import Network, ensure_ray
-from .convergence import ways_of
 from .injector import Breaker
 from .operating import Operator
 from .watching import ViewWatch, Watch
@@ -235,7 +237,7 @@ class _Run:
         self.net.await_convergence(CONVERGE_SECONDS)
         self._play(self.case.opening, min(action.at_seconds for action in self.case.opening))
         self.net.settle(SETTLE_SECONDS)
-        for problem in self.net.problems() + self._books():
+        for problem in self.net.problems() + self._inside():
             self._problem(f"before the first fault: {problem}")
         self._look()
 
@@ -287,13 +289,13 @@ class _Run:
         account = self.players.account
         self.net.settle(SETTLE_SECONDS)
         account.settled(self.clock())
-        for problem in self._books():
+        for problem in self._inside():
             self._problem(f"after the healing: {problem}")
         self._play(self.case.closing, 0.0)
         self.net.settle(SETTLE_SECONDS)
         account.settled(self.clock())
         problems = self._end_of_stable() if self.case.stable else []
-        for problem in problems + self.net.problems() + self._books():
+        for problem in problems + self.net.problems() + self._inside():
             self._problem(f"at the end: {problem}")
         self.net.check()
 
@@ -305,13 +307,16 @@ class _Run:
             time.sleep(self.recovery.heartbeat_seconds)
         return unanswered + left
 
-    def _books(self) -> list[str]:
-        """Return what is wrong with the books of all brokers, while nothing is under way."""
-        if self.case.admission is None:
-            return []
+    def _inside(self) -> list[str]:
+        """Return what is wrong with the routes and the books of all brokers, while nothing is under way."""
+        scheme, survey = self.case.scheme, self.net.survey()
         self.clients = self.players.books()
-        links, way = ways_of(self.net.survey(), self.case.scheme)
-        return books_problems(self.net.books(), links, self.clients, way)
+        told_first = claims_of(scheme).told_first
+        found = route_problems(self.net.routes(), self.clients, survey, told_first=told_first)
+        if self.case.admission is None:
+            return found
+        links, way = ways_of(survey, scheme)
+        return found + books_problems(self.net.books(), links, self.clients, way)
 
     def _judge(self) -> None:
         report, account = self.report, self.players.account
@@ -334,11 +339,7 @@ class _Run:
         self.watch.look(self.clock(), self.net.survey(without=self.breaker.silent()))
 
     def _root(self) -> BrokerId | None:
-        if isinstance(self.watch, ViewWatch):
-            return None
-        survey = self.net.survey(without=self.breaker.silent())
-        roots = [one for one in survey.values() if one["root"]]
-        return max(roots, key=lambda one: one["term"])["broker"] if roots else None
+        return root_of(self.net.survey(without=self.breaker.silent()))
 
     def _say(self, fault: Fault | None, what: str) -> None:
         self.watch.harmed(self.clock(), fault, what)

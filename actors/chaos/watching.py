@@ -12,9 +12,9 @@ from typing import Any
 
 from ...faults.chaos.plans import Crash, Fault
 from ...faults.chaos.recovery_times import RecoveryTimes
+from ...faults.chaos.structure import structure_problems
 from ...protocol.ids import BrokerId, ClusterId, RoundNumber
 from ...protocol.messages.views import CubeSeat
-from .convergence import structure_problems
 
 
 class Watch(RecoveryTimes):

@@ -24,7 +24,6 @@ from typing import Any, Final
 
 import ray
 
-from ...faults.chaos.books import SeenBooks
 from ...faults.durability.durable_cursor import DeadLetter
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Limits, Position
@@ -38,7 +37,7 @@ from ...protocol.messages.views import CubeView, CubeWants
 from ...protocol.stability import Stable
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...routing.schemes.claims import claims_of
-from ..broker import Broker, books_of
+from ..broker import Broker
 from ..chaos.link_faults import Forecast
 from ..clients.bulk import Missing, Payload, Payloads
 from ..network.directory import NAMESPACE, rendezvous_name
@@ -454,9 +453,9 @@ class BrokerHost:
         found = {broker: host_survey.books_of(seat.broker) for broker, seat in self.seats.items()}
         return {broker: books for broker, books in found.items() if books is not None}
 
-    async def books_seen(self) -> dict[BrokerId, SeenBooks]:
-        """Return the books of every broker here as whoever judges the whole network sees them."""
-        return {broker: books_of(seat.broker) for broker, seat in self.seats.items()}
+    async def seen(self) -> dict[BrokerId, host_survey.Seen]:
+        """Return the routes and the books of every broker here as whoever judges the whole network sees them."""
+        return {broker: host_survey.seen_of(seat.broker) for broker, seat in self.seats.items()}
 
     async def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
         """See :meth:`HostAdmission.burden`."""

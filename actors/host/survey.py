@@ -5,14 +5,29 @@ Rule: asking changes nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...faults.chaos.books import SeenBooks
+from ...faults.chaos.routes import SeenRoutes
 from ...faults.durability.durable_cursor import DeadLetter
 from ...protocol.batch import EventBatch
 from ...protocol.ids import ClientId
 from ...protocol.messages.admission import Refusal
-from ..broker import Broker
+from ..broker import Broker, routes_of
+from ..broker import books_of as seen_books
 from .hosted_broker import HostedBroker
+
+
+class Seen(NamedTuple):
+    """A broker as whoever judges the whole network sees it: its routes, and its books if it keeps any."""
+
+    routes: SeenRoutes | None
+    books: SeenBooks | None
+
+
+def seen_of(broker: Broker) -> Seen:
+    """Return what judges of the whole network look at."""
+    return Seen(routes_of(broker), None if broker.admitting is None else seen_books(broker))
 
 
 def standing_of(seat: HostedBroker) -> dict[str, Any] | None:

@@ -82,10 +82,8 @@ class NetworkAdmission:
             If the network has no admission control.
         """
         required(self._directory.admission)
-        found: dict[BrokerId, SeenBooks] = {}
-        for answer in self._ask("books_seen", timeout_seconds=60):
-            found |= answer
-        return found
+        answers = self._ask("seen", timeout_seconds=60)
+        return {broker: seen.books for answer in answers for broker, seen in answer.items()}
 
     def would_admit(self, filter: Any, *, broker: BrokerId | None = None, priority: int = 0) -> Judgement:
         """Ask whether a subscription would be admitted at a broker (the first, if none is named), without making it.

@@ -21,6 +21,8 @@ from uuid import uuid4
 
 import ray
 
+from ...faults.chaos.routes import SeenRoutes
+from ...faults.chaos.structure import problems
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
 from ...protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
@@ -32,7 +34,7 @@ from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import Topology
-from ..chaos.convergence import problems, standing, state_of
+from ..chaos.convergence import standing, state_of
 from ..clients.attaching import Attaching
 from ..clients.process import ClientProcess
 from ..clients.publisher import Publisher
@@ -315,6 +317,14 @@ class Network(Attaching, Operations, NetworkAdmission):
         for answer in self._ask("survey", timeout_seconds=60, without=without):
             survey |= answer
         return survey
+
+    def routes(self) -> dict[BrokerId, SeenRoutes | None]:
+        """Return what the table of every living broker holds and what it has told others, filters and all, to judge it.
+
+        None for a broker whose scheme keeps no such table.
+        """
+        answers = self._ask("seen", timeout_seconds=60)
+        return {broker: seen.routes for answer in answers for broker, seen in answer.items()}
 
     def problems(self) -> list[str]:
         """Return what keeps the living brokers from being one settled tree, and whose clients have yet to move."""

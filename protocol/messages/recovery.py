@@ -79,18 +79,34 @@ class MemberBeat:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A change of what a child cluster wants, for the members' copies of the table."""
+    """A change of what a child cluster wants, for the members' copies of the table under this ballot."""
 
     child: ClusterId
     filter: FilterLike
     wanted: bool
+    ballot: Ballot
+
+
+@dataclass(frozen=True, slots=True)
+class TableOfChild:
+    """All that a child cluster wants, for the members' copies: it has joined; nothing when it is a child no more."""
+
+    child: ClusterId
+    filters: tuple[FilterLike, ...]
+    ballot: Ballot
 
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """The whole of what the child clusters want, for a member that has just come."""
+    """The whole of what the child clusters want: with each ballot, and for members that have just come.
+
+    Over the group, as all changes of it, so that nothing overtakes it. `joined` are the members that have come; nobody
+    when a ballot begins.
+    """
 
     entries: tuple[tuple[ClusterId, tuple[FilterLike, ...]], ...]
+    ballot: Ballot
+    joined: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +318,15 @@ class Reconsider:
 
 
 ClusterMessage: TypeAlias = (
-    ClusterBeat | MemberBeat | TableEntry | TableCopy | Wants | MemberInstalled | Resign | MemberGone
+    ClusterBeat
+    | MemberBeat
+    | TableEntry
+    | TableOfChild
+    | TableCopy
+    | Wants
+    | MemberInstalled
+    | Resign
+    | MemberGone
 )
 NeighbourMessage: TypeAlias = TreeBeat | Probe | ProbeAnswer | Goodbye | Leaving
 JoinMessage: TypeAlias = (

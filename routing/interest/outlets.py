@@ -99,6 +99,15 @@ class Outlet:
         """Return how many filters are announced."""
         return len(self._tokens)
 
+    @property
+    def to(self) -> tuple[BrokerId, ...]:
+        """The brokers that are told."""
+        return self._to
+
+    def announced(self) -> Iterable[Filter]:
+        """Return what they were told."""
+        return self._announcer.announced()
+
     def hold(self, item: Filter) -> AnnouncerSteps:
         """Take in a filter that was not held before."""
         slot = self._slots[item] = 0 if self._index is None else self._index.insert(item)

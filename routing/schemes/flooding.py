@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...protocol.effects import Confirm, Deliver, Effect, Send
-from ...protocol.ids import Link
+from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Events
+from ..filters.filter import Filter
 from .hierarchical import Hierarchical
 
 
@@ -40,6 +41,10 @@ class Flooding(Hierarchical):
         if self.table.remove(item, link, holder):
             self.table.drop(item)
         return []
+
+    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+        """Return nothing: nobody is told."""
+        return {}
 
     def check(self) -> None:
         """Assert that the table is sound; for tests."""

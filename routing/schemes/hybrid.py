@@ -73,6 +73,12 @@ class Hybrid(TreeRouter):
             return isinstance(source, str)
         return source != self.position.parent
 
+    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+        """Return what other brokers were told; a normal broker tells its designated one, over the group."""
+        if not self._normal:
+            return super().told()
+        return {(GROUP, self.position.designated): tuple(self.announcer.announced())}
+
     def _on_announce(self, source: Link, message: Announce) -> list[Effect]:
         return [] if self._overhears(source) else super()._on_announce(source, message)
 

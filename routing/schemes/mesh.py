@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Placed, Position
@@ -34,6 +34,8 @@ CLUSTER_MAX: Final = 1 << 31
 
 class MeshRouter(PeerRouter):
     """A broker that knows what the clients of every other broker want."""
+
+    relays: ClassVar[bool] = False
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:

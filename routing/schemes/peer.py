@@ -20,7 +20,7 @@ from typing import Any
 
 from ...protocol.configs import Position
 from ...protocol.effects import Confirm, Effect, Plain, Send
-from ...protocol.ids import Link
+from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Installed
 from ..filters.filter import Filter
 from ..interest.announcer import AnnouncerSteps, Waiter
@@ -127,6 +127,12 @@ class PeerRouter(TreeRouter):
                     del self._waits[waiter]
                     effects.append(_answer(waiter))
         return effects
+
+    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+        """Return what other brokers were told that is wanted here, by the link that leads there, and the broker."""
+        return {
+            (link, to): tuple(outlet.announced()) for link, outlet in self.outlets.items() for to in outlet.to
+        }
 
     def snapshot(self) -> dict[str, Plain]:
         """Return all that this router keeps; `restore` takes it."""

@@ -20,7 +20,7 @@ Source: docs/decisions/0018-schemes.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
@@ -228,6 +228,23 @@ class QuenchedAbove(Hybrid):
         if not changes and not begins:
             return []
         return [self._message(child, told, Above(0, True, begins, tuple(changes)))]
+
+    def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
+        """Iterate over (filter, link, holder), what the parent says that is wanted above among them."""
+        yield from super().held()
+        parent = self.position.parent
+        if parent is not None:
+            for entry in self.above or ():
+                yield entry.filter, parent, parent
+
+    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+        """Return what other brokers were told, those below among them that know what is wanted above."""
+        below = {
+            (child, child): tuple(told.outlet.announced())
+            for child, told in self._below.told.items()
+            if told.outlet is not None
+        }
+        return super().told() | below
 
     def _outlet(self, child: BrokerId) -> Outlet:
         return Outlet((child,), child, covering=self.covers, merging=self.merges)

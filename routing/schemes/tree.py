@@ -13,13 +13,13 @@ mean inside a cluster, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ...protocol.configs import Placed, Position
 from ...protocol.effects import Confirm, Deliver, Effect, Multicast, Plain, Received, Send
-from ...protocol.ids import GROUP, ClientId, Link
+from ...protocol.ids import GROUP, BrokerId, ClientId, Link
 from ...protocol.messages.pubsub import (
     Announce,
     BrokerMessage,
@@ -45,6 +45,9 @@ class TreeRouter:
     position
         The broker's place; every cluster has one member.
     """
+
+    relays: ClassVar[bool] = True
+    """Whether a broker tells others what is wanted at others still, and not only by its own clients."""
 
     def __init__(self, position: Position) -> None:
         self.position = position
@@ -164,6 +167,20 @@ class TreeRouter:
     def _on_gone(self, source: Link, message: Gone) -> list[Effect]:
         """Do nothing: a tree that has lost a broker is mended by machines of its own, or not at all."""
         return []
+
+    # To look at.
+
+    def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
+        """Iterate over (filter, link, holder): what is wanted over its links, and who behind each wants it."""
+        for entry in self.table:
+            for link, holders in entry.links.items():
+                for holder in holders:
+                    yield entry.filter, link, holder
+
+    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+        """Return what other brokers were told that is wanted here, by the link that leads there, and the broker."""
+        parent = self.position.parent
+        return {} if parent is None else {(parent, parent): tuple(self.announcer.announced())}
 
     # The one way in and the one way out of the table.
 

@@ -21,15 +21,16 @@ Source: docs/decisions/0017-hypercube.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...protocol.configs import Placed, Position
 from ...protocol.effects import Confirm, Effect, Plain, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Announce, Echo, Spread, Withdraw
 from ...protocol.messages.views import CubeView, CubeWants, ToAll
+from ..filters.filter import Filter
 from ..interest.announcer import Announcer, AnnouncerSteps
 from ..matching.table import RoutingTable
 from .tree import TreeRouter
@@ -74,6 +75,7 @@ class ViewedRouter(TreeRouter):
     """
 
     lacking = False
+    relays: ClassVar[bool] = False
 
     def __init__(self, position: Position) -> None:
         super().__init__(position)
@@ -285,6 +287,21 @@ class ViewedRouter(TreeRouter):
         for message in self._too_early.pop(source, []):
             effects += self._take_in(message)
         return effects
+
+    # To look at.
+
+    def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
+        """Iterate over (filter, link, holder): what its clients want, and what every other broker does."""
+        yield from super().held()
+        for entry in self.others:
+            for other in entry.links:
+                yield entry.filter, other, other
+
+    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+        """Return what all others were told."""
+        wanted = tuple(self.announcer.announced())
+        others = () if self.view is None else self.view.born
+        return {(other, other): wanted for other in others if other != self.me}
 
     # What it keeps.
 

@@ -159,7 +159,7 @@ class Puppet:
 
     def __init__(self, position, scheme, recovery, incarnation, seed):
         self.position = position
-        self.healing = None
+        self.router = self.healing = None
 
     def handle(self, event):
         return []
@@ -178,9 +178,7 @@ def puppets():
     tree = topology_of({"parents": {"A": None, "B": "A", "C": "B"}, "members": {"B": ["b"]}})
     network = Simulation(tree.positions(), recovery=Recovery(), broker=Puppet)  # A 0, b 1, B 2, C 3
     for broker in network.hosts:
-        report = survey(network, broker)
-        said = {name: getattr(report, name) for name in type(report).__slots__}
-        network.broker(broker).healing = Words(said)
+        network.broker(broker).healing = Words(dict(survey(network, broker)))
     return network
 
 
@@ -242,7 +240,7 @@ def test_closed_and_unsettled_brokers_are_named(puppets):
     alter(puppets, 2, closed=[3], settled=False)
     assert subscription_problems(puppets) == [
         "broker 2 has closed links: [3]",
-        "broker 2 waits for something to be installed",
+        "broker 2 waits for subscriptions to be installed",
     ]
 
 
@@ -258,7 +256,9 @@ def test_a_subscription_that_is_missing_on_the_way_is_named():
     assert subscription_problems(network) == [], "it is covered"
     for entry in network.broker(0).router.table:
         entry.links.clear()
-    assert subscription_problems(network)[0] == "s #1 is not installed at broker 0 for 2"
+    assert subscription_problems(network)[0].startswith(
+        "broker 0 holds for broker 2: too much [], missing ['a = 1']"
+    )
 
 
 # How long faults were felt.

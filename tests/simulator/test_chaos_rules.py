@@ -69,7 +69,7 @@ class WaitsForWhatWasWithdrawn(HealingBroker):
         effects = self._counted(self.router.handle(Received(source, message)))
         if child is not None:
             wanted = isinstance(message, Announce)
-            effects.append(Multicast(TableEntry(child.cluster, message.filter, wanted)))
+            effects.append(Multicast(TableEntry(child.cluster, message.filter, wanted, self.view.ballot)))
         return effects
 
 

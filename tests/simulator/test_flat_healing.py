@@ -58,7 +58,7 @@ def test_who_hung_below_a_dead_broker_joins_elsewhere(scheme):
     net = mended(scheme)
     assert structure_problems(net) == [] == subscription_problems(net)
     reports = [survey(net, broker) for broker in net.living()]
-    assert len(reports) == 7 and all(report.view.members == (report.broker,) for report in reports)
+    assert len(reports) == 7 and all(one["view"].members == (one["broker"],) for one in reports)
     net.account.settled(net.now)
     verdict = judge(net.account)
     assert verdict.holds and verdict.notifications_expected > 100, verdict

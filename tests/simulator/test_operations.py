@@ -54,7 +54,7 @@ class World:
         return self.net.broker(broker).healing.designated
 
     def parent(self, cluster):
-        parent = survey(self.net, self.head(cluster)).parent
+        parent = survey(self.net, self.head(cluster))["parent"]
         return None if parent is None else parent.cluster
 
     def verify(self):

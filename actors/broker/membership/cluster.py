@@ -3,7 +3,8 @@
 Rules
 -----
 * Only the designated broker stands in the tree. A normal one keeps a copy of what the children want, so that it can
-  take over at once.
+  take over at once: with a ballot comes the whole of it, then each change. What comes under another ballot is of a
+  broker that speaks no more, and does not count.
 * A normal broker tells a new designated one all that it wants; one that was dropped from the members does so when it
   is back, and its subscribers wait for the next round.
 * A member that has missed a multicast gets none until it is a member (again) at a tick. Then whoever had sent it begins
@@ -16,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from ....protocol.effects import Multicast, Received, Regroup, Renew, Send, Ticked
-from ....protocol.ids import GROUP, BrokerId, ClusterId, Link
+from ....protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
 from ....protocol.layers import Out
 from ....protocol.messages.recovery import (
     RENDEZVOUS,
@@ -26,6 +27,7 @@ from ....protocol.messages.recovery import (
     RootBeat,
     TableCopy,
     TableEntry,
+    TableOfChild,
     Wants,
 )
 from ....routing.filters.filter import Filter
@@ -34,16 +36,22 @@ from .starting import Start
 
 _NOBODY: Final = ClusterView(-1, -1, -1, ())
 
-
 UNHEARD_PATIENCES: Final = 4
 
 
 class ClusterSide(TreeSide):
-    """Heartbeats of the cluster, taking over, stepping down, members."""
+    """Heartbeats of the cluster, taking over, stepping down, members.
+
+    Attributes
+    ----------
+    copies
+        At a normal broker: what the designated one holds for each child, so that it can take its place (4.1.1).
+    """
 
     def __init__(self, start: Start) -> None:
         super().__init__(start)
-        self._copy: dict[ClusterId, dict[Filter, None]] = {}  # what children want, at a normal broker
+        self.copies: dict[ClusterId, dict[Filter, None]] = {}
+        self._copied: Ballot = self.view.ballot if start.incarnation == 0 else _NOBODY.ballot
         self._seen_view = self.succession.view
         self._hear_by = 0.0  # when all members must have told a new designated broker what they want
         # Whether the designated broker has left this one out of the members, or has not taken it in yet.
@@ -144,6 +152,7 @@ class ClusterSide(TreeSide):
         self._wants_round = True
 
     def _take_over(self, view: ClusterView) -> list[Out]:
+        spoken_for = self.children  # not empty where this one begins anew
         self.parent = self.succession.parent
         self.children = {child.cluster: child for child in self.succession.children}
         self.path, self.term = self.succession.path, max(self.term, self.succession.term)
@@ -154,8 +163,10 @@ class ClusterSide(TreeSide):
         self._place(attached=self.root)
         effects: list[Out] = [*self.router.forget_parent(top=self.root)]
         for child in self.children.values():
-            wanted = ((item, 0) for item in self._copy.get(child.cluster, ()))
-            effects += self.router.adopt(child.designated, child.designated, wanted, answer=False)
+            link = child.designated
+            known = child.cluster in spoken_for
+            wanted = self.router.copy(link, link) if known else self.copies.get(child.cluster, ())
+            effects += self.router.adopt(link, link, [(item, 0) for item in wanted], answer=False)
             self.rounds.close(child.designated)
             self.unanswered.taken_over(
                 child.designated, child.cluster, self.now + 2 * self.recovery.answer_seconds
@@ -187,7 +198,6 @@ class ClusterSide(TreeSide):
         farewell = self._absorb(self.join.stop())
         self.parent, self.children, self.path, self.root = None, {}, (), False
         self._answer_by = None
-        self._copy = {}
         self.unanswered.clear()
         self._unheard = set()
         self._seen_view = _NOBODY
@@ -204,17 +214,17 @@ class ClusterSide(TreeSide):
         for member in left:
             effects += self.router.drop(GROUP, member)
             self._heard_from(member)
-        copy = self._table_copy()
-        effects += [Send(member, copy) for member in joined]
+        if joined:
+            effects.append(Multicast(self._table_copy(joined)))
         return self._counted(effects)
 
-    def _table_copy(self) -> TableCopy:
+    def _table_copy(self, joined: tuple[BrokerId, ...] = ()) -> TableCopy:
         """Return what the children want, for the members that may take over."""
         wanted = (
             (child.cluster, self.router.copy(child.designated, child.designated))
             for child in self.children.values()
         )
-        return TableCopy(tuple(wanted))
+        return TableCopy(tuple(wanted), self.view.ballot, joined)
 
     def _on_wants(self, source: Link, message: Wants) -> list[Out]:
         if not self.designated or source not in self.view.members:
@@ -230,27 +240,37 @@ class ClusterSide(TreeSide):
             self._wants_round = True
 
     def _on_table_entry(self, source: Link, message: TableEntry) -> list[Out]:
-        if not self.designated and self._is_fellow(source):
-            wanted = self._copy.setdefault(message.child, {})
+        if message.ballot == self._copied:
+            wanted = self.copies.setdefault(message.child, {})
             if message.wanted:
                 wanted[message.filter] = None  # type: ignore[index]
             else:
                 wanted.pop(message.filter, None)  # type: ignore[call-overload]
         return []
 
-    def _on_table_copy(self, source: Link, message: TableCopy) -> list[Out]:
-        if not self.designated and self._is_fellow(source):
-            self._copy = {
-                cluster: dict.fromkeys(filters)  # type: ignore[arg-type]
-                for cluster, filters in message.entries
-            }
-            effects = []
-            if source == self.view.designated:
-                # Until now, as it seems: the heartbeat that said so may have been lost.
-                effects = self._left_out()
-            if self._restored:
-                # It takes this one in as a new one, and may have dropped what it had heard of it before.
-                self._close_all()
-                effects += [*self.router.forget_parent(), Multicast(Wants(self.router.wants()))]
-            return effects
+    def _on_table_of_child(self, source: Link, message: TableOfChild) -> list[Out]:
+        if message.ballot == self._copied:
+            self.copies.pop(message.child, None)
+            if message.filters:
+                self.copies[message.child] = dict.fromkeys(message.filters)  # type: ignore[arg-type]
         return []
+
+    def _on_table_copy(self, source: Link, message: TableCopy) -> list[Out]:
+        if message.ballot < self._copied:
+            return []
+        self._copied = message.ballot
+        self.copies = {
+            cluster: dict.fromkeys(filters)  # type: ignore[arg-type]
+            for cluster, filters in message.entries
+        }
+        if self.designated or (message.joined and self.home.broker not in message.joined):
+            return []
+        effects = []
+        if source == self.view.designated:
+            # Until now, as it seems: the heartbeat that said so may have been lost.
+            effects = self._left_out()
+        if self._restored:
+            # It takes this one in as a new one, and may have dropped what it had heard of it before.
+            self._close_all()
+            effects += [*self.router.forget_parent(), Multicast(Wants(self.router.wants()))]
+        return effects

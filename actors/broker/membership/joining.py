@@ -31,7 +31,7 @@ from ....protocol.messages.recovery import (
     Probe,
     ProbeAnswer,
     Root,
-    TableEntry,
+    TableOfChild,
     TreeBeat,
 )
 from ....routing.filters.filter import Filter
@@ -164,6 +164,10 @@ class TreeSide(EventSide):
         self.unanswered.forget(link)
         return [effect for effect in self.router.drop(link, link) if not _is_for(effect, link)]
 
+    def _no_child(self, cluster: ClusterId) -> list[Out]:
+        """Tell the members that a cluster is a child no more."""
+        return [Multicast(TableOfChild(cluster, (), self.view.ballot))]
+
     def _neighbour_lost(self, cluster: ClusterId) -> list[Out]:
         if self.parent is not None and cluster == self.parent.cluster:
             return self._orphaned()
@@ -176,7 +180,7 @@ class TreeSide(EventSide):
         self._place(attached=self.router.attached)
         effects = self._counted(self._let_go(child.designated))
         effects.append(Send(child.designated, Goodbye(self.view.cluster)))
-        return effects + self._changed()
+        return effects + self._no_child(cluster) + self._changed()
 
     def _reconnect(self) -> list[Out]:
         """Tell the parent's new designated broker, or the parent as a new one, what the subtree wants."""
@@ -240,7 +244,7 @@ class TreeSide(EventSide):
         former = self.children.pop(parent.cluster, None)
         self.unanswered.left(parent.cluster)
         if former is not None:  # it left without a word, and now it is above
-            effects += self._let_go(former.designated)
+            effects += self._let_go(former.designated) + self._no_child(parent.cluster)
         self.parent = parent
         self.term = max(self.term, term)
         self.path = (*path, self.view.cluster) if path else ()
@@ -330,8 +334,8 @@ class TreeSide(EventSide):
         self.going.discard(view.cluster)
         effects += self._exchange(view, request.filters, answer=True)  # type: ignore[arg-type]
         self.probing.watch(view, self.now)
-        for item, _ in request.filters:
-            effects.append(Multicast(TableEntry(view.cluster, item, True)))
+        wanted = tuple(item for item, _ in request.filters)
+        effects.append(Multicast(TableOfChild(view.cluster, wanted, self.view.ballot)))
         return effects + self._changed()
 
 

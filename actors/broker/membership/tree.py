@@ -48,6 +48,7 @@ from ....protocol.messages.recovery import (
     RootBeat,
     TableCopy,
     TableEntry,
+    TableOfChild,
     TreeBeat,
     Wants,
 )
@@ -99,6 +100,7 @@ class HealingBroker(OperationsSide):
             ClusterBeat: self._on_cluster,
             MemberBeat: self._on_cluster,
             TableEntry: self._on_table_entry,
+            TableOfChild: self._on_table_of_child,
             TableCopy: self._on_table_copy,
             Wants: self._on_wants,
             MemberInstalled: self._on_member_installed,

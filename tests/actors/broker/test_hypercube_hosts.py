@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker import Broker
-from rayvous.actors.chaos.convergence import problems, standing, state_of
+from rayvous.actors.chaos.convergence import standing, state_of
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.sessions import Proposal
 from rayvous.actors.network.rendezvous import Directory, Rendezvous
+from rayvous.faults.chaos.structure import problems
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Received, Ticked
@@ -78,7 +79,7 @@ def test_a_cube_as_it_was_built_has_no_problem() -> None:
     [
         ({"version": 2}, "has view 1, the newest is 2"),
         ({"settled": False}, "waits for subscriptions"),
-        ({"closed": ["c"]}, "waits for a round"),
+        ({"closed": ["c"]}, "has closed links"),
         ({"seats": (CubeSeat(0, 0, 1),)}, "alive are"),
         ({"left": True}, "alive are"),
     ],
