@@ -13,8 +13,12 @@ RUNS = [
     ("hierarchical", 1),
     ("match-first", 1),
     ("lbdd", 2),
+    ("hypercube", 1),
+    ("hypercube", 2),
     ("hybrid+quench+merge", 2),
 ]
+
+SAME_MESSAGES = ("hypercube",)
 
 
 @pytest.mark.parametrize(("scheme", "seed"), RUNS)
@@ -37,10 +41,31 @@ def test_a_scenario_gives_the_same_deliveries_on_both_hosts(ray_started, scheme,
     )
     topology = topology_of(scenario.topology)
     explicit = scenario.explicit(topology.positions())
-    in_virtual_time = run_scenario(explicit).trace
+    simulated = run_scenario(explicit)
+    in_virtual_time = simulated.trace
     with rv.Network.launch(topology, scheme=scheme, brokers_per_actor=4) as net:
         on_ray = replay(net, explicit)
         net.check()
+        transfers = net.telemetry().to_pandas()["transfers"]
+    if scheme in SAME_MESSAGES:
+        for kind in ("up", "down", "multicast"):
+            rows = transfers[transfers["link_kind"] == kind]
+            of_events = rows["events"] > 0
+            sent = (int(rows["messages"][of_events].sum()), int(rows["messages"][~of_events].sum()))
+            assert sent == simulated.traffic[kind], kind
+    else:
+        print(
+            scheme,
+            [
+                (
+                    kind,
+                    int(transfers[(transfers["link_kind"] == kind) & (transfers.events > 0)].messages.sum()),
+                    int(transfers[(transfers["link_kind"] == kind) & (transfers.events == 0)].messages.sum()),
+                    simulated.traffic[kind],
+                )
+                for kind in ("up", "down", "multicast")
+            ],
+        )
     for trace in (in_virtual_time, on_ray):
         verdict = judge(trace)
         assert verdict.holds, verdict

@@ -42,7 +42,7 @@ class World:
             self.net.at(self.net.now + 0.1, self.flow)
 
     def parent(self, broker):
-        above = survey(self.net, broker).parent
+        above = survey(self.net, broker)["parent"]
         return None if above is None else above.designated
 
     def sound(self):
@@ -64,7 +64,7 @@ def test_brokers_and_clusters_come_with_clients_and_go_while_events_flow(scheme,
     assert (new, cluster, brokers) == (6, 2, [7, 8]) and world.net.members[1] == (3, 4, 5, 6)
     world.net.advance(3.0)
     world.sound()
-    assert all(survey(world.net, broker).view.members == (broker,) for broker in (new, *brokers))
+    assert all(survey(world.net, broker)["view"].members == (broker,) for broker in (new, *brokers))
     assert world.net.move("s0", new) and world.net.move("p", 7)
     world.net.advance(2.0)
     root = root_of(world.net)
@@ -89,7 +89,7 @@ def test_a_broker_that_came_is_started_again_as_what_it_was(assert_healed):
     world.net.advance(6.0)
     assert world.net.restart(new)
     world.net.advance(8.0)
-    assert survey(world.net, new).view.members == (new,)
+    assert survey(world.net, new)["view"].members == (new,)
     world.verify(assert_healed)
 
 

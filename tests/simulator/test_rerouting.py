@@ -11,7 +11,7 @@ from pathlib import Path
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.messages.pubsub import Announce, Events, Withdraw
 from rayvous.protocol.messages.recovery import Goodbye, JoinAnswer, JoinRequest, Recovery, TableOfChild
-from rayvous.routing.schemes.moving import MovingHybrid
+from rayvous.routing.schemes.hybrid import Hybrid
 from rayvous.routing.topologies.cluster_trees import figure_1
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems
@@ -94,6 +94,6 @@ def test_the_example_of_the_paper_is_as_written(golden):
 
 def test_an_old_route_that_is_not_removed_is_noticed(replay, monkeypatch):
     """Step 1 of 4.2.2 switched off: D3 lets D4 go and keeps what it wanted."""
-    monkeypatch.setattr(MovingHybrid, "drop", lambda self, link, holder: [])
+    monkeypatch.setattr(Hybrid, "drop", lambda self, link, holder: [])
     wrong = {command for command, _, _ in replay(Story(), PATH.read_text(encoding="utf-8"))[1]}
     assert {"cut D3 D4", "tables"} <= wrong
