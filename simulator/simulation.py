@@ -26,7 +26,7 @@ from ..faults.replay.clients import PublisherMachine, SubscriberMachine
 from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.configs import Position
-from ..protocol.errors import ClientError
+from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import MICRO, News, WouldAdmit
 from ..protocol.messages.pubsub import Cancel, Detach
@@ -428,7 +428,17 @@ class Simulation(SimulatedNetwork):
     # Rest.
 
     def settle(self, seconds_max: float = 120.0) -> bool:
-        """Let time pass until all that is numbered is acknowledged; return False when that takes too long."""
+        """Let time pass until all that is numbered is acknowledged; return False when that takes too long.
+
+        Raises
+        ------
+        InputError
+            If brokers number nothing: then nothing is acknowledged, and it would never be settled.
+        """
+        if not self.numbered:
+            raise InputError(
+                "settle() waits for acknowledgements of brokers with stores; here, use run() or advance()"
+            )
         until, calm = self.now + checks.seconds("seconds_max", seconds_max), 0
         while calm < 2:
             if self.now > until:

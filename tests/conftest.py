@@ -3,6 +3,7 @@
 import os
 import shlex
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import ray
 from hypothesis import settings
 from rayvous.actors.network.java import prepare_java
+from rayvous.cli import console, main
 
 HEAVY = ("on_ray", "on_spark")
 
@@ -49,6 +51,29 @@ def _refuse(name):
         raise AssertionError(f"a fast test called {name}: it belongs into tests/on_ray or tests/on_spark")
 
     return refuse
+
+
+# The command line.
+
+
+class Here:
+    """Runs the command line in this process; its standard output stays what it is."""
+
+    def __init__(self, capsys, monkeypatch):
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+        monkeypatch.setattr(console, "keep_results_apart", lambda verbose: None)
+
+    def __call__(self, *words):
+        self._monkeypatch.setattr(sys, "argv", ["rayvous", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert isinstance(end.value.code, int)
+        return end.value.code, *self._capsys.readouterr()
+
+
+@pytest.fixture
+def rayvous(capsys, monkeypatch):
+    return Here(capsys, monkeypatch)
 
 
 # Golden stories: blocks of a command, `----` and what came of it.

@@ -1,11 +1,10 @@
 """Style that a reader should not have to check: layers, banned calls, sizes. Each failure says what to do instead."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -84,6 +83,25 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def of_every(chosen: Callable[[Path], bool] = lambda path: True) -> Callable[[Callable[[Path], None]], Any]:
+    """Make one test of a rule for one file, which says of every file that breaks it how it does."""
+
+    def decorate(rule: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            broken = []
+            for path in filter(chosen, package_files()):
+                try:
+                    rule(path)
+                except AssertionError as error:
+                    broken.append(str(error))
+            assert not broken, "\n".join(broken)
+
+        test.__name__, test.__doc__ = rule.__name__, rule.__doc__
+        return test
+
+    return decorate
+
+
 def imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, int, str]]:
     """Yield (statement, level, module) of every import but those for the type checker only."""
     skipped = {
@@ -102,7 +120,7 @@ def imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, int, str]]:
             yield node, node.level, node.module or ""
 
 
-@pytest.mark.parametrize("path", package_files(), ids=name_of)
+@of_every()
 def test_imports_point_down(path: Path) -> None:
     inside = path.relative_to(ROOT).parts[:-1]
     home = max((folder for folder in MAY_IMPORT if name_of(path).startswith(f"{folder}/")), key=len)
@@ -120,9 +138,7 @@ def test_imports_point_down(path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in package_files() if name_of(path).startswith(PURE)], ids=name_of
-)
+@of_every(lambda path: name_of(path).startswith(PURE))
 def test_value_machines_are_pure(path: Path) -> None:
     for node, level, module in imports(tree_of(path)):
         top = module.split(".")[0]
@@ -133,7 +149,7 @@ def test_value_machines_are_pure(path: Path) -> None:
             raise AssertionError(f"{path}:{node.lineno}: imports {top}: {BANNED_IN_PURE[top]}")
 
 
-@pytest.mark.parametrize("path", package_files(), ids=name_of)
+@of_every()
 def test_heavy_imports_stand_where_they_belong(path: Path) -> None:
     for node, level, module in imports(tree_of(path)):
         top = module.split(".")[0]
@@ -149,7 +165,7 @@ def test_heavy_imports_stand_where_they_belong(path: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("path", package_files(), ids=name_of)
+@of_every()
 def test_files_and_functions_are_short(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= FILE_LINES_MAX, f"{path}: {lines} lines: split it along its nouns"
@@ -170,7 +186,7 @@ def is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-@pytest.mark.parametrize("path", package_files(), ids=name_of)
+@of_every()
 def test_every_file_begins_with_its_law(path: Path) -> None:
     text = ast.get_docstring(tree_of(path))
     assert text, f"{path}: begin with a docstring that says what it is for"

@@ -3,30 +3,10 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rayvous.cli import console, main
-
-
-class Here:
-    """Runs the command line in this process; its standard output stays what it is."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capsys, self._monkeypatch = capsys, monkeypatch
-        monkeypatch.setattr(console, "keep_results_apart", lambda verbose: None)
-
-    def __call__(self, *words: str) -> tuple[int, str, str]:
-        self._monkeypatch.setattr(sys, "argv", ["rayvous", *words])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert isinstance(end.value.code, int)
-        return end.value.code, *self._capsys.readouterr()
-
-
-@pytest.fixture
-def rayvous(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
-    return Here(capsys, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +29,11 @@ def rayvous(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_mistake_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rayvous: Here, words: list[str], said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rayvous: Callable[..., tuple[int, str, str]],
+    words: list[str],
+    said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     status, out, err = rayvous(*words)
@@ -109,7 +93,7 @@ def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_wrong_with_the_input_is_one_line(
-    wrong_files: None, rayvous: Here, words: list[str], said: str
+    wrong_files: None, rayvous: Callable[..., tuple[int, str, str]], words: list[str], said: str
 ) -> None:
     status, out, err = rayvous(*words)
     assert (status, out) == (2, "")
@@ -118,14 +102,16 @@ def test_what_is_wrong_with_the_input_is_one_line(
 
 
 @pytest.mark.parametrize("verb", ["demo", "run", "bench", "compare"])
-def test_help_teaches(rayvous: Here, verb: str) -> None:
+def test_help_teaches(rayvous: Callable[..., tuple[int, str, str]], verb: str) -> None:
     status, out, _ = rayvous(verb, "--help")
     assert status == 0
     assert "rayvous" in out and len(out) > 300
 
 
 @pytest.mark.parametrize(("words", "status"), [([], 2), (["bench"], 2), (["experiment"], 2), (["--help"], 0)])
-def test_help_is_shown_whole(rayvous: Here, words: list[str], status: int) -> None:
+def test_help_is_shown_whole(
+    rayvous: Callable[..., tuple[int, str, str]], words: list[str], status: int
+) -> None:
     ended, out, err = rayvous(*words)
     assert "Usage: " in out and "--help" in out
     assert (ended, err.strip()) == (status, "")
@@ -183,7 +169,7 @@ def test_errors_are_heard_all_the_same(last: str, status: int, said: str) -> Non
 
 
 def test_a_command_runs_where_the_present_folder_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rayvous: Here
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rayvous: Callable[..., tuple[int, str, str]]
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()

@@ -13,9 +13,7 @@ from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 60.0
 DRAWN_SEED = 9
-EVERYTHING_SEED = 1
-STABLE_SEED = 5
-"""A broker dies and comes back; two durable subscribers and a publisher die."""
+EVERYTHING_SEED = 5
 
 
 def test_drawn_faults(ray_started: None) -> None:
@@ -25,8 +23,12 @@ def test_drawn_faults(ray_started: None) -> None:
     assert report.recoveries[-1].kind == "heal"
 
 
-def test_brokers_come_back_from_their_files_and_clients_are_killed(ray_started: None, tmp_path: Path) -> None:
-    report = run_ray_chaos(STABLE_SEED, stable=True, store_dir=tmp_path)
+def test_everything_at_once(ray_started: None, tmp_path: Path) -> None:
+    """Brokers die, come back from their files, come and leave; clients are killed; subscriptions are refused.
+
+    Reference: promises 1 to 3 and 6 to 8.
+    """
+    report = run_ray_chaos(EVERYTHING_SEED, stable=True, admission=True, operations=True, store_dir=tmp_path)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
     assert report.verdict.notifications_expected > 0
     said = [what for _, what in report.timeline]
@@ -34,16 +36,10 @@ def test_brokers_come_back_from_their_files_and_clients_are_killed(ray_started: 
     killed = {what.split()[1] for what in said if what.endswith("is killed")}
     back = {what.split()[1] for what in said if what.endswith("is back")}
     assert killed == back and {name[0] for name in killed} == {"s", "p"}
-    assert len(list((tmp_path / f"seed-{STABLE_SEED}").glob("broker-*.sqlite"))) == report.brokers
-
-
-def test_brokers_come_and_leave_subscriptions_are_refused_and_all_books_are_right(ray_started: None) -> None:
-    """With stores, and clients that die. Reference: promises 1 to 3 and 6 to 8."""
-    report = run_ray_chaos(EVERYTHING_SEED, stable=True, admission=True, operations=True)
-    assert report.holds, (report.replay, report.problems, report.verdict.examples)
-    said = [what for _, what in report.timeline]
     assert sum(what.startswith("operation: ") for what in said) == len(report.case["operations"]) >= 2
     assert report.admission["admitted"] > 0 and report.admission["refused"] > 0
+    files = list((tmp_path / f"seed-{EVERYTHING_SEED}").glob("broker-*.sqlite"))
+    assert len(files) >= report.brokers, "those that came and left have theirs"
 
 
 @pytest.mark.parametrize("scheme", ["hypercube", "lbdd"])

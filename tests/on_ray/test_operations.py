@@ -61,13 +61,12 @@ def test_a_network_grows_moves_and_shrinks_while_events_flow(
         traffic.verify(500, BOUND_SECONDS)
 
 
-@pytest.mark.parametrize("scheme", ["hypercube", "lbdd", "point-to-point"])
 def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow(
-    ray_started: None, traffic_at: Callable[..., Any], scheme: str
+    ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
-    """Also the first brokers may go. Reference: paper 2, 2.4; paper 5, 3.4."""
+    """Also the first brokers may go; the other schemes of views in virtual time. Reference: paper 2, 2.4."""
     options: dict[str, Any] = {"recovery": Recovery.for_tests(node_cluster_max=2), "brokers_per_actor": 1}
-    with rv.Network.launch(rv.ClusterTree(2, 1), scheme=scheme, **options) as net:
+    with rv.Network.launch(rv.ClusterTree(2, 1), scheme="hypercube", **options) as net:
         net.await_convergence(BOUND_SECONDS)
         traffic = traffic_at(net, {"all": 0, "odd": 1, "few": 1, "none": 0}, {"p": 0, "q": 1})
         with traffic.flowing():

@@ -1,4 +1,4 @@
-"""One scenario, two hosts, the same deliveries."""
+"""One scenario, two hosts: the same deliveries, and as many messages about subscriptions."""
 
 import pytest
 import rayvous as rv
@@ -8,17 +8,13 @@ from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator.run import run_scenario
 
 RUNS = [
-    ("hybrid", 1),
     ("hybrid", 2),
     ("hierarchical", 1),
     ("match-first", 1),
     ("lbdd", 2),
     ("hypercube", 1),
-    ("hypercube", 2),
     ("hybrid+quench+merge", 2),
 ]
-
-SAME_MESSAGES = ("hypercube",)
 
 
 @pytest.mark.parametrize(("scheme", "seed"), RUNS)
@@ -47,25 +43,12 @@ def test_a_scenario_gives_the_same_deliveries_on_both_hosts(ray_started, scheme,
         on_ray = replay(net, explicit)
         net.check()
         transfers = net.telemetry().to_pandas()["transfers"]
-    if scheme in SAME_MESSAGES:
-        for kind in ("up", "down", "multicast"):
-            rows = transfers[transfers["link_kind"] == kind]
-            of_events = rows["events"] > 0
-            sent = (int(rows["messages"][of_events].sum()), int(rows["messages"][~of_events].sum()))
-            assert sent == simulated.traffic[kind], kind
-    else:
-        print(
-            scheme,
-            [
-                (
-                    kind,
-                    int(transfers[(transfers["link_kind"] == kind) & (transfers.events > 0)].messages.sum()),
-                    int(transfers[(transfers["link_kind"] == kind) & (transfers.events == 0)].messages.sum()),
-                    simulated.traffic[kind],
-                )
-                for kind in ("up", "down", "multicast")
-            ],
-        )
+    for kind in ("up", "down", "multicast"):
+        rows, traffic = transfers[transfers["link_kind"] == kind], simulated.traffic[kind]
+        of_events = rows["events"] > 0
+        assert int(rows["messages"][~of_events].sum()) == traffic.control, kind
+        # What waits for the same link goes together on Ray.
+        assert 0 < int(rows["messages"][of_events].sum()) <= traffic.events or not traffic.events, kind
     for trace in (in_virtual_time, on_ray):
         verdict = judge(trace)
         assert verdict.holds, verdict

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from rayvous.actors.telemetry.arrow import to_arrow
 from rayvous.actors.telemetry.files import PartKey, write_part
 from rayvous.actors.telemetry.telemetry import Chunk, Holdings, Telemetry
@@ -21,9 +22,10 @@ SCRIPT = Path(__file__).with_name("plain_session_script.py")
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def plain(ray_started: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     command = [sys.executable, str(SCRIPT), str(tmp_path_factory.mktemp("plain"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+    here = os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    done = subprocess.run(command, env=here, capture_output=True, text=True, check=False, timeout=400)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -60,8 +62,6 @@ def deliveries(count: int) -> Any:
 
 
 def test_in_a_session_of_raydp_rows_go_by_reference(spark, monkeypatch):
-    import ray
-
     assert is_raydp(spark)
     handed = []
     by_reference = module.to_spark
@@ -83,7 +83,7 @@ def test_in_a_session_of_raydp_rows_go_by_reference(spark, monkeypatch):
     assert found["notified"].count() == 0
 
 
-def test_followed_from_the_command_line_until_interrupted(tmp_path):
+def test_followed_from_the_command_line_until_interrupted(spark, rayvous, tmp_path):
     write_part(tmp_path / "t", "deliveries", "run-1", PartKey(1, 0), deliveries(5))
     names = {name: np.array([word], object) for name, word in (("table", "deliveries"), ("reason", "memory"))}
     lost = to_arrow("lost", {"time_seconds": np.array([1_000.0]), **names, "rows": np.array([3])})
@@ -106,10 +106,9 @@ def test_followed_from_the_command_line_until_interrupted(tmp_path):
     assert (first["aed"]["notifications"], second["aed"]["notifications"]) == (5, 7)
     assert rest == "" and "Traceback" not in told
     assert json.loads((tmp_path / "o" / "live.json").read_text()) == second
-    command = [str(script), "report", str(tmp_path / "t"), "--out", str(tmp_path / "r"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    batch = json.loads(done.stdout)
+    status, out, told = rayvous("report", str(tmp_path / "t"), "--out", str(tmp_path / "r"), "--json")
+    assert status == 0, told
+    batch = json.loads(out)
     assert batch["lost"] == second["lost"] == {"deliveries": {"memory": 3}}
     for name in ("tct", "throughput", "aed", "latency_percentiles"):
         assert batch[name] == second[name], name

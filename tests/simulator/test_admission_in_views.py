@@ -140,7 +140,7 @@ def test_books_follow_when_brokers_die_come_back_and_come_anew(scheme):
         *((seed, {"brokers_max": 8}) for seed in range(2)),
         *(
             pytest.param(seed, {"brokers_max": 16, "operations": seed % 2 == 0}, marks=pytest.mark.slow)
-            for seed in range(8)
+            for seed in range(6)
         ),
     ],
 )

@@ -312,7 +312,7 @@ def test_without_a_store_nothing_is_persisted():
     ("seed", "brokers_max"),
     [
         *((seed, 8) for seed in range(4)),
-        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(12)),
+        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(6)),
     ],
 )
 def test_chaos_with_stores_and_clients_that_die(seed, brokers_max):

@@ -197,7 +197,7 @@ def test_a_member_that_only_goes_on_loses_events(monkeypatch, way):
             pytest.param(
                 seed, {"brokers_max": 24, "stable": seed % 2 == 0, "operations": True}, marks=pytest.mark.slow
             )
-            for seed in range(12)
+            for seed in range(6)
         ),
     ],
 )

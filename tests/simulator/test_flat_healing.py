@@ -30,7 +30,7 @@ def test_what_is_broken_heals_and_loses_nothing(scheme, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "stable", "admission"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_larger_ones_too_also_with_stores_and_with_admission_control(scheme, seed, kind):
     options = {} if kind == "plain" else {kind: True}

@@ -226,7 +226,7 @@ def test_a_plan_with_a_leave_is_data_like_any_other():
     ("seed", "brokers_max"),
     [
         *((seed, 8) for seed in range(4)),
-        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(12)),
+        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(6)),
     ],
 )
 def test_cubes_that_are_broken_heal_and_lose_nothing(seed, brokers_max):

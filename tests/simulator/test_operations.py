@@ -270,7 +270,7 @@ def test_what_cannot_be_operated_says_why():
     ("seed", "brokers_max"),
     [
         *((seed, 8) for seed in range(4)),
-        *(pytest.param(seed, 16, marks=pytest.mark.slow) for seed in range(12)),
+        *(pytest.param(seed, 16, marks=pytest.mark.slow) for seed in range(6)),
     ],
 )
 def test_operated_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max):

@@ -154,7 +154,7 @@ def test_a_broker_that_does_not_leave_is_found_out(monkeypatch):
     ("seed", "brokers_max"),
     [
         *((seed, 8) for seed in range(2)),
-        *(pytest.param(seed, 16, marks=pytest.mark.slow) for seed in range(12)),
+        *(pytest.param(seed, 16, marks=pytest.mark.slow) for seed in range(6)),
     ],
 )
 def test_operated_networks_that_are_broken_heal_and_lose_nothing(scheme, seed, brokers_max):

@@ -106,7 +106,7 @@ def test_a_network_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
     ("seed", "brokers_max"),
     [
         *((seed, 8) for seed in range(4)),
-        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(12)),
+        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(6)),
     ],
 )
 def test_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max):
