@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -42,10 +42,15 @@ class Rendezvous:
     store
         Where it keeps what must outlive it, and finds it when it is started again; None for a network that does not
         heal.
+    clock
+        Tells the time, and goes on over a restart; `lasting_clock` when None.
     """
 
-    def __init__(self, store: RendezvousStore | None = None) -> None:
+    def __init__(
+        self, store: RendezvousStore | None = None, clock: Callable[[], float] | None = None
+    ) -> None:
         self._store = store
+        self._clock = clock or lasting_clock()
         self._directory: Directory | None = None
         self._machine: RendezvousMachine | CubeRendezvous | None = None
         self._clients: dict[
@@ -74,6 +79,8 @@ class Rendezvous:
         state = store.get("root")
         if state is not None and self._machine is not None:
             self._machine.restore(state)
+        if self._machine is not None:
+            self._machine.handle(Ticked(self._clock()))
 
     def _keep_clients(self) -> None:
         if self._store is not None:
@@ -85,7 +92,8 @@ class Rendezvous:
         self._load = {position.broker: 0 for position in directory.positions}
         if directory.recovery is not None:
             self._machine = rendezvous_of(directory.recovery, start_of(directory.positions, directory.scheme))
-            self._machine.handle(Ticked(time.monotonic()))
+            if not restored:
+                self._machine.handle(Ticked(self._clock()))
         if self._store is not None and not restored:
             self._store.put("directory", directory)
 
@@ -410,7 +418,7 @@ class Rendezvous:
         before = self._machine.state()
         answers: list[Send] = []
         for message in messages:
-            answers += self._machine.handle(Ticked(time.monotonic()))
+            answers += self._machine.handle(Ticked(self._clock()))
             answers += self._machine.handle(Received(source, message))
         if self._store is not None and (state := self._machine.state()) != before:
             self._store.put("root", state)
@@ -423,6 +431,12 @@ class Rendezvous:
     def pid(self) -> int:
         """Return the id of the process that this is."""
         return os.getpid()
+
+
+def lasting_clock() -> Callable[[], float]:
+    """Return a clock that goes on over a restart, also elsewhere: the wall clock as it is now, and monotone since."""
+    zero = time.time() - time.monotonic()
+    return lambda: zero + time.monotonic()
 
 
 def with_members(

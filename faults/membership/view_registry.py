@@ -15,6 +15,8 @@ Rules
 * Who left is not taken in again before it is started anew.
 * `state` is plain data, stored by the host before the answers go out. After a restart everybody in the view has its
   whole patience to be heard. While there is no rendezvous point the view stays as it is.
+* The state says when what was, on a clock that goes on over a restart; also up to when all in the view were surely
+  heard, written now and then. Who is silent after a restart may have been silent since then, and not for longer.
 
 In the paper (2.4, its first way) nodes near a vacancy agree among themselves who fills it. Two that agree at the same
 time, or in two parts of a broken network, could give one place away twice; one that decides cannot.
@@ -37,6 +39,9 @@ from .detector import Detector
 
 VIEWS_A_HEARTBEAT: Final = 4
 
+SURE_A_RETENTION: Final = 10
+"""How often in a retention it is noted that all in the view are heard."""
+
 
 class CubeRendezvous:
     """The rendezvous point as a value machine.
@@ -52,9 +57,11 @@ class CubeRendezvous:
     def __init__(self, recovery: Recovery, view: CubeView) -> None:
         self._recovery = recovery
         self._now: float | None = None
-        self._view_at = float("-inf")
+        self._view_at: float | None = None
+        self._sure_at: float | None = None  # when all in the view were surely heard
         self._gone_at: dict[BrokerId, float] = {}  # since when those are out that were not heard any more
         self._failures: list[tuple[float, float]] = []  # when each was known here, and since when it was
+        self._mended: list[tuple[float, float]] = []  # those that the present view was made for
         self.durable = Whereabouts()
         self._joining: dict[BrokerId, CubeBeat] = {}
         self._leaving: dict[BrokerId, None] = {}
@@ -97,6 +104,7 @@ class CubeRendezvous:
         self._detector.heard(source, self._now)
         self._heard.add(source)
         if beat.version < self.view.version:  # it mends as far back as it did when it was made
+            assert self._view_at is not None
             age = self._now - self._view_at
             return [Send(source, replace(self.view, doubt_seconds=self.view.doubt_seconds + age))]
         if beat.wants_round:
@@ -116,9 +124,12 @@ class CubeRendezvous:
 
     def _tick(self, now: float) -> list[Send]:
         if self._now is None:
-            for broker in self._members.labels:
-                self._detector.expect(broker, now)
-        self._now = now if self._now is None else max(now, self._now)
+            self._begin(now)
+        self._now = now = max(now, self._now or now)
+        assert self._view_at is not None and self._sure_at is not None
+        seconds = self._recovery.retention_seconds / SURE_A_RETENTION
+        if now - self._sure_at > seconds and self._heard.issuperset(self._members.labels):
+            self._sure_at = now
         if now - self._view_at < self._recovery.heartbeat_seconds / VIEWS_A_HEARTBEAT:
             return []
         before = dict(self.view.born)
@@ -129,15 +140,25 @@ class CubeRendezvous:
             return []
         return self._publish(before, anew)
 
+    def _begin(self, now: float) -> None:
+        """Take in the time for the first time: from now on everybody has its patience to be heard."""
+        for broker in self._members.labels:
+            self._detector.expect(broker, now)
+        begun = (
+            now - self._recovery.heartbeat_seconds
+        )  # nobody waits because of the view that a network starts with
+        self._view_at = begun if self._view_at is None else min(self._view_at, now)
+        self._sure_at = now if self._sure_at is None else min(self._sure_at, now)
+
     def _let_go(self) -> list[BrokerId]:
         gone = []
         now = self._now or 0.0
         for broker in sorted({*self._leaving, *self._detector.suspects(now)}):
             if broker in self._members.labels and len(self._members.labels) > 1:
-                # Who was never heard here may have been silent for long before this rendezvous point was started.
-                unnoticed = self._recovery.doubt_seconds if broker in self._heard else float("inf")
-                self._gone_at[broker] = now - unnoticed
-                self._failed(now - unnoticed)
+                # Who was not heard since a restart may have been silent since it was heard before that.
+                heard_at = now if broker in self._heard else self._sure_at or now
+                self._gone_at[broker] = heard_at - self._recovery.doubt_seconds
+                self._failed(self._gone_at[broker])
                 self._members.leave(broker)
                 self._detector.forget(broker)
                 gone.append(broker)
@@ -152,12 +173,12 @@ class CubeRendezvous:
                 contact = next((each for each in beat.contacts if each in self._members.labels), None)
                 self._members.join(broker, contact)
                 # It may have gone on without the others. Who was started again knows itself what it has missed.
-                known_before = self._incarnations.get(broker) == beat.incarnation
-                self._failed(self._gone_at.pop(broker, float("-inf") if known_before else now))
+                self._failed(self._gone_at.pop(broker, now))
             self._failed(now - beat.doubt_seconds)
             self._incarnations[broker] = beat.incarnation
             self._detector.forget(broker)
             self._detector.expect(broker, now)
+            self._heard.add(broker)
             anew.append(broker)
         self._joining.clear()
         return anew
@@ -171,7 +192,7 @@ class CubeRendezvous:
         )
         self.view = CubeView(version, members.dimensions, members.cluster_max, seats, self._doubt_seconds())
         self._round_wanted = False
-        self._view_at = self._now or 0.0
+        self._view_at, self._mended = self._now or 0.0, list(self._failures)
         return [Send(broker, self.view) for broker in sorted({*before, *self.view.born})]
 
     # What outlives it.
@@ -185,6 +206,11 @@ class CubeRendezvous:
             "seats": [list(seat) for seat in self.view.seats],
             "incarnations": sorted([broker, number] for broker, number in self._incarnations.items()),
             "departed": sorted([broker, number] for broker, number in self._departed.items()),
+            "view_at": self._view_at,
+            "doubt_seconds": self.view.doubt_seconds,
+            "sure_at": self._sure_at,
+            "gone_at": sorted([broker, at] for broker, at in self._gone_at.items()),
+            "mended": [list(each) for each in self._mended],
             "durable": self.durable.state(),
         }
 
@@ -202,9 +228,15 @@ class CubeRendezvous:
                 int(state["dimensions"]),
                 int(state["cluster_max"]),
                 tuple(CubeSeat(*map(int, seat)) for seat in state["seats"]),
+                float(state["doubt_seconds"]),
             )
             incarnations = {int(broker): int(number) for broker, number in state["incarnations"]}
             departed = {int(broker): int(number) for broker, number in state["departed"]}
+            gone_at = {int(broker): float(at) for broker, at in state["gone_at"]}
+            mended = [(float(known), float(since)) for known, since in state["mended"]]
+            view_at, sure_at = (
+                None if at is None else float(at) for at in (state["view_at"], state["sure_at"])
+            )
             self.durable.restore(state.get("durable", {}))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
@@ -212,3 +244,5 @@ class CubeRendezvous:
                 "the configured cube is taken"
             ) from error
         self._take(view, incarnations, departed)
+        self._now, self._view_at, self._sure_at = None, view_at, sure_at
+        self._gone_at, self._failures, self._mended = gone_at, mended, list(mended)

@@ -164,6 +164,83 @@ def test_its_state_is_plain_and_brings_it_back_with_patience_for_all():
     )
 
 
+def restarted(point, after):
+    """Return a rendezvous point that goes on where another one was, so many seconds later."""
+    state = json.loads(json.dumps(point.machine.state()))
+    again = Point()
+    again.machine = CubeRendezvous(point.recovery, CubeView(1, 0, 1, ()))
+    again.machine.restore(state)
+    again.alive, again.now = dict(point.alive), point.now + after
+    return again
+
+
+def doubt_after(point, seconds):
+    """Return how far back the next view mends, from when it is published on; None when there is none."""
+    views = []
+    while not views and seconds > 0:
+        before = point.machine.view
+        point.pass_time(0.25)
+        seconds -= 0.25
+        views = [] if point.machine.view is before else [point.machine.view]
+    return views[0].doubt_seconds if views else None
+
+
+def test_who_is_silent_after_a_restart_may_have_been_since_it_was_heard_before_and_not_for_longer():
+    """Else the view without it would mend from the beginning, and report losses that are none."""
+    point = Point(retention_seconds=20.0)
+    point.pass_time(200)
+    del point.alive[2]
+    again = restarted(point, after=7)
+    doubt = doubt_after(again, 10)
+    assert 2 not in again.born
+    silent = again.now - 200.0  # at least
+    note = point.recovery.retention_seconds / 10  # how old the note may be that all were heard
+    unnoticed = point.recovery.doubt_seconds
+    assert silent + unnoticed <= doubt <= silent + note + 0.25 + unnoticed
+
+
+def test_who_is_out_when_it_is_started_again_has_been_since_it_was_taken_out():
+    point = Point()
+    point.pass_time(50)
+    del point.alive[2]
+    point.pass_time(10)  # it was heard at 50 s, and is out at 53
+    again = restarted(point, after=5)
+    again.alive[2] = 0
+    doubt = doubt_after(again, 10)
+    assert 2 in again.born
+    out = again.now - 50.0
+    assert -4.0 <= doubt - out - point.recovery.doubt_seconds <= 0.0
+
+
+def test_what_the_last_view_was_to_mend_is_mended_by_the_next_too_after_a_restart():
+    """That view may not have come to all; who asks for it gets it with its age."""
+    point = Point()
+    point.pass_time(50)
+    wanted = CubeBeat(0, 1, (), True, 40.0)
+    point.machine.handle(Received(1, wanted))
+    point.pass_time(0.25)
+    assert point.machine.view.version == 2
+    again = restarted(point, after=2)
+    again.pass_time(1)
+    (late,) = again.machine.handle(Received(3, CubeBeat(0, 1, (), False)))
+    assert late.message.version == 2 and late.message.doubt_seconds == pytest.approx(40.25 + 2.0 + 1.0)
+    again.beat(1, wants_round=True)
+    again.pass_time(0.25)
+    assert again.machine.view.version == 3
+    assert again.machine.view.doubt_seconds == pytest.approx(40.25 + 2.0 + 1.25)
+
+
+def test_a_clock_that_went_back_over_a_restart_keeps_no_view_back():
+    point = Point()
+    point.pass_time(49)
+    point.beat(1, wants_round=True)
+    point.pass_time(1)
+    del point.alive[2]
+    again = restarted(point, after=-45)
+    doubt = doubt_after(again, 5)
+    assert doubt is not None and 0.0 <= doubt - point.recovery.doubt_seconds <= 5.0 and 2 not in again.born
+
+
 @pytest.mark.parametrize(
     "state", [{}, {"version": "x"}, {"version": 1, "dimensions": 0, "cluster_max": 1, "seats": [[1]]}]
 )

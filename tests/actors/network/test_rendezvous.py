@@ -9,7 +9,7 @@ from rayvous.actors.network.rendezvous import Directory, Rendezvous
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
 from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
-from rayvous.protocol.messages.views import CubeBeat, CubeLeave
+from rayvous.protocol.messages.views import CubeBeat, CubeLeave, CubeView
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -157,6 +157,36 @@ def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:
     assert point.place("publisher", ["p", "q"], None) == [1, 4]
     with pytest.raises(BrokerUnavailable, match="no broker of the network is left"):
         point.relocate("subscriber", "s", 0, seen([0, 1, 2, 3, 4, 5]), [])
+
+
+def test_who_died_while_there_was_no_rendezvous_point_is_out_of_the_next_view() -> None:
+    """It was expected by the one before only; the next one counts from when all were heard last."""
+    now = 1000.0
+    memory, told = Memory(), []  # type: Memory, list[tuple[int, Any]]
+    hosts = {broker: Host(told) for broker in range(3)}
+    positions = tuple(scheme("lbdd").positions(ClusterTree(3, 1).positions()))
+    recovery = Recovery.for_tests()
+    point = Rendezvous(memory, lambda: now)
+    point.open(Directory("net", "lbdd", Limits.for_tests(), positions, hosts, None, recovery))
+
+    def pass_time(point: Rendezvous, seconds: float, living: tuple[int, ...]) -> None:
+        nonlocal now
+        until = now + seconds
+        while now < until:
+            now += recovery.heartbeat_seconds
+            for broker in living:
+                point.receive(broker, [CubeBeat(0, 1, (), False)])
+
+    pass_time(point, 100.0, (0, 1, 2))
+    now += 5.0
+    again = Rendezvous(memory, lambda: now)
+    pass_time(again, 2 * recovery.suspect_after_seconds, (0, 1))
+    view = told[-1][1]
+    assert isinstance(view, CubeView) and list(view.born) == [0, 1]
+    noted = recovery.retention_seconds / 10 + recovery.heartbeat_seconds
+    assert (
+        5.0 <= view.doubt_seconds - recovery.doubt_seconds <= 5.0 + 2 * recovery.suspect_after_seconds + noted
+    )
 
 
 def test_a_client_goes_to_the_nearest_and_of_equally_near_ones_to_that_with_the_fewest_clients(
