@@ -89,28 +89,28 @@ def route_problems(
     told_first
         Whether others are told of a subscription at all.
     """
-    routes = {here: each for here, each in seen.items() if each is not None and not survey[here]["left"]}
+    there = {here: one for here, one in survey.items() if not one["left"]}
+    routes = {here: each for here, each in seen.items() if each is not None and here in there}
     if any(each is None for each in seen.values()):
         return []
     found = [*_of_clients(routes, clients)]
-    must_tell = _must_tell(survey) if told_first else {}
+    must_tell = _must_tell(there) if told_first else {}
     for here, mine in routes.items():
         found += _of_told(here, mine, must_tell.get(here, ()))
         for other in {holder: None for _, holder in mine.brokers} | dict.fromkeys(routes):
             theirs = routes.get(other)
             due = NOTHING if theirs is None else theirs.told_to(here) or NOTHING
             found += _differ(f"broker {here} holds for broker {other}", mine.held_of(other), due)
-    for one in () if in_views(survey) else speakers(survey).values():
+    for one in () if in_views(there) else speakers(there).values():
         found += _of_copies(routes, one)
     return found
 
 
 def _must_tell(survey: Survey) -> dict[BrokerId, Collection[BrokerId]]:
     """Return whom each broker has to tell what is wanted: the next on the way to the root, or all of the view."""
-    there = {broker: one for broker, one in survey.items() if not one["left"]}
     if in_views(survey):
-        return {here: there.keys() - {here} for here in there}
-    return {here: () if above is None else (above,) for here, above in above_each(there).items()}
+        return {here: survey.keys() - {here} for here in survey}
+    return {here: () if above is None else (above,) for here, above in above_each(survey).items()}
 
 
 def _of_clients(routes: Mapping[BrokerId, SeenRoutes], clients: Clients) -> Iterator[str]:

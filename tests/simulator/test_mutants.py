@@ -3,8 +3,8 @@
 Small networks (at most 8 brokers, 8 seconds of faults), and seeds 0, 1, 2, ... until one fails. It fails by the
 condition that has to notice.
 
-Two mutants do no harm, and so are not here: a successor without its copy of what the children want (they tell it
-again), and a parent that keeps what children withdraw (it sends them more than they want).
+Mutants that clients cannot hear of are in ``tests/test_mutants.py``: a successor without its copy of what the children
+want (they tell it again), and a parent that keeps what children withdraw (it sends them more than they want).
 """
 
 from dataclasses import replace

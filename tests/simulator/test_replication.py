@@ -1,0 +1,156 @@
+"""The table of a designated broker is copied to its cluster, so that succession loses nothing (paper 1, 4.1.1)."""
+
+import pytest
+from rayvous.actors.broker import routes_of
+from rayvous.actors.broker.membership.cluster import ClusterSide
+from rayvous.protocol.effects import Received
+from rayvous.protocol.messages.recovery import Recovery, TableCopy, TableEntry, TableOfChild
+from rayvous.routing.language.questions import to_filter
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.operations import SimulatedOperations
+from rayvous.simulator.simulation import Simulation
+from rayvous.simulator.survey import structure_problems, subscription_problems
+
+ROOT = 0
+
+
+class Watched(Simulation):
+    """A root cluster of three with two child clusters.
+
+    Attributes
+    ----------
+    heirs
+        Who has come to speak for the root cluster, and what its table held for its children at that very step.
+    """
+
+    def __init__(self):
+        self.heirs = {}
+        tree = ClusterTree(3, 3, degree=2)
+        recovery = Recovery.for_simulator(degree=4)
+        super().__init__(tree.positions(), recovery=recovery, seed=2, record=self._note)
+
+    def _note(self, step):
+        place, healing = step.broker.position, step.broker.healing
+        if place.cluster == ROOT and healing.designated and place.broker not in self.heirs:
+            self.heirs[place.broker] = of_children(step.broker)
+
+    def speaker(self):
+        """Return who speaks for the root cluster."""
+        living = (self.broker(each) for each in self.living() if self.hosts[each].cluster == ROOT)
+        return next(each for each in living if each.healing.designated)
+
+
+def of_children(broker):
+    """Return what a broker's table holds for each of its child clusters."""
+    routes = routes_of(broker)
+    return {cluster: routes.held_of(view.designated) for cluster, view in broker.healing.children.items()}
+
+
+@pytest.fixture
+def net():
+    """Subscribers in both child clusters; some of what they want is withdrawn, and some comes late."""
+    net = Watched()
+    for number, broker in enumerate((3, 4, 5, 6, 7, 8), 1):
+        net.subscribe(f"s{broker}", broker, f"n = {number}", number)
+    net.advance(4.0)
+    net.unsubscribe("s3", 1)
+    net.subscribe("s6", 6, "m = 7", 10)
+    net.advance(2.0)
+    return net
+
+
+def succeeds(net, dies):
+    """Kill who speaks for the root cluster; return the successor, and what it held when it took over.
+
+    That is one step of the successor: no child has heard of it, let alone reconnected.
+    """
+    known = set(net.heirs)
+    net.crash(dies.position.broker)
+    net.advance(10.0)
+    (heir,) = net.heirs.keys() - known
+    return net.broker(heir), net.heirs[heir]
+
+
+def heals(net):
+    net.advance(30.0)
+    assert structure_problems(net) == [] == subscription_problems(net)
+
+
+def test_a_successor_has_the_table_of_the_dead_one_before_any_child_has_reconnected(net):
+    """Reference: paper 1, 4.1.1."""
+    dies = net.speaker()
+    before = of_children(dies)
+    assert sorted(map(len, before.values())) == [2, 4]
+    assert succeeds(net, dies)[1] == before
+    heals(net)
+
+
+def test_so_has_one_that_joined_late(net):
+    """It is the highest id of its cluster, so it takes over; what changes after it has come reaches it, too."""
+    late = SimulatedOperations(net).add_broker(ROOT)
+    net.advance(4.0)
+    net.subscribe("s4", 4, "k = 1", 20)
+    net.unsubscribe("s7", 5)
+    net.advance(2.0)
+    dies = net.speaker()
+    before = of_children(dies)
+    heir, held = succeeds(net, dies)
+    assert heir.position.broker == late
+    assert held == before
+    heals(net)
+
+
+def test_so_has_the_successor_of_a_successor(net):
+    first, _ = succeeds(net, net.speaker())
+    before = of_children(first)
+    assert succeeds(net, first)[1] == before
+    assert len(before) == 2
+    heals(net)
+
+
+def test_a_designated_broker_that_begins_anew_keeps_what_its_children_want(net):
+    speaker = net.speaker()
+    before = of_children(speaker)
+    net.advance(0.5)
+    speaker.healing._absorb(speaker.healing.succession.begin_anew())
+    assert of_children(speaker) == before != {}
+
+
+def test_what_a_child_wanted_that_is_gone_is_not_left_in_any_copy(net):
+    for broker in (6, 7, 8):
+        net.crash(broker)
+    net.advance(20.0)
+    members = [net.broker(each).healing for each in net.living() if net.hosts[each].cluster == ROOT]
+    assert [sorted(member.copies) for member in members if not member.designated] == [[1], [1]]
+    heals(net)
+
+
+def test_a_copy_of_a_broker_that_speaks_no_more_does_not_count(net):
+    """It was paused, another took over, and it has not heard of that: what it still sends is of an older ballot."""
+    dies = net.speaker()
+    heir, _ = succeeds(net, dies)
+    member = next(
+        net.broker(each)
+        for each in net.living()
+        if net.hosts[each].cluster == ROOT and each != heir.position.broker
+    )
+    kept = {cluster: set(items) for cluster, items in member.healing.copies.items()}
+    old, here = (0, dies.position.broker), dies.position.broker
+    for late in (TableCopy((), old), TableOfChild(1, (), old), TableEntry(1, to_filter("z = 1"), True, old)):
+        assert member.handle(Received(here, late)) == []
+    assert {cluster: set(items) for cluster, items in member.healing.copies.items()} == kept != {}
+
+
+@pytest.mark.parametrize("handler", ["_on_table_entry", "_on_table_of_child", "_on_table_copy"])
+def test_members_that_take_no_copy_are_found_out(handler, net, monkeypatch):
+    """The survey sees each of the three messages missing that make copies what they should be."""
+    monkeypatch.setattr(ClusterSide, handler, lambda self, source, message: [])
+    for broker in net.brokers():
+        broker.healing._handlers = broker.healing._table()
+    SimulatedOperations(net).add_broker(ROOT)
+    net.advance(10.0)
+    net.subscribe("s4", 4, "k = 1", 20)
+    for broker in (6, 7, 8):
+        net.crash(broker)
+    net.advance(20.0)
+    assert any("has a copy of what cluster" in problem for problem in subscription_problems(net))

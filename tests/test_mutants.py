@@ -1,0 +1,218 @@
+"""Behaviours that can be switched off, and the check that finds each: nothing that is promised can go unnoticed.
+
+A row is a behaviour: its name, how it is switched off, and a check, which returns what is wrong as sentences. Each
+check holds as things are, and finds every row below which it stands. To add a behaviour, add a row; to add a check,
+write a function that takes nothing. Checks are small networks in virtual time, a tenth of a second each.
+
+Mutants that chaos finds by what clients hear stand in ``simulator/test_mutants.py``, wrong traces for the judge in
+``rayvous.faults.checker.mutants``.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from rayvous.actors.broker import routes_of
+from rayvous.actors.broker.membership.cluster import ClusterSide
+from rayvous.actors.broker.membership.joining import TreeSide
+from rayvous.protocol.effects import Multicast
+from rayvous.protocol.messages.recovery import Recovery, TableCopy
+from rayvous.routing.interest.announcer import Announcer, AnnouncerSteps
+from rayvous.routing.interest.outlets import Outlet
+from rayvous.routing.schemes.hybrid import Hybrid
+from rayvous.routing.schemes.tree import TreeRouter
+from rayvous.routing.schemes.viewed import ViewedRouter
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.operations import SimulatedOperations
+from rayvous.simulator.simulation import Simulation
+from rayvous.simulator.survey import structure_problems, subscription_problems
+
+
+class Mutant(NamedTuple):
+    """A behaviour that can be switched off."""
+
+    name: str
+    off: Callable[[pytest.MonkeyPatch], None]
+    check: Callable[[], list[str]]
+
+
+def without(owner: type, method: str, result: Any = None) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return what lets a method do nothing and return `result`; a new list when that is None."""
+    return lambda patch: patch.setattr(
+        owner, method, lambda self, *given, **named: [] if result is None else result
+    )
+
+
+def around(owner: type, method: str, changed: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return what puts `changed(real, self, ...)` in the place of a method."""
+    real = getattr(owner, method)
+    return lambda patch: patch.setattr(
+        owner, method, lambda self, *given, **named: changed(real, self, *given, **named)
+    )
+
+
+# Checks.
+
+
+def _network(scheme: str = "hybrid", degree: int = 2) -> Simulation:
+    """Return a root cluster (0 to 2) with two child clusters (3 to 5, 6 to 8), and a subscriber at each broker."""
+    tree = ClusterTree(3, 3, degree=degree)
+    net = Simulation(tree.positions(), scheme, recovery=Recovery.for_simulator(degree=4), seed=2)
+    for broker in range(9):
+        net.subscribe(f"s{broker}", broker, f"n = {broker}", 1)
+        net.subscribe(f"s{broker}", broker, f"m = {broker}", 2)
+    net.advance(5.0)
+    return net
+
+
+def _wrong(net: Simulation) -> list[str]:
+    net.advance(30.0)
+    return structure_problems(net) or subscription_problems(net)
+
+
+def subscriptions_that_go() -> list[str]:
+    """Some are cancelled, a client moves, one leaves."""
+    net = _network()
+    net.unsubscribe("s4", 2)
+    net.unsubscribe("s5", 1)
+    net.move("s7", 3)
+    net.detach("s8")
+    return _wrong(net)
+
+
+def a_member_that_dies() -> list[str]:
+    """A normal broker of the root cluster with a client, which goes to another broker."""
+    net = _network()
+    net.crash(1)
+    return _wrong(net)
+
+
+def a_child_that_goes() -> list[str]:
+    """One cluster dies as a whole, another is cut off from its parent and comes back."""
+    net = _network()
+    for broker in (3, 4, 5):
+        net.crash(broker)
+    net.faults.cut([(one, other) for one in (0, 1, 2) for other in (6, 7, 8)], "the check")
+    net.advance(20.0)
+    net.unsubscribe("s6", 1)
+    net.faults.mend()
+    return _wrong(net)
+
+
+def a_member_that_comes() -> list[str]:
+    """It is told all that the children want, and what changes after that."""
+    net = _network()
+    SimulatedOperations(net).add_broker(0)
+    net.advance(5.0)
+    net.subscribe("s4", 4, "k = 1", 9)
+    return _wrong(net)
+
+
+def a_successor() -> list[str]:
+    """The designated broker of the root cluster dies: what the next one holds for the children as it takes over."""
+    net = _network()
+    held = {2: {}}
+
+    def note(step: Any) -> None:
+        broker = step.broker
+        here, healing = broker.position.broker, broker.healing
+        if here in (0, 1) and healing.designated and here not in held:
+            held[here] = of_children(broker)
+
+    def of_children(broker: Any) -> dict[int, frozenset[Any]]:
+        routes = routes_of(broker)
+        return {cluster: routes.held_of(view.designated) for cluster, view in broker.healing.children.items()}
+
+    before = of_children(net.broker(2))
+    net._record = note
+    net.crash(2)
+    net.advance(10.0)
+    return [] if held.get(1) == before else [f"the successor holds {held.get(1)}, the dead one held {before}"]
+
+
+def a_quenched_network() -> list[str]:
+    """What is wanted above and beside a broker is told it, and told it when it goes."""
+    net = _network("hybrid+quench")
+    net.unsubscribe("s4", 2)
+    net.unsubscribe("s0", 1)
+    return _wrong(net)
+
+
+def a_view() -> list[str]:
+    """On a mesh that heals subscriptions and brokers go."""
+    net = _network("point-to-point")
+    net.unsubscribe("s4", 2)
+    net.crash(7)
+    return _wrong(net)
+
+
+# Rows.
+
+
+def _keeps_what_it_announced(real: Any, self: Any, item: Any, steps: Any) -> None:
+    """Withdraw nothing."""
+    before = len(steps.up)
+    real(self, item, steps)
+    del steps.up[before:]
+
+
+def _adds_only(real: Any, self: Any, link: Any, holder: Any, filters: Any, **named: Any) -> Any:
+    """Take in what is new, and let go nothing."""
+    kept = [(item, 0) for item in self.table.held_by(link, holder)]
+    return real(self, link, holder, [*filters, *kept], **named)
+
+
+def _takes_over_with_nothing(real: Any, self: Any, view: Any) -> Any:
+    self.copies = {}
+    return real(self, view)
+
+
+def _is_not_told(real: Any, self: Any, joined: Any, left: Any) -> list[Any]:
+    effects = real(self, joined, left)
+    return [
+        each for each in effects if not (isinstance(each, Multicast) and isinstance(each.message, TableCopy))
+    ]
+
+
+def _lets_nothing_go(real: Any, self: Any, item: Any) -> AnnouncerSteps:
+    return AnnouncerSteps()
+
+
+MUTANTS = [
+    # Replication (paper 1, 4.1.1).
+    Mutant("a member copies changes", without(ClusterSide, "_on_table_entry"), a_member_that_comes),
+    Mutant("a member copies what is gone", without(ClusterSide, "_on_table_of_child"), a_child_that_goes),
+    Mutant("who comes gets a copy", around(ClusterSide, "_change_members", _is_not_told), a_member_that_comes),
+    Mutant("a member takes a whole copy", without(ClusterSide, "_on_table_copy"), a_member_that_comes),
+    Mutant("a successor uses its copy", around(ClusterSide, "_take_over", _takes_over_with_nothing), a_successor),
+    # Removing routes (paper 1, 4.2.2, and unsubscribing, section 3).
+    Mutant("withdrawals are sent", around(Announcer, "_withdraw", _keeps_what_it_announced), subscriptions_that_go),
+    Mutant("withdrawals are taken in", without(TreeRouter, "_on_withdraw"), subscriptions_that_go),
+    Mutant("what is cancelled goes", without(TreeRouter, "_on_cancel"), subscriptions_that_go),
+    Mutant("who leaves takes all along", without(TreeRouter, "_on_detach"), subscriptions_that_go),
+    Mutant("what a dead member wanted goes", without(Hybrid, "drop"), a_member_that_dies),
+    Mutant("what a child wanted goes with it", without(TreeSide, "_let_go"), a_child_that_goes),
+    Mutant("a set replaces the one before", around(Hybrid, "adopt", _adds_only), a_member_that_dies),
+    # The same where it is told by other ways.
+    Mutant("what is wanted above goes", around(Outlet, "release", _lets_nothing_go), a_quenched_network),
+    Mutant("a change is taken in on a mesh", without(ViewedRouter, "_forget_filter"), a_view),
+    Mutant("who is out of the view wants nothing", without(ViewedRouter, "_forget_broker"), a_view),
+]  # fmt: skip
+
+
+@cache
+def _holds(check: Callable[[], list[str]]) -> list[str]:
+    return check()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_behaviour_that_is_switched_off_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _holds(mutant.check) == []
+    mutant.off(monkeypatch)
+    assert mutant.check() != []
+
+
+def test_names_are_told_once() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names)
