@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..protocol.configs import Onward
+from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Inform, Received, Send
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.layers import Inward
@@ -35,6 +35,7 @@ from ..protocol.messages.admission import (
 from ..protocol.messages.pubsub import Cancel, Detach, Register
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
+from .flows import HandOn
 from .spreading import Asked, Out, Request, Spreading
 
 
@@ -46,9 +47,10 @@ class Asking(Spreading):
         broker: BrokerId,
         config: AdmissionConfig,
         neighbours: Iterable[BrokerId],
-        onward: Onward | None = None,
+        ways: Ways = IN_A_TREE,
+        hand_on: HandOn | None = None,
     ) -> None:
-        super().__init__(broker, config, neighbours, onward)
+        super().__init__(broker, config, neighbours, ways, hand_on)
         self._mine: dict[ClientId, dict[int, Filter]] = {}
         self._wanting: dict[Filter, dict[tuple[ClientId, int], int]] = {}  # with the priority
         self._requests: dict[tuple[ClientId, int], Request] = {}
@@ -133,9 +135,7 @@ class Asking(Spreading):
         return [
             self._demand(other, item)
             for other in self._asked
-            if self.books.passes(other, link)
-            and self._stale(other, item)
-            and self.books.comes_from(other, item)
+            if self.books.passes(other, link) and self._stale(other, item) and self._asks(other, item)
         ]
 
     def _stale(self, link: BrokerId, item: Filter) -> bool:
@@ -147,6 +147,8 @@ class Asking(Spreading):
         item, link = request.filter, request.link
         if self.config.refusing_share_max is not None:
             request.refusals += self.books.refusals(item, link)
+            refusing = {refusal.broker for refusal in request.refusals}
+            request.asked += len(refusing - {self.broker, *self._asked})  # in whose name this one has judged
         out: Out = []
         if not (request.refusals and self.config.refusing_share_max == 0):
             if not request.dry and link == LOCAL:
@@ -154,7 +156,7 @@ class Asking(Spreading):
             elif not request.dry:
                 self.books.hold(item, link, priority)
             for other in self._asked:
-                if self.books.passes(other, link) and self.books.comes_from(other, item):
+                if self.books.passes(other, link) and self._asks(other, item):
                     out += self._put(request, other, priority)
         return out + self._finish(request)
 

@@ -16,20 +16,21 @@ Source: paper 3, sections 4.1 and 4.2; priorities are its further work (section 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..protocol.configs import Onward
+from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Plain
-from ..protocol.ids import BrokerId, ClientId, Link
-from ..protocol.messages.admission import MICRO, Capacity, Estimator, Refusal, Resource
+from ..protocol.ids import GROUP, BrokerId, ClientId, Link
+from ..protocol.messages.admission import MICRO, Capacity, Estimator, Refusal
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL, AdvertisementDag, Micros, grown
 from .columns import FilterColumns
 from .demand import demand
+from .flows import Account, Flows, HandOn
 
 
 @dataclass(slots=True)
@@ -68,8 +69,19 @@ class Books:
         What it can carry.
     estimator
         How demand is estimated.
-    onward
-        Over which links events may go that come over another; None for all others, as in a tree.
+    ways
+        How events go here.
+    hand_on
+        How members hand on what is for their cluster; None where it is multicast.
+    capacity_of
+        What the members of its cluster can carry.
+
+    Attributes
+    ----------
+    flows
+        What flows where.
+    measured_at
+        What was measured at members of the cluster.
     """
 
     def __init__(
@@ -77,7 +89,9 @@ class Books:
         broker: BrokerId,
         capacity: Capacity,
         estimator: Estimator = "paper",
-        onward: Onward | None = None,
+        ways: Ways = IN_A_TREE,
+        hand_on: HandOn | None = None,
+        capacity_of: Callable[[BrokerId], Capacity] = lambda broker: Capacity(),
     ) -> None:
         self.broker = broker
         self.capacity = capacity
@@ -92,32 +106,22 @@ class Books:
             self.dag.own_rate.shape, np.int64
         )  # [link, slot]: filters held that meet the node
         self._next_order = 0
-        self.onward: Onward | None = None
-        self._onward: dict[Link, frozenset[Link]] | None = None
-        self._reserved: dict[tuple[Resource, BrokerId | None], int] | None = (
-            None  # None: something has changed
-        )
-
-        self.lead(onward)
+        self._reserved: dict[Account, int] | None = None  # None: something has changed
+        self.flows = Flows(broker, ways, hand_on)
+        self._capacity_of = capacity_of
+        self.measured_at: dict[BrokerId, float] = {}  # by member
 
     # The ways of events.
 
-    def lead(self, onward: Onward | None) -> None:
+    def lead(self, ways: Ways) -> None:
         """Take other ways for the present ones."""
         self._reserved = None
-        self.onward, self._onward = onward, None
-        if onward is not None:
-            self._onward = {LOCAL if link is None else link: frozenset(to) for link, to in onward}
+        self.flows = Flows(self.broker, ways, self.flows.hand_on)
 
-    def passes(self, source: Link, to: Link) -> bool:
-        """Return whether events that come over one link, or from publishers here, may go to another, or clients here.
-
-        So they do only along the ways of the scheme, which form one tree for each broker that has publishers. What is
-        asked for goes the same ways backwards, and comes to an end: nothing is asked for around a ring.
-        """
-        if source == to or to == LOCAL or self._onward is None:
-            return source != to
-        return to in self._onward.get(source, ())
+    @property
+    def passes(self) -> Callable[[Link, Link], bool]:
+        """Whether events that come over one link may go to another; see :meth:`.flows.Flows.passes`."""
+        return self.flows.passes
 
     def join(self, link: BrokerId) -> None:
         """Keep books for the link to a neighbour from now on."""
@@ -129,6 +133,10 @@ class Books:
     def measured(self, events_per_second: float) -> None:
         """Take what was measured for what the broker can take in."""
         self.capacity = replace(self.capacity, events_per_second=events_per_second)
+
+    def member_measured(self, member: BrokerId, events_per_second: float) -> None:
+        """Take what was measured at a member of the cluster for what that can take in."""
+        self.measured_at[member] = events_per_second
 
     # Advertisements.
 
@@ -194,7 +202,7 @@ class Books:
 
     def wanted_beside(self, item: Filter, link: Link) -> bool:
         """Return whether a filter is wanted over any link to which events may go that come over this one."""
-        if self._onward is not None:
+        if self.flows.ways.onward is not None:
             return any(self.passes(link, other) for other in self.holders(item))
         return self._held_by.get(item, 0) > (item in self.held.get(link, ()))
 
@@ -218,52 +226,35 @@ class Books:
 
     # What is reserved, and what is free.
 
-    def reserved(self) -> dict[tuple[Resource, BrokerId | None], int]:
+    def reserved(self) -> dict[Account, int]:
         """Return what is reserved: micro-events a second for "cpu" and, by neighbour, "bandwidth"; "memory" entries."""
         return self._rates() | {("memory", None): len(self.adverts) + sum(map(len, self.held.values()))}
 
-    def _rates(self) -> dict[tuple[Resource, BrokerId | None], int]:
+    def _rates(self) -> dict[Account, int]:
         """Return what is reserved of "cpu" and "bandwidth", worked out anew only after a change."""
         if self._reserved is None:
             self._reserved = self._loads(self._met)
         return self._reserved
 
-    def _loads(self, met: Micros) -> dict[tuple[Resource, BrokerId | None], int]:
-        own, rows = self.dag.own_rate, self.dag.rows
-        wanted = met > 0
-        leads = self._leads()  # [from, to]: whether events may
-        elsewhere = leads @ wanted
-        elsewhere[rows[LOCAL]] = True
-        out: dict[tuple[Resource, BrokerId | None], int] = {("cpu", None): int(own[elsewhere].sum())}
-        total = own.sum(axis=0)
-        for link, row in rows.items():
-            if link != LOCAL:
-                assert isinstance(link, int)
-                mask, beside = wanted[row], np.flatnonzero(~leads[:, row])
-                out["bandwidth", link] = int(total[mask].sum() - own[np.ix_(beside, mask)].sum())
-        return out
+    def _loads(self, met: Micros) -> dict[Account, int]:
+        return self.flows.loads(self.dag, met > 0)
 
-    def _leads(self) -> npt.NDArray[np.bool_]:
-        """Return from which row of links to which events may go."""
-        leads = ~np.eye(len(self.dag.own_rate), dtype=np.bool_)
-        if self._onward is not None:
-            rows = self.dag.rows
-            leads[:] = False
-            leads[:, rows[LOCAL]] = True
-            leads[rows[LOCAL], rows[LOCAL]] = False
-            for source, to in self._onward.items():
-                if source in rows:
-                    leads[rows[source], [rows[link] for link in to if link in rows]] = True
-        return leads
-
-    def limit(self, resource: Resource, link: BrokerId | None) -> float:
-        """Return what there is of a resource, in the units of `reserved`."""
+    def limit(self, account: Account) -> float:
+        """Return what there is of what is charged to an account, in the units of `reserved`."""
+        resource, where = account
         if resource == "memory":
             return self.capacity.entries
         if resource == "cpu":
-            return self.capacity.events_per_second * MICRO
-        assert link is not None
-        return self.capacity.link(link) * MICRO
+            return (self.capacity if where is None else self._of_member(where)).events_per_second * MICRO
+        if isinstance(where, tuple):
+            return self._of_member(where[0]).link(where[1]) * MICRO
+        assert where is not None
+        return self.capacity.link(where) * MICRO
+
+    def _of_member(self, member: Any) -> Capacity:
+        configured = self._capacity_of(member)
+        measured = self.measured_at.get(member)
+        return configured if measured is None else replace(configured, events_per_second=measured)
 
     def refusals(self, item: Filter, link: Link) -> tuple[Refusal, ...]:
         """Return why a filter cannot be taken in for a link; empty when it can (the three conditions of 4.2)."""
@@ -272,32 +263,45 @@ class Books:
         reserved = self.reserved()
         asked = self._asked(item, link, reserved)
         out = []
-        for (resource, to), amount in asked.items():
-            free = self.limit(resource, to) - reserved.get((resource, to), 0)
+        for account, amount in asked.items():
+            free = self.limit(account) - reserved.get(account, 0)
             if amount > max(free, 0):
-                out.append(self._refusal(resource, to, amount, max(free, 0)))
+                out.append(self._refusal(account, amount, max(free, 0)))
         return tuple(out)
 
-    def _refusal(self, resource: Resource, link: BrokerId | None, asked: float, free: float) -> Refusal:
+    def _refusal(self, account: Account, asked: float, free: float) -> Refusal:
+        resource, where = account
         unit = 1 if resource == "memory" else MICRO
-        return Refusal(self.broker, resource, asked / unit, free / unit, link)
+        broker, link = where if isinstance(where, tuple) else (self.broker, where)
+        if resource == "cpu" and link is not None:
+            broker, link = link, None
+        return Refusal(broker, resource, asked / unit, free / unit, link)
 
-    def _asked(
-        self, item: Filter, link: Link, reserved: dict[tuple[Resource, BrokerId | None], int]
-    ) -> dict[tuple[Resource, BrokerId | None], int]:
-        out: dict[tuple[Resource, BrokerId | None], int] = {("memory", None): 1}
-        if self.estimator == "tight":
+    def _asked(self, item: Filter, link: Link, reserved: Mapping[Account, int]) -> dict[Account, int]:
+        """Return what a filter asks for: its largest demand on its way, and what a scheme sends beside that."""
+        out: dict[Account, int] = {("memory", None): 1}
+        if self._covered(item, link):
+            return out
+        if self.estimator == "tight" or self.flows.beside:
             met = self._met.copy()
             met[self.dag.row(link), self.dag.relations(item).meets] += 1
-            for key, amount in self._loads(met).items():
-                out[key] = amount - reserved[key]
-        elif not self._covered(item, link):
+            for account, amount in self._loads(met).items():
+                out[account] = amount - reserved[account]
+        if self.estimator != "tight":
             beside = [source for source in self.dag.rows if not self.passes(source, link)]
-            out["cpu", None] = demand(self.dag, item, "paper", without=(*beside, LOCAL)).rate_max
-            if link != LOCAL:
-                assert isinstance(link, int)
-                out["bandwidth", link] = demand(self.dag, item, "paper", without=beside).rate_max
+            self._demand(out, ("cpu", None), item, (*beside, LOCAL))
+            way = self.flows.link_account(link)
+            if way is not None:
+                grouped = self.flows.ways.group if way[1] == GROUP else ()
+                self._demand(out, way, item, (*beside, *grouped))
         return out
+
+    def _demand(
+        self, out: dict[Account, int], account: Account, item: Filter, without: Sequence[Link]
+    ) -> None:
+        """Charge an account with the largest demand by formula 1, which may be more than it grows by."""
+        most = demand(self.dag, item, self.estimator, without=set(without)).rate_max
+        out[account] = max(out.get(account, 0), most)
 
     def _covered(self, item: Filter, link: Link) -> bool:
         items = self.held.get(link)
@@ -329,17 +333,15 @@ class Books:
                 met[row, mask] += 1
                 continue
             out[item, link] = tuple(
-                self._refusal(*key, asked=amount, free=0) for key, amount in helped.items()
+                self._refusal(key, asked=amount, free=0) for key, amount in helped.items()
             )
             over = left
             if not over:
                 break
         return out
 
-    def _over(
-        self, loads: dict[tuple[Resource, BrokerId | None], int]
-    ) -> dict[tuple[Resource, BrokerId | None], float]:
-        return {key: load - limit for key, load in loads.items() if load > (limit := self.limit(*key))}
+    def _over(self, loads: Mapping[Account, int]) -> dict[Account, float]:
+        return {key: load - limit for key, load in loads.items() if load > (limit := self.limit(key))}
 
     # To be put down and made again.
 
@@ -347,6 +349,7 @@ class Books:
         """Return all that is in the books; `restore` takes it."""
         return {
             "events_per_second": self.capacity.events_per_second,
+            "measured_at": dict(self.measured_at),
             "dag": self.dag.snapshot(),
             "adverts": [(key, (each.filter, each.rate, each.link)) for key, each in self.adverts.items()],
             "held": [
@@ -362,6 +365,7 @@ class Books:
     def restore(self, plain: Plain) -> None:
         """Be as the books were whose snapshot that is; only for books in which nothing was entered."""
         self.measured(plain["events_per_second"])
+        self.measured_at = dict(plain["measured_at"])
         self.dag.restore(plain["dag"])
         self.adverts = {tuple(key): Advert(*each) for key, each in plain["adverts"]}
         self.held = {
@@ -380,12 +384,9 @@ class Books:
         """Return the books for people: events per second, reserved and free, by resource."""
         reserved = self.reserved()
         rates = {
-            "cpu" if link is None else f"bandwidth to {link}": (
-                load / MICRO,
-                self.limit(resource, link) / MICRO,
-            )
-            for (resource, link), load in reserved.items()
-            if resource != "memory"
+            _named(account): (load / MICRO, self.limit(account) / MICRO)
+            for account, load in reserved.items()
+            if account[0] != "memory"
         }
         return {
             "broker": self.broker,
@@ -397,7 +398,7 @@ class Books:
 
     def check(self) -> None:
         """Assert that what is reserved equals a recount from scratch, and is not negative; for tests."""
-        fresh = Books(self.broker, self.capacity, self.estimator, self.onward)
+        fresh = Books(self.broker, self.capacity, self.estimator, self.flows.ways, self.flows.hand_on)
         for link, items in self.held.items():
             if isinstance(link, int) and link != LOCAL:
                 fresh.join(link)
@@ -410,3 +411,15 @@ class Books:
         assert (self._met >= 0).all() and (self.dag.own_rate >= 0).all()
         for node in (advert.filter for advert in self.adverts.values()):
             assert self.dag.node(node) == fresh.dag.node(node)
+
+
+def _named(account: Account) -> str:
+    """Return an account as people read it."""
+    resource, where = account
+    if where is None:
+        return resource
+    if resource == "cpu":
+        return f"cpu of {where}"
+    if isinstance(where, tuple):
+        return f"bandwidth from {where[0]} to {where[1]}"
+    return "bandwidth to the cluster" if where == GROUP else f"bandwidth to {where}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..protocol.configs import Onward
+from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages.admission import (
@@ -37,6 +37,7 @@ from ..protocol.messages.pubsub import Cancel, Detach, Register
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .asking import Asking
+from .flows import HandOn
 from .pending import Shared
 from .spreading import Asked, Key, Out, Request, Wave
 
@@ -52,8 +53,10 @@ class Admission(Asking):
         The criterion, the estimator, the capacities.
     neighbours
         The brokers that it is joined to.
-    onward
-        Over which of these links events may go that come over another; None for all others, as in a tree.
+    ways
+        How events go here.
+    hand_on
+        How members hand on what is for their cluster; None where it is multicast.
     """
 
     def __init__(
@@ -61,9 +64,10 @@ class Admission(Asking):
         broker: BrokerId,
         config: AdmissionConfig,
         neighbours: Iterable[BrokerId],
-        onward: Onward | None = None,
+        ways: Ways = IN_A_TREE,
+        hand_on: HandOn | None = None,
     ) -> None:
-        super().__init__(broker, config, neighbours, onward)
+        super().__init__(broker, config, neighbours, ways, hand_on)
         self.strays = 0
         self._handlers: dict[type, Callable[[Any, Any], Out]] = {
             Advertise: self._on_advertise,
@@ -96,15 +100,15 @@ class Admission(Asking):
     def handle(self, source: Link, message: Any) -> Out:
         """Take in a message and return what is to be done; `Inward` is for the router now."""
         client_only = isinstance(message, Register | Cancel | Detach | Advertise | Unadvertise | WouldAdmit)
-        if client_only != isinstance(source, str) or not (client_only or source in self._asked):
-            if not isinstance(message, CapacityMeasured):
-                self.strays += 1
-                return []
+        of_host = isinstance(message, CapacityMeasured) and source == self.broker
+        if client_only != isinstance(source, str) or not (client_only or of_host or source in self._asked):
+            self.strays += 1
+            return []
         return self._handlers[type(message)](source, message) + self._restand()
 
     # Links that come and go.
 
-    def relink(self, neighbours: Iterable[BrokerId], onward: Onward | None = None) -> Out:
+    def relink(self, neighbours: Iterable[BrokerId], ways: Ways = IN_A_TREE) -> Out:
         """Stand elsewhere: forget what came over links that are gone, or lead elsewhere, and greet whoever is new.
 
         When events may go other ways than before among the links that stay, all of them begin anew.
@@ -112,8 +116,8 @@ class Admission(Asking):
         wanted = list(dict.fromkeys(neighbours))
         stay = [link for link in self._asked if link in wanted]
         before = self._ways_among(stay)
-        old = self.books.onward
-        self.books.lead(onward)
+        old = self.books.flows.ways
+        self.books.lead(ways)
         moved = self._ways_among(stay) != before
         self.books.lead(old)
         out: Out = []
@@ -121,7 +125,7 @@ class Admission(Asking):
         for link in gone:
             out += self._part(link)
         out = [each for each in out if not (isinstance(each, Send) and each.to in gone)]
-        self.books.lead(onward)
+        self.books.lead(ways)
         for link in wanted:
             if link not in self._asked:
                 self._join(link)
@@ -176,13 +180,34 @@ class Admission(Asking):
             out += self._greet(source, answer=False)
         for advert in message.advertisements:
             out += self._on_advertised(source, advert)
-        return out
+        if self.asks_all:
+            out += self._ask_the_rest(source)
+        return out + self._tell_capacity()
+
+    def _ask_the_rest(self, link: BrokerId) -> Out:
+        """Ask a neighbour for all that is wanted elsewhere and was not asked for with its advertisements."""
+        wanted = dict.fromkeys(item for items in self.books.held.values() for item in items)
+        return [
+            self._demand(link, item)
+            for item in wanted
+            if item not in self._asked[link] and self.books.wanted_beside(item, link)
+        ]
 
     # What no longer fits.
 
     def _on_capacity(self, source: Link, message: CapacityMeasured) -> Out:
+        if source != self.broker:
+            self.books.member_measured(source, message.events_per_second)  # type: ignore[arg-type]
+            return []
         self.books.measured(message.events_per_second)
-        return []
+        return self._tell_capacity()
+
+    def _tell_capacity(self) -> Out:
+        """Tell the broker that speaks for the cluster what was measured: it has the account of this one too."""
+        ways, capacity = self.books.flows.ways, self.books.capacity.events_per_second
+        if ways.speaks or capacity == self.config.of(self.broker).events_per_second:
+            return []
+        return [Send(speaker, CapacityMeasured(capacity)) for speaker in ways.group]
 
     def _on_degraded(self, source: BrokerId, message: Degraded) -> Out:
         item: Any = message.filter

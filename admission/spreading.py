@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ..protocol import layers
-from ..protocol.configs import Onward
+from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages.admission import (
@@ -39,6 +39,7 @@ from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .books import Books
 from .degradation import Degradation
+from .flows import HandOn
 from .pending import Shared
 
 Out: TypeAlias = list[layers.Out]
@@ -102,11 +103,12 @@ class Spreading:
         broker: BrokerId,
         config: AdmissionConfig,
         neighbours: Iterable[BrokerId],
-        onward: Onward | None = None,
+        ways: Ways = IN_A_TREE,
+        hand_on: HandOn | None = None,
     ) -> None:
         self.broker = broker
         self.config = config
-        self.books = Books(broker, config.of(broker), config.estimator, onward)
+        self.books = Books(broker, config.of(broker), config.estimator, ways, hand_on, config.of)
         self.standings = Degradation()
         self._asked: dict[BrokerId, dict[Filter, Asked]] = {}
         self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
@@ -121,6 +123,15 @@ class Spreading:
         self._asked[link] = {}
         self._waves[link] = {}
         self.books.join(link)
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether a subscription is asked for at every broker, be it on the way to a publisher or not."""
+        return self.books.flows.ways.concerns_all
+
+    def _asks(self, link: BrokerId, item: Filter) -> bool:
+        """Return whether a neighbour has to be asked for a filter."""
+        return self.asks_all or self.books.comes_from(link, item)
 
     def _token(self) -> int:
         self._next_token += 1
@@ -254,7 +265,7 @@ class Spreading:
         """Release what nothing behind a neighbour meets any more, now that an advertisement is gone."""
         out: Out = []
         for wanted in [wanted for wanted in self.books.meeting(item) if wanted in self._asked.get(link, ())]:
-            if not self.books.comes_from(link, wanted):
+            if not self._asks(link, wanted):
                 out.append(Send(link, Release(wanted)))
                 out += self._unask(link, wanted)
         return out

@@ -6,7 +6,7 @@ Every queue, cache and log of the system has its limit here; nothing grows witho
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from .checks import positive_fields
 from .ids import BrokerId, ClusterId
@@ -17,6 +17,40 @@ Role: TypeAlias = Literal["REB", "DEB", "NEB"]
 
 Onward: TypeAlias = tuple[tuple[BrokerId | None, tuple[BrokerId, ...]], ...]
 """For each link that events come over, None for a broker's own publishers, the links that they may go on to."""
+
+
+class Ways(NamedTuple):
+    """How events go at a broker, as far as it decides what has to be reserved for them.
+
+    Attributes
+    ----------
+    onward
+        Where events may go that come over a link; None where over every other one, as in a tree.
+    group
+        Those of the neighbours that are in its cluster: what is for one of them comes to every member.
+    speaks
+        Whether the broker is the one of the cluster that all others are joined to.
+    floods
+        Whether an event goes over every link when anybody wants it.
+    relays
+        By the broker of its publisher, to whom this one may have to pass on an event that it wants itself; None where
+        nobody passes on anything.
+    """
+
+    onward: Onward | None = None
+    group: tuple[BrokerId, ...] = ()
+    speaks: bool = False
+    floods: bool = False
+    relays: Onward | None = None
+
+    @property
+    def concerns_all(self) -> bool:
+        """Whether what one wants is a load for brokers that are not on its way to where it is published."""
+        return self.floods or self.relays is not None
+
+
+IN_A_TREE: Final = Ways()
+"""Where an event goes on over every link that wants it, and nobody else has any part in it."""
 
 
 class Placed(NamedTuple):
@@ -30,14 +64,14 @@ class Placed(NamedTuple):
         The one of them towards the root; None at the root, and where there is no root.
     over_group
         Whether what goes to the root is multicast.
-    onward
-        Where events may go that come over a link; None where over every other one, as in a tree.
+    ways
+        How events go.
     """
 
     neighbours: tuple[BrokerId, ...]
     way_up: BrokerId | None = None
     over_group: bool = False
-    onward: Onward | None = None
+    ways: Ways = IN_A_TREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +129,15 @@ class Position:
         """Return the place as that of a cluster of one with the number of the broker, in a tree of such clusters."""
         return replace(self, cluster=self.broker, parent_cluster=self.parent, child_clusters=self.children)
 
-    def placed(self, members: tuple[BrokerId, ...]) -> Placed:
+    def placed(self, members: tuple[BrokerId, ...], *, floods: bool = False) -> Placed:
         """Return where this is when a cluster, of which these `members` live, is a star around who speaks for it."""
         if self.broker != self.designated:
-            return Placed((self.designated,), self.designated, over_group=True)
+            speaker = (self.designated,)
+            return Placed(speaker, self.designated, over_group=True, ways=Ways(group=speaker, floods=floods))
         others = tuple(member for member in members if member != self.broker)
         above = () if self.parent is None else (self.parent,)
-        return Placed(others + above + self.children, self.parent)
+        ways = Ways(group=others, speaks=True, floods=floods)
+        return Placed(others + above + self.children, self.parent, ways=ways)
 
 
 @dataclass(frozen=True, slots=True)

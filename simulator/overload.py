@@ -21,7 +21,7 @@ from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained, Effect, Missed, Multicast, Received, Send
 from ..protocol.ids import GROUP, BrokerId
 from ..protocol.messages.admission import Capacity
-from ..protocol.messages.pubsub import Events, Numbered
+from ..protocol.messages.pubsub import Directed, Events, Numbered
 from .hosts import Host
 
 if TYPE_CHECKING:
@@ -116,4 +116,4 @@ class Queues:
 def _events(message: Any) -> EventBatch | None:
     """Return the events that a message brings, also a numbered one; None when it brings none."""
     inner = message.message if isinstance(message, Numbered) else message
-    return inner.batch if isinstance(inner, Events) else None
+    return inner.batch if isinstance(inner, Events | Directed) else None

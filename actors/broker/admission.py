@@ -6,6 +6,7 @@ Rules
 * Routing on a tree sends every event towards the root. With admission control it climbs only where somebody admitted
   wants it: without that the root would carry every publisher, whoever subscribes, and no book could hold. What is
   wanted of an advertisement is known when the answer to it has come; until then all of its events climb.
+* Where events flood, one goes nowhere unless somebody admitted wants it, and then everywhere.
 * While a tree is mended, what somebody wants may be known at the root before it is asked for where it is published. So
   what is sent again always climbs, and for `GRACE_HEARTBEATS` after each round of sending again everything does.
 * Control goes over the links that membership tells of (`Placed`): those of a fixed network, of a tree that heals, in
@@ -28,6 +29,7 @@ import numpy as np
 from ...admission.advertisements import LOCAL
 from ...admission.books import Advert
 from ...admission.controller import Admission
+from ...admission.flows import HandOn
 from ...protocol.configs import Placed
 from ...protocol.effects import Multicast, Plain, Received, Send, Ticked
 from ...protocol.ids import BrokerId, ClientId
@@ -50,6 +52,8 @@ class Admitting:
         Where the broker stands at first.
     config
         What it admits.
+    hand_on
+        How members hand on what is for their cluster; None where it is multicast.
     anew
         Whether it has been started again: its neighbours know more than it does, and have to be greeted.
     grace_seconds
@@ -62,6 +66,7 @@ class Admitting:
         placed: Placed,
         config: AdmissionConfig,
         *,
+        hand_on: HandOn | None = None,
         anew: bool = False,
         grace_seconds: float = 0.0,
     ) -> None:
@@ -69,11 +74,11 @@ class Admitting:
         self._grace_seconds = grace_seconds
         self._now = 0.0
         self._grace_until = -math.inf
-        self.admission = Admission(broker, config, () if anew else placed.neighbours, placed.onward)
+        self.admission = Admission(broker, config, () if anew else placed.neighbours, placed.ways, hand_on)
         self.unadvertised = 0
         self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: something has changed
-        self._above = RoutingTable()  # what the way to the parent is for
-        self._way_up: BrokerId | None = None
+        self._above = RoutingTable()  # what goes up; where events flood, what goes anywhere
+        self._gates: tuple[int, ...] = ()  # where that is wanted
         self._turn()
         clients = dict.fromkeys((Register, Cancel, Detach), self._on_message)
         self.takes: Mapping[type, Handler] = dict.fromkeys(
@@ -146,15 +151,16 @@ class Admitting:
         """Return whether an effect takes events towards the root."""
         if isinstance(effect, Multicast):
             return self._stands.over_group
-        return effect.to == self._way_up
+        return self._stands.ways.floods or effect.to == self._stands.way_up
 
     def _cut(self, message: Events) -> Events | None:
         """Return what of the events somebody wants who is reached over the parent, or may want."""
         hits = np.zeros(len(message.batch), np.bool_)
         for _, rows in self._above.route(message.batch).links:
             hits[slice(None) if rows is None else rows] = True
-        for item in () if self._way_up is None else self.admission.unanswered(self._way_up):
-            hits |= item.evaluate_batch(message.batch)
+        for gate in self._gates:
+            for item in self.admission.unanswered(gate):
+                hits |= item.evaluate_batch(message.batch)
         return _part(message, np.flatnonzero(hits))
 
     def _on_round(self, news: RoundBegan) -> list[Out]:
@@ -179,20 +185,24 @@ class Admitting:
         """Stand elsewhere from now on."""
         self._stands = placed
         out: list[Out] = []
-        now = self.admission.neighbours, self.admission.books.onward
-        if (placed.neighbours, placed.onward) != now:
-            out = self.admission.relink(placed.neighbours, placed.onward)
+        now = self.admission.neighbours, self.admission.books.flows.ways
+        if (placed.neighbours, placed.ways) != now:
+            out = self.admission.relink(placed.neighbours, placed.ways)
         self._turn()
         return out
 
     def _turn(self) -> None:
         """Find the way up, and what is wanted over it."""
-        way_up = self._stands.way_up
-        if way_up != self._way_up:
-            self._way_up, self._above = way_up, RoutingTable()
+        stands = self._stands
+        gates: tuple[int, ...] = () if stands.way_up is None else (stands.way_up,)
+        if stands.ways.floods:
+            gates = (LOCAL, *stands.neighbours)
+        if gates != self._gates:
+            self._gates, self._above = gates, RoutingTable()
             self.admission.books.changes.clear()
-            for item in () if way_up is None else self.admission.books.held.get(way_up, ()):
-                self._above.add(item, 0, 0)
+            for gate in gates:
+                for item in self.admission.books.held.get(gate, ()):
+                    self._above.add(item, 0, gate)
         self._follow()
 
     def _follow(self) -> None:
@@ -200,11 +210,11 @@ class Admitting:
         self._advertised_here = None
         changes = self.admission.books.changes
         for item, link, held in changes:
-            if link != self._way_up:
+            if link not in self._gates:
                 continue
             if held:
-                self._above.add(item, 0, 0)
-            elif self._above.remove(item, 0, 0):
+                self._above.add(item, 0, link)
+            elif self._above.remove(item, 0, link):
                 self._above.drop(item)
         changes.clear()
 
@@ -222,7 +232,7 @@ class Admitting:
         """Be as the layer at this place was whose snapshot that is; only for one that has not handled anything."""
         self.admission.restore(plain["admission"])
         self.unadvertised = plain["unadvertised"]
-        self._way_up = None
+        self._gates = ()
         self._turn()
 
     def describe(self) -> Mapping[str, int]:
@@ -238,7 +248,8 @@ class Admitting:
     def check(self) -> None:
         """Assert that the books balance, and that what climbs is what is wanted above; for tests."""
         self.admission.check()
-        wanted = set(self.admission.books.held.get(self._way_up, ())) if self._way_up is not None else set()
+        held = self.admission.books.held
+        wanted = {item for gate in self._gates for item in held.get(gate, ())}
         assert {entry.filter for entry in self._above} == wanted
 
 

@@ -37,7 +37,7 @@ from ...routing.schemes.own import own_layers
 from ...routing.schemes.registry import Router, scheme
 from .admission import GRACE_HEARTBEATS, Admitting
 from .capabilities import check
-from .fanout import FanOut
+from .fanout import FanOut, handed_on
 from .healing import Membership, healing_of, membership_of
 from .membership.tree import HealingBroker
 from .membership.views import HealingViews
@@ -141,7 +141,7 @@ class Broker:
             )
             router: Any = self.healing.router
             self._router = router
-            self._admit(admission, recovery, anew=incarnation > 0)
+            self._admit(admission, recovery, fans_out=claims.fans_out, anew=incarnation > 0)
             fan = FanOut(position, heals=True, anew=incarnation > 0) if claims.fans_out else None
             beside = [make(here, recovery) for make in healing_of(scheme_name).beside]
             healing: list[Layer] = [
@@ -157,7 +157,7 @@ class Broker:
             self.pipeline.begin()
         else:
             self._router = make(position)
-            self._admit(admission)
+            self._admit(admission, fans_out=claims.fans_out)
             around = self._around(fan=FanOut(position) if claims.fans_out else None)
             inside: list[RecordedLayer] = [*own, *around, Routing(self._router)]
             layers = [*inside]
@@ -169,13 +169,21 @@ class Broker:
         self.handle: Callable[[Any], list[Effect]] = self.pipeline.handle  # Received, Ticked, Drained, Missed
 
     def _admit(
-        self, admission: AdmissionConfig | None, recovery: Recovery | None = None, *, anew: bool = False
+        self,
+        admission: AdmissionConfig | None,
+        recovery: Recovery | None = None,
+        *,
+        fans_out: bool,
+        anew: bool = False,
     ) -> None:
         if admission is None:
             return
         here = self._router.placed() if self.healing is None else self.healing.placed
         grace = 0.0 if recovery is None else GRACE_HEARTBEATS * recovery.heartbeat_seconds
-        self.admitting = Admitting(self.position.broker, here, admission, anew=anew, grace_seconds=grace)
+        hand_on = handed_on if fans_out else None
+        self.admitting = Admitting(
+            self.position.broker, here, admission, hand_on=hand_on, anew=anew, grace_seconds=grace
+        )
 
     def _around(self, *, fan: FanOut | None) -> list[FanOut | Admitting]:
         """Return the layers around the innermost one that work the same whatever that is."""

@@ -88,7 +88,7 @@ class FanOut:
     def _copies(self, origin: BrokerId, message: Events | Handed) -> list[Out]:
         """Return the copies that this broker sends of what a member hands to all others."""
         others = tuple(member for member in self._members if member != origin)
-        return [Send(child, message) for child in plan_of(origin, others).children.get(self._me, ())]
+        return [Send(child, message) for child in handed_on(origin, others).get(self._me, ())]
 
     # What others hand to it.
 
@@ -171,6 +171,11 @@ class FanOut:
         for _, message in self._held:
             ballot = _ballot_of(message)
             assert ballot is not None and self._ballot is not None and ballot > self._ballot
+
+
+def handed_on(origin: BrokerId, others: tuple[BrokerId, ...]) -> Mapping[BrokerId, tuple[BrokerId, ...]]:
+    """Return who sends a copy to whom of what a member hands to all others of its cluster."""
+    return plan_of(origin, others).children
 
 
 def _ballot_of(message: Events | Handed) -> Ballot | None:

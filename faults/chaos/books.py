@@ -52,6 +52,8 @@ class SeenBooks:
         What a filter that is held for a link lacks.
     promises
         Whether what lacks something is told to its owner: under the full guarantee only.
+    asks_all
+        Whether what is wanted is asked for at every broker, not only on the ways to publishers.
     unbalanced
         What is wrong with them by themselves; empty when they balance.
     """
@@ -61,6 +63,7 @@ class SeenBooks:
     held: Holding
     degraded: Mapping[tuple[Filter, Link | None], tuple[Refusal, ...]]
     promises: bool
+    asks_all: bool = False
     unbalanced: str = ""
 
 
@@ -203,9 +206,16 @@ class _Recount:
                 link = path[-2] if len(path) > 1 else None
                 self.adverts[here].setdefault(link, set()).add(publisher)
                 met = {item for item in at[here] if intersects(item, advert)}
-                for broker, onwards in pairwise(path):
-                    self.held[broker].setdefault(onwards, set()).update(met)
-                    self.ways[broker].update((here, item, onwards) for item in met)
+                self._ask_along(path, met)
+        for here, mine in at.items():
+            for other in self.links if mine and self.books[here].asks_all else ():
+                self._ask_along(way(other, here), mine)
+
+    def _ask_along(self, path: Sequence[BrokerId], items: Set[Filter]) -> None:
+        """Hold filters of the last broker of a way at every broker on it."""
+        for broker, onwards in pairwise(path):
+            self.held[broker].setdefault(onwards, set()).update(items)
+            self.ways[broker].update((path[-1], item, onwards) for item in items)
 
     def problems(self) -> Iterator[str]:
         for broker, others in self.links.items():

@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias
 
 from ..checks import flag, instance, number, one_of, whole_number, wrong
 from ..errors import InputError
-from ..ids import BrokerId, ClientId
+from ..ids import GROUP, BrokerId, ClientId
 from .pubsub import FilterLike
 
 MICRO: Final = 1_000_000
@@ -166,7 +166,7 @@ class Refusal:
     """A broker cannot carry a subscription: which resource, what was asked, and what was free.
 
     `asked` and `free` are events per second for ``"cpu"`` and ``"bandwidth"``, entries for ``"memory"``; `link` is the
-    neighbour at the other end for ``"bandwidth"``.
+    neighbour at the other end for ``"bandwidth"``, or `GROUP` for what is multicast.
     """
 
     broker: BrokerId
@@ -177,7 +177,8 @@ class Refusal:
 
     def __str__(self) -> str:
         """Return it for people."""
-        where = f"broker {self.broker}" + ("" if self.link is None else f" to broker {self.link}")
+        to = "its cluster" if self.link == GROUP else f"broker {self.link}"
+        where = f"broker {self.broker}" + ("" if self.link is None else f" to {to}")
         unit = "entries" if self.resource == "memory" else "events/s"
         return f"{where}: {self.resource}: asked {self.asked:.6g} {unit}, free {self.free:.6g}"
 
@@ -220,7 +221,7 @@ class WouldAdmit:
 
 @dataclass(frozen=True, slots=True)
 class CapacityMeasured:
-    """A host has measured how many events per second a broker of its can take in."""
+    """How many events per second a broker can take in, as its host has measured; members tell who speaks for them."""
 
     events_per_second: float
 
@@ -303,7 +304,15 @@ class Greeting:
 
 
 AdmissionMessage: TypeAlias = (
-    Advertised | KnownBehind | Unadvertised | Ask | AskAnswer | Release | Degraded | Greeting
+    Advertised
+    | KnownBehind
+    | Unadvertised
+    | Ask
+    | AskAnswer
+    | Release
+    | Degraded
+    | Greeting
+    | CapacityMeasured
 )
 AdmissionRequest: TypeAlias = Advertise | Unadvertise | WouldAdmit | CapacityMeasured
 

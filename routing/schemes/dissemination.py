@@ -18,10 +18,11 @@ from typing import TypeAlias
 import numpy as np
 
 from ...protocol.batch import EventBatch, Rows, concat
+from ...protocol.configs import Placed
 from ...protocol.effects import Effect, Plain, Send
 from ...protocol.ids import BrokerId
 from ...protocol.messages.pubsub import Directed, Events
-from ..topologies.lbdd_plan import Plan, plan
+from ..topologies.lbdd_plan import Plan, may_relay, plan
 
 Targets: TypeAlias = tuple[BrokerId, ...]
 
@@ -124,6 +125,12 @@ def passed_on(
             message = replace(message, round=like.round, again=like.again, age_seconds=like.age_seconds)
         effects.append(Send(child, message))
     return effects
+
+
+def passing_on(placed: Placed, here: BrokerId) -> Placed:
+    """Return a place on a mesh as one of a broker that takes part in distributing what it wants itself."""
+    relays = tuple(may_relay(here, placed.neighbours).items())
+    return placed._replace(ways=placed.ways._replace(relays=relays))
 
 
 def gathered(rows: Sequence[tuple[EventBatch, int]]) -> EventBatch:

@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ...protocol.effects import Confirm, Deliver, Effect, Send
 from ...protocol.ids import BrokerId, Link
@@ -22,6 +22,8 @@ from .hierarchical import Hierarchical
 
 class Flooding(Hierarchical):
     """A broker of a tree on which events go everywhere."""
+
+    floods: ClassVar[bool] = True
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         effects: list[Effect] = [Send(child, message) for child in self.position.children if child != source]

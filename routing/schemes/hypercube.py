@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from ...protocol.batch import Rows
-from ...protocol.configs import Placed, Position
+from ...protocol.configs import Placed, Position, Ways
 from ...protocol.effects import Deliver, Effect, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Events
@@ -116,7 +116,7 @@ class Hypercube(ViewedRouter):
             return Placed(())
         beside = self.cube.beside(self.me)
         onward = ((source, self.cube.onward(self.me, source)) for source in (None, *beside))
-        return Placed(beside, onward=tuple(onward))
+        return Placed(beside, ways=Ways(tuple(onward)))
 
     # Events.
 

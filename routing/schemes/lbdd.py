@@ -18,11 +18,11 @@ from collections import deque
 from typing import Final
 
 from ...protocol.batch import EventBatch
-from ...protocol.configs import Position
+from ...protocol.configs import Placed, Position
 from ...protocol.effects import Deliver, Effect, Plain, Received
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Directed, Events
-from .dissemination import Destined, Numbering, Targets, gathered, loads_of, passed_on, plan_of
+from .dissemination import Destined, Numbering, Targets, gathered, loads_of, passed_on, passing_on, plan_of
 from .hold_back import HoldBack
 from .mesh import MeshRouter
 
@@ -63,6 +63,10 @@ class Lbdd(MeshRouter):
 
     def _deliver(self, due: list[tuple[EventBatch, int]]) -> list[Effect]:
         return self.deliver(gathered(due)) if due else []
+
+    def placed(self) -> Placed:
+        """Return where it stands, and what it may have to pass on."""
+        return passing_on(super().placed(), self.position.broker)
 
     def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
         """Return to whom each of these sends a copy, by the plan."""

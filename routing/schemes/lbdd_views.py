@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.configs import Position
+from ...protocol.configs import Placed, Position
 from ...protocol.effects import Deliver, Effect, Plain, Received, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Directed, Events
 from ...protocol.messages.views import CubeView, ToAll
-from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, plan_of
+from .dissemination import Numbering, Targets, gathered, loads_of, passed_on, passing_on, plan_of
 from .hold_back import HELD_MAX, HoldBack
 from .mesh_views import MeshInViews
 
@@ -58,6 +58,10 @@ class LbddInViews(MeshInViews):
         assert self.view is not None
         numbers = zip(self._others, self._numbers.next_of(self._others), strict=True)
         return [Send(other, ToAll(self.view.version, self.me, message, number)) for other, number in numbers]
+
+    def placed(self) -> Placed:
+        """Return where it stands, and what it may have to pass on."""
+        return passing_on(super().placed(), self.me)
 
     # Events.
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from ...protocol.batch import EventBatch
-from ...protocol.configs import Placed, Position
+from ...protocol.configs import Placed, Position, Ways
 from ...protocol.effects import Deliver, Effect, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Gone
@@ -75,7 +75,7 @@ class MeshRouter(PeerRouter):
     def placed(self) -> Placed:
         """Return where it stands: what comes from a broker goes no further, as far as books are concerned."""
         others = self.position.children
-        return Placed(others, onward=((None, others),))
+        return Placed(others, ways=Ways(((None, others),)))
 
     # Payloads that travel beside the events (see `actors.clients.bulk`).
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...protocol.batch import EventBatch
-from ...protocol.configs import Placed, Position
+from ...protocol.configs import Placed, Position, Ways
 from ...protocol.effects import Deliver, Effect
 from ...protocol.ids import BrokerId
 from ...protocol.messages.views import CubeView
@@ -63,7 +63,8 @@ class MeshInViews(ViewedRouter):
 
     def placed(self) -> Placed:
         """Return where it stands: what comes from a broker goes no further, as far as books are concerned."""
-        return Placed(tuple(self._others), onward=((None, tuple(self._others)),))
+        others = tuple(self._others)
+        return Placed(others, ways=Ways(((None, others),)))
 
     # Payloads that travel beside the events (see `actors.clients.bulk`).
 

@@ -44,8 +44,14 @@ class TreeRouter:
     ----------
     position
         The broker's place; every cluster has one member.
+
+    Attributes
+    ----------
+    floods
+        Whether an event goes over every link, be it wanted there or not.
     """
 
+    floods: ClassVar[bool] = False
     relays: ClassVar[bool] = True
     """Whether a broker tells others what is wanted at others still, and not only by its own clients."""
 
@@ -78,7 +84,7 @@ class TreeRouter:
 
     def placed(self) -> Placed:
         """Return where it stands."""
-        return self.position.placed(self.position.members)
+        return self.position.placed(self.position.members, floods=self.floods)
 
     # The three points in which the schemes on a tree differ.
 

@@ -23,6 +23,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
+import numpy as np
+
 DIGEST_BITS: Final = 32
 
 T = TypeVar("T", int, str)
@@ -38,6 +40,26 @@ def digest(address: int | str) -> int:
 def bucket_of(source: int | str, target: int | str) -> int:
     """Return the bucket of a target, 1 to 32, as seen from the source (paper 5, algorithm 1)."""
     return max(1, (digest(source) ^ digest(target)).bit_length())
+
+
+def may_relay(here: int, brokers: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """Return, by source, to whom one of the targets may have to send a copy, whoever else is among the targets.
+
+    That is whom the plan has send in a higher bucket: the two alone as targets are such a case, and copies only ever
+    go to a higher bucket.
+    """
+    others = [each for each in brokers if each != here]
+    digests = np.array([digest(each) for each in others], np.uint32)
+    out = {}
+    for place, source in enumerate(others):
+        buckets = np.frexp((digests ^ digests[place]).astype(np.float64))[1]
+        mine = bucket_of(source, here)
+        out[source] = tuple(
+            other
+            for other, bucket in zip(others, np.maximum(buckets, 1).tolist(), strict=True)
+            if bucket > mine and other != source
+        )
+    return out
 
 
 def shares(size: int, senders: int) -> list[range]:

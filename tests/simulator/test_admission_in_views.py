@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from rayvous.admission.advertisements import LOCAL
-from rayvous.admission.books import Books
+from rayvous.admission.flows import Flows
 from rayvous.protocol.effects import Send
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity
 from rayvous.protocol.messages.pubsub import Events
@@ -65,8 +65,8 @@ def test_what_is_let_go_is_reserved_nowhere(scheme):
 
 @every_scheme
 def test_without_that_rule_it_stays_reserved_for_ever(scheme, monkeypatch):
-    monkeypatch.setattr(Books, "passes", lambda self, source, to: source != to)
-    monkeypatch.setattr(Books, "_leads", lambda self: ~np.eye(len(self.dag.own_rate), dtype=np.bool_))
+    monkeypatch.setattr(Flows, "passes", lambda self, source, to: source != to)
+    monkeypatch.setattr(Flows, "_leads", lambda self, rows, size: ~np.eye(size, dtype=np.bool_))
     with pytest.raises(AssertionError):
         test_what_is_let_go_is_reserved_nowhere(scheme)
 

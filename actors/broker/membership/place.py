@@ -92,7 +92,8 @@ class Place:
         """Where it stands in the tree, among the members of its cluster that live."""
         here = self.router.position, self.view.members
         if here != self._placed_at:
-            self._placed_at, self._placed = here, here[0].placed(here[1])
+            self._placed_at = here
+            self._placed = here[0].placed(here[1], floods=self.router.floods)
         return self._placed
 
     @property

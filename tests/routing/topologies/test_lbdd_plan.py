@@ -3,12 +3,13 @@
 Reference: paper 5, sections 3.2 to 3.5 and 4.2.
 """
 
+from itertools import chain, combinations
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rayvous.routing.topologies.lbdd_plan import DIGEST_BITS, bucket_of, digest, plan, shares
+from rayvous.routing.topologies.lbdd_plan import DIGEST_BITS, bucket_of, digest, may_relay, plan, shares
 
 FOLDER = Path(__file__).parent / "traces"
 ADDRESSES = st.integers(0, 2**32 - 1)
@@ -135,3 +136,14 @@ class Story:
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
 def test_the_plan_is_as_written(path, golden):
     golden(Story(), path)
+
+
+@pytest.mark.parametrize("here", [0, 3, 6])
+def test_whom_one_may_have_to_send_to_is_whom_some_plan_has_it_send_to(here):
+    """All plans of seven nodes are drawn, with every set of targets."""
+    nodes = range(7)
+    for source, found in may_relay(here, nodes).items():
+        others = [node for node in nodes if node not in (source, here)]
+        sets = chain.from_iterable(combinations(others, size) for size in range(len(others) + 1))
+        drawn = {child for targets in sets for child in plan(source, {here, *targets}).children[here]}
+        assert set(found) == drawn

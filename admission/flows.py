@@ -1,0 +1,162 @@
+"""What flows through a broker, and to the members of its cluster, given what is wanted over which link.
+
+Rules
+-----
+* Over a link go the distinct advertisements from elsewhere that some filter held for the link meets; the broker takes
+  in those of its own publishers and those that come from a neighbour and are wanted elsewhere.
+* What a scheme sends beside that is charged to whom it comes to:
+
+  - what is multicast loads every member of the cluster. The broker that speaks for it is on the way of all that is
+    multicast there, so it has the accounts of the members too. A multicast is one message on the group's link; where
+    members hand it on (`hand_on`), each copy is charged to the link that it takes;
+  - where events flood, one that anybody wants goes over every link;
+  - where those who want an event pass it on, each is charged for all that it may have to, whoever else wants it.
+
+Source: paper 3, section 4.2; docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..protocol.configs import Ways
+from ..protocol.ids import GROUP, BrokerId, Link
+from ..protocol.messages.admission import Resource
+from .advertisements import LOCAL, AdvertisementDag, Micros
+from .columns import Mask
+
+Account: TypeAlias = tuple[Resource, BrokerId | tuple[BrokerId, BrokerId] | None]
+"""What is charged: ``("cpu", None)`` is the broker's own and ``("cpu", 3)`` that of member 3; ``("bandwidth", 4)``
+is of the broker's link to 4, or to its group, and ``("bandwidth", (3, 4))`` of that from member 3 to member 4."""
+
+HandOn: TypeAlias = Callable[[BrokerId, tuple[BrokerId, ...]], Mapping[BrokerId, tuple[BrokerId, ...]]]
+"""Returns who sends a copy to whom, given who hands something to its cluster, and the other members."""
+
+
+class Flows:
+    """The ways of events at one broker.
+
+    Parameters
+    ----------
+    broker
+        Which.
+    ways
+        How events go there.
+    hand_on
+        How members hand on what is for their cluster; None where it is multicast.
+    """
+
+    def __init__(self, broker: BrokerId, ways: Ways, hand_on: HandOn | None = None) -> None:
+        self.broker, self.ways, self.hand_on = broker, ways, hand_on
+        self._onward: dict[Link, frozenset[Link]] | None = None
+        if ways.onward is not None:
+            self._onward = {LOCAL if link is None else link: frozenset(to) for link, to in ways.onward}
+
+    @property
+    def beside(self) -> bool:
+        """Whether something is charged beside what goes over the links that it is wanted over."""
+        return bool(self.ways.group) or self.ways.concerns_all
+
+    def passes(self, source: Link, to: Link) -> bool:
+        """Return whether events that come over one link, or from publishers here, may go to another, or clients here.
+
+        So they do only along the ways of the scheme, which form one tree for each broker that has publishers. What is
+        asked for goes the same ways backwards, and comes to an end: nothing is asked for around a ring.
+        """
+        if source == to or to == LOCAL or self._onward is None:
+            return source != to
+        return to in self._onward.get(source, ())
+
+    def link_account(self, link: Link) -> Account | None:
+        """Return the account of what goes over a link; None where others have it, or there is none."""
+        if link == LOCAL:
+            return None
+        assert isinstance(link, int)
+        if link not in self.ways.group:
+            return "bandwidth", link
+        return ("bandwidth", GROUP) if self.hand_on is None else None
+
+    def loads(self, dag: AdvertisementDag, wanted: Mask) -> dict[Account, int]:
+        """Return what is charged to each account, in micro-events a second.
+
+        Parameters
+        ----------
+        dag
+            What is advertised, by link.
+        wanted
+            ``[link, slot]``: whether a filter that is held for the link meets the node.
+        """
+        own, rows = dag.own_rate, dag.rows
+        if self.ways.floods:
+            wanted = np.broadcast_to(wanted.any(axis=0), wanted.shape)
+        leads = self._leads(rows, len(own))
+        elsewhere = leads @ wanted
+        elsewhere[rows[LOCAL]] = True
+        out: dict[Account, int] = {("cpu", None): int(own[elsewhere].sum())}
+        total = own.sum(axis=0)
+        for link, row in rows.items():
+            if link != LOCAL and link not in self.ways.group:
+                assert isinstance(link, int)
+                mask, beside = wanted[row], np.flatnonzero(~leads[:, row])
+                out["bandwidth", link] = int(total[mask].sum() - own[np.ix_(beside, mask)].sum())
+        if self.ways.group:
+            self._charge_group(out, dag, wanted, elsewhere)
+        if self.ways.relays is not None:
+            self._charge_relays(out, dag, wanted)
+        return out
+
+    def _leads(self, rows: Mapping[Link, int], size: int) -> npt.NDArray[np.bool_]:
+        """Return from which row of links to which events may go."""
+        leads = ~np.eye(size, dtype=np.bool_)
+        if self._onward is not None:
+            leads[:] = False
+            leads[:, rows[LOCAL]] = True
+            leads[rows[LOCAL], rows[LOCAL]] = False
+            for source, to in self._onward.items():
+                if source in rows:
+                    leads[rows[source], [rows[link] for link in to if link in rows]] = True
+        return leads
+
+    def _charge_group(
+        self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask, elsewhere: Mask
+    ) -> None:
+        """Charge what comes to the whole cluster: to its links, and to its members."""
+        own, rows = dag.own_rate, dag.rows
+        members = {link: rows[link] for link in self.ways.group if link in rows}
+        theirs = list(members.values())
+        outside = [row for row in rows.values() if row not in theirs]
+        entering: dict[BrokerId, int] = {self.broker: _sum(own[outside], wanted[theirs].any(axis=0))}
+        if self.hand_on is None:
+            out["bandwidth", GROUP] = entering[self.broker]
+        if not self.ways.speaks:
+            return
+        for member, row in members.items():
+            entering[member] = _sum(own[row], elsewhere[row])
+        everything = sum(entering.values())
+        for member, row in members.items():
+            out["cpu", member] = int(own[row].sum()) + everything - entering[member]
+        for origin, amount in entering.items() if self.hand_on is not None else ():
+            others = tuple(sorted({self.broker, *members} - {origin}))
+            assert self.hand_on is not None
+            for sender, children in self.hand_on(origin, others).items():
+                for child in children:
+                    account: Account = "bandwidth", child if sender == self.broker else (sender, child)
+                    out[account] = out.get(account, 0) + amount
+
+    def _charge_relays(self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask) -> None:
+        """Charge what may have to be passed on: of what is wanted here, what a neighbour wants too."""
+        assert self.ways.relays is not None
+        own, rows = dag.own_rate, dag.rows
+        here = wanted[rows[LOCAL]]
+        for source, to in self.ways.relays:
+            for link in to:
+                if source in rows and link in rows:
+                    out["bandwidth", link] += _sum(own[rows[source]], here & wanted[rows[link]])
+
+
+def _sum(values: Micros, mask: Any) -> int:
+    return int(values[..., mask].sum())

@@ -1,0 +1,63 @@
+"""What is asked for and charged at one broker, beside what whole networks show.
+
+Reference: paper 3, section 4.2; docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
+"""
+
+from rayvous.admission.advertisements import LOCAL
+from rayvous.admission.books import Books
+from rayvous.admission.controller import Admission
+from rayvous.protocol.configs import Ways
+from rayvous.protocol.effects import Send
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, CapacityMeasured, Refusal
+from rayvous.routing.language.questions import to_filter
+
+EVERYTHING = to_filter("TRUE")
+
+
+def test_what_a_brokers_own_publisher_publishes_is_not_taken_off_twice():
+    """It is taken in whoever wants it: a client here asks for what comes from elsewhere, all of it."""
+    books = Books(0, Capacity(17))
+    books.advertise(("here", 1), EVERYTHING, 10 * MICRO, LOCAL)
+    books.advertise(("there", 1), EVERYTHING, 8 * MICRO, 5)
+    assert books.refusals(EVERYTHING, LOCAL) == (Refusal(0, "cpu", 8.0, 7.0),)
+
+
+def cluster(share=0.0):
+    """Broker 0 speaks for a cluster with 1 and 2, and is joined to broker 9."""
+    config = AdmissionConfig(share, capacity=Capacity(100, 60), capacities={2: Capacity(30)})
+    return Admission(0, config, (1, 2, 9), Ways(group=(1, 2), speaks=True))
+
+
+def test_what_is_multicast_is_one_message_on_the_group_and_comes_to_every_member():
+    admission = cluster()
+    books = admission.books
+    books.advertise(("out", 1), to_filter("x = 1"), 20 * MICRO, 9)
+    books.advertise(("in", 1), to_filter("x = 2"), 7 * MICRO, 1)
+    books.hold(EVERYTHING, 2, 0)
+    rates = {
+        account: amount // MICRO for account, amount in books.reserved().items() if account[0] != "memory"
+    }
+    assert rates == {
+        ("cpu", None): 27,
+        ("cpu", 1): 27,  # its own publisher's 7, and the 20 that are multicast
+        ("cpu", 2): 27,
+        ("bandwidth", 9): 0,
+        ("bandwidth", -1): 20,  # member 1 multicasts its 7 itself
+    }
+    books.advertise(("out", 2), to_filter("x = 3"), 10 * MICRO, 9)
+    assert [each.broker for each in books.degraded()[EVERYTHING, 2]] == [2]
+    assert str(Refusal(0, "bandwidth", 9, 5, -1)).startswith("broker 0 to its cluster: bandwidth")
+
+
+def test_what_is_measured_at_a_member_counts_at_whoever_speaks_for_it():
+    """Paper 3, 4.1: the highest rate at the limit; the member tells it, and tells it again when it is greeted."""
+    config = AdmissionConfig(capacity=Capacity(100))
+    member = Admission(2, config, (0,), Ways(group=(0,)))
+    assert member.handle(2, CapacityMeasured(25.0)) == [Send(0, CapacityMeasured(25.0))]
+    speaker = cluster()
+    speaker.handle(2, CapacityMeasured(25.0))
+    assert speaker.books.limit(("cpu", 2)) == 25 * MICRO and speaker.books.limit(("cpu", 1)) == 100 * MICRO
+    assert speaker.handle(7, CapacityMeasured(25.0)) == [] and speaker.strays == 1
+    again = Books(0, Capacity(100), capacity_of=lambda broker: Capacity(1))
+    again.restore(speaker.books.snapshot())
+    assert again.limit(("cpu", 2)) == 25 * MICRO

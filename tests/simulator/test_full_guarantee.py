@@ -1,0 +1,143 @@
+"""Promise 8 under every scheme: whom the full guarantee has admitted never asks more of a broker than it can carry.
+
+Reference: paper 3, 4.3 (a); docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
+"""
+
+import random
+
+import pytest
+from rayvous.admission.flows import Flows
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, Judgement
+from rayvous.routing.schemes.claims import CLAIMS
+from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.overload import Queues
+from rayvous.simulator.simulation import Simulation
+
+SCHEMES = (*CLAIMS, "hybrid+quench", "hybrid+fanout")
+every_scheme = pytest.mark.parametrize("name", SCHEMES)
+PUBLISHERS, SUBSCRIBERS, RATE, SECONDS = 6, 20, 20, 8
+ENOUGH = Capacity(1e6, 1e6)
+
+
+def network(name, capacity):
+    return Simulation(
+        scheme(name).positions(ClusterTree(3, 3).positions()),
+        name,
+        admission=AdmissionConfig(0.0, capacity=capacity),
+        queues=Queues(lambda broker: capacity, 5.0),
+        keep_notifications=False,
+    )
+
+
+def charged(net):
+    """Return what all books together charge: events a second by broker, and by broker and link."""
+    cpu, links = {}, {}
+    for broker in net.brokers():
+        here = broker.position.broker
+        for (resource, where), amount in broker.admitting.admission.books.reserved().items():
+            if resource == "cpu":
+                whose = here if where is None else where
+                cpu[whose] = max(cpu.get(whose, 0), amount / MICRO)
+            elif resource == "bandwidth" and amount:
+                links[where if isinstance(where, tuple) else (here, where)] = amount / MICRO
+    return {broker: most for broker, most in cpu.items() if most}, links
+
+
+def overloaded(net, limits, seconds):
+    """Return which brokers and links had more than so much a second."""
+    cpu, links = limits
+    measured = [(net.queues.taken_in, cpu), (net.queues.sent, links)]
+    return {
+        who: count
+        for counts, most in measured
+        for who, count in counts.items()
+        if count > most.get(who, 0) * seconds
+    }
+
+
+def loaded(name, capacity, seed=0):
+    """Return a network under a load part of which does not fit, and how many subscriptions were admitted.
+
+    The publishers' ranges overlap. For so many seconds each publishes as fast as it said.
+    """
+    net = network(name, capacity)
+    dice = random.Random(f"full guarantee/{seed}")
+    homes = {f"p{number}": dice.randrange(9) for number in range(PUBLISHERS)}
+    for number, (publisher, home) in enumerate(homes.items()):
+        net.advertise(publisher, home, f"x BETWEEN {number} AND {number + 2}", RATE)
+    net.run()
+    for number in range(SUBSCRIBERS):
+        low = dice.uniform(0, PUBLISHERS)
+        net.subscribe(f"s{number}", dice.randrange(9), f"x BETWEEN {low} AND {low + dice.uniform(0.2, 2.5)}")
+        net.run()
+    for _ in range(SECONDS):
+        for number, (publisher, home) in enumerate(homes.items()):
+            net.publish(publisher, home, [{"x": dice.uniform(number, number + 2)} for _ in range(RATE)])
+        net.advance(1.0)
+    net.run()
+    news = [news for client in net.sessions for news in net.news(client) if isinstance(news, Judgement)]
+    return net, sum(each.admitted for each in news)
+
+
+@every_scheme
+def test_nothing_is_dropped_and_nobody_is_given_more_than_is_charged_or_than_it_can_carry(name):
+    net, admitted = loaded(name, Capacity(70.0, 70.0))
+    assert 0 < admitted < SUBSCRIBERS
+    assert not any(net.queues.dropped_events().values()) and net.notified > 0
+    assert not overloaded(net, charged(net), SECONDS)
+    cpu, links = charged(net)
+    assert max(cpu.values()) <= 70 and max(links.values()) <= 70
+    for broker in net.brokers():
+        broker.check()
+
+
+@every_scheme
+def test_what_is_charged_is_what_is_sent(name):
+    """Each publisher publishes one value, so all events of one advertisement have the same ways.
+
+    Under LBDD those that share out the sending may change with each event, so what may come to them is charged.
+    """
+    net = network(name, ENOUGH)
+    for number in range(9):
+        net.advertise(f"p{number}", number, f"n = {number}", number + 1)
+    net.run()
+    for client, home, wanted in (
+        ("a", 0, "n >= 4"), ("b", 3, "n BETWEEN 2 AND 6"), ("c", 8, "n < 3"), ("d", 3, "n = 8"), ("e", 7, "n = 7"),
+    ):  # fmt: skip
+        net.subscribe(client, home, wanted)
+        net.run()
+    for number in range(9):
+        net.publish(f"p{number}", number, [{"n": number}] * (number + 1))
+    net.run()
+    cpu, links = charged(net)
+    assert net.queues.taken_in == cpu
+    assert name == "lbdd" or net.queues.sent == links
+    assert not overloaded(net, (cpu, links), 1)
+
+
+@pytest.mark.parametrize("name", ["hybrid", "flooding", "lbdd", "hybrid+fanout"])
+def test_what_is_sent_beside_the_ways_that_are_asked_along_has_to_be_charged(name, monkeypatch):
+    """Without that, brokers get more than is charged, and more than they can carry."""
+    for part in ("_charge_group", "_charge_relays"):
+        monkeypatch.setattr(Flows, part, lambda *args: None)
+    monkeypatch.setattr("rayvous.routing.schemes.flooding.Flooding.floods", False)
+    nets = [loaded(name, Capacity(70.0, 70.0), seed)[0] for seed in range(2)]
+    assert any(overloaded(net, charged(net), SECONDS) for net in nets)
+
+
+def test_a_multicast_is_refused_in_the_name_of_the_member_that_cannot_take_it():
+    """Member 2 of the only cluster has a publisher, whose events the weak member 1 would get with every other one."""
+    strong, weak = Capacity(100.0), Capacity(30.0)
+    net = Simulation(
+        ClusterTree(1, 3).positions(),
+        "hybrid",
+        admission=AdmissionConfig(0.0, capacity=strong, capacities={1: weak}),
+    )
+    net.advertise("p", 2, "x > 0", 40.0)
+    net.run()
+    net.subscribe("s", 0, "x > 5")
+    net.run()
+    [judged] = [news for news in net.news("s") if isinstance(news, Judgement)]
+    said = [(each.broker, each.resource, each.asked, each.free) for each in judged.refusals]
+    assert not judged.admitted and said == [(1, "cpu", 40.0, 30.0)]
