@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
+BOUND_SECONDS = 40.0
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -16,16 +17,27 @@ def rayvous(*arguments, timeout=240, cwd=None):
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd)
 
 
-def test_the_demo_takes_files_and_spark_writes_the_report(tmp_path):
-    (tmp_path / "events.csv").write_text("sym,price\nA,1.5\nB,2.5\nA,3.5\n")
+def test_the_demo_takes_files_kills_and_spark_writes_the_report(tmp_path):
+    rows = [f"{'AB'[place % 2]},{place % 7}.5" for place in range(3_000)]
+    (tmp_path / "events.csv").write_text("\n".join(["sym,price", *rows]))
     (tmp_path / "alerts.txt").write_text("# two alerts\nsym = 'A'\n\nprice > 2\n")
     done = rayvous("demo", "--events", tmp_path / "events.csv", "--subscriptions", tmp_path / "alerts.txt",
-                   "--clusters", 1, "--brokers-per-cluster", 2, "--out", "report", "--json", cwd=tmp_path)  # fmt: skip
+                   "--clusters", 3, "--brokers-per-cluster", 2, "--degree", 1, "--kill", "deb", "--out", "report",
+                   "--json", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "gcs_client" not in done.stderr and "Setting default log level" not in done.stderr
     result = json.loads(done.stdout)
-    assert result["notifications_delivered"] == 4
-    assert result["tct"]["publish"] == 3 and result["tct"]["deliver"] == 4  # as computed by Spark
-    assert result["aed_seconds"] > 0
+    wanted = 1_500 + sum(place % 7 >= 2 for place in range(3_000))
+    assert result["verdict"] == "holds" and result["events_published"] == 3_000
+    assert result["notifications_delivered"] == result["notifications_expected"] == wanted
+    assert result["missing"] == result["duplicates"] == result["spurious"] == 0
+    assert len(result["killed"]) == 1 and 0.5 < result["recovery_seconds"] < BOUND_SECONDS
+    said = [moment["what"] for moment in result["timeline"]]
+    assert said[0] == f"killed broker {result['killed'][0]}"
+    assert said[-1] == "everything published was delivered"
+    assert any("speaks for cluster" in what for what in said)
+    assert result["tct"]["publish"] >= 3_000 and result["tct"]["deliver"] >= wanted  # as computed by Spark
+    assert result["aed_seconds"] > 0 and result["latency_p50_seconds"] > 0
     for name in ("summary.json", "tree.png", "latency.png", "load.png", "aggregates/tct.parquet"):
         assert (tmp_path / "report" / name).stat().st_size > 0
 

@@ -9,7 +9,14 @@ from rayvous.pipelines.spark.session import spark_session
 
 
 @pytest.fixture(scope="session")
-def spark(ray_started: None) -> Iterator[Any]:
+def first_sum(ray_started: None) -> int:
+    """What a session has computed that was closed before the one of all tests began."""
+    with spark_session("rayvous-tests-first") as session:
+        return int(session.range(5).agg({"id": "sum"}).toPandas().iloc[0, 0])
+
+
+@pytest.fixture(scope="session")
+def spark(first_sum: int) -> Iterator[Any]:
     with spark_session("rayvous-tests") as session:
         yield session
 
