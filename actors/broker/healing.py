@@ -67,6 +67,7 @@ def _on_tree(scheme_name: str) -> Healing:
 HEALING: Final[dict[str, Healing]] = {
     "hybrid": _on_tree("hybrid"),
     "hierarchical": _on_tree("hierarchical"),
+    "hierarchical+nodes": _on_tree("hierarchical+nodes"),
     "flooding": _on_tree("flooding"),
     "match-first": Healing(HealingBroker, _plain(MatchFirstAbove)),
     "hybrid+merge": _on_tree("hybrid+merge"),

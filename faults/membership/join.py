@@ -16,6 +16,8 @@ Where the figure is silent or wrong
 * It pushes parent, then children, and pops parent first: on a stack that hands them over crossed. A level is one entry.
 * At the bottom the stack gives null, the loop ends, and nothing is returned: everybody has refused. Here the search
   begins anew after a random wait, which doubles up to `GROWTH_MAX` times `root_wait_seconds`, for as long as it takes.
+  If somebody has refused for load, the next search is a last resort, in which load is no reason to refuse: a parent
+  with much to do is better than none (promise 6).
 * A state belongs to a cluster, not to a place in a list. So D1, which has refused as `parent`, is out for its parent
   D2 too, and D4 goes on to D5, as the text tells it.
 * Who does not answer a question within `answer_seconds` is out (state false) until the next attempt.
@@ -128,11 +130,15 @@ def judge(
         reason = "leaving"
     elif asker not in children and len(set(children) - set(going)) >= recovery.degree:
         reason = "full"
-    elif asker not in children and recovery.load_max is not None and load > recovery.load_max:
+    elif asker not in children and _overloaded(load, recovery) and not request.last_resort:
         reason = "overloaded"
     else:
         reason = ""
     return JoinAnswer(not reason, reason, my_view, () if reason else path, term)
+
+
+def _overloaded(load: float, recovery: Recovery) -> bool:
+    return recovery.load_max is not None and load > recovery.load_max
 
 
 class Phase(Enum):
@@ -236,6 +242,8 @@ class Join:
         self._deadline = 0.0
         self._numbers = 0
         self._failures = 0
+        self._load_refused = False  # whether somebody has refused for its load in this search
+        self._last_resort = False
         self._me: ClusterView
         self._filters: Wanted = ()
         self._attempt: _Attempt
@@ -287,6 +295,7 @@ class Join:
         self._present, self._within = present, within
         self._now = max(self._now, now)
         self._failures = 0
+        self._load_refused = self._last_resort = False
         self.update(me, filters)
         if root_died:
             self._wait(self._random.uniform(0, self._recovery.root_wait_seconds))
@@ -407,9 +416,8 @@ class Join:
                 nearest == self._present or attempt.trips[nearest] > self._within
             ):
                 return out + self.stop()
-            return out + self._question(
-                Phase.ANSWER, attempt.views[nearest].designated, JoinRequest(self._me, self._filters)
-            )
+            request = JoinRequest(self._me, self._filters, self._last_resort)
+            return out + self._question(Phase.ANSWER, attempt.views[nearest].designated, request)
         attempt.stack.append((attempt.parent, attempt.children))
         return out + self._open(attempt.views[nearest])
 
@@ -418,6 +426,7 @@ class Join:
         if source != attempt.views[attempt.parent].designated:
             return []
         if not answer.accepted:
+            self._load_refused = self._load_refused or answer.reason == "overloaded"
             return self._turn_to(answer.view) if answer.reason == "not designated" else self._refused()
         if self._me.cluster in answer.path:
             return [*self._let_go(), *self._refused()]
@@ -442,6 +451,7 @@ class Join:
     def _nobody(self) -> list[Out]:
         if self._within is not None:
             return self.stop()
+        self._last_resort, self._load_refused = self._load_refused, False
         longest = self._recovery.root_wait_seconds * min(2**self._failures, GROWTH_MAX)
         self._failures = min(self._failures + 1, GROWTH_MAX)
         self._wait(self._random.uniform(longest / 2, longest))

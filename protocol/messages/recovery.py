@@ -16,6 +16,14 @@ from .quench import QuenchMessage
 from .rounds import RoundMessage
 from .views import CubeMessage
 
+LOAD_MAX: Final = 100_000.0
+"""Events a second above which a broker takes no other child, if nothing else is said.
+
+Of three brokers in a row on two cores each passed on 222,023 events a second (docs/benchmarks.md). What hangs below
+a new child brings at most as much again as all that is there already; so whoever handles half of what it can, rounded
+down, is full.
+"""
+
 RENDEZVOUS: Final[BrokerId] = -2
 """The address of the rendezvous point: every broker can send to it, and it to every broker."""
 
@@ -267,10 +275,13 @@ class JoinRequest:
         The cluster that asks.
     filters
         All that it wants, with the token of each announcement.
+    last_resort
+        Whether a whole search has found nobody because of load: then load is no reason to refuse any more.
     """
 
     view: ClusterView
     filters: tuple[tuple[FilterLike, int], ...]
+    last_resort: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +411,7 @@ class Recovery:
     answer_seconds: float = 2.0
     root_wait_seconds: float = 1.0
     degree: int = 8
-    load_max: float | None = None
+    load_max: float | None = LOAD_MAX
     retention_events_max: int = 100_000
     retention_seconds: float = 60.0
     client_patience_seconds: float = 6.0

@@ -1,30 +1,82 @@
-"""Hierarchical routing: every broker a node of the tree, no clusters (paper 1's baseline "hr"; JEDI, Siena).
+"""Hierarchical routing: a tree of brokers without clusters (paper 1's baseline "hr"; JEDI, Siena).
 
-The members of a cluster become children of its designated broker, each a tree node of its own, so that the same
-network, subscribers and events can be routed with and without multicast and compared.
+The paper does not say what becomes of the normal brokers where there are no clusters. Two readings, of the same
+network, subscribers and events, so that each can be compared with multicast:
+
+* ``hierarchical``: only designated brokers have others below them. The members of a cluster become children of theirs,
+  beside its child clusters, and it reaches them one by one. So the degree of the tree holds for the clusters only.
+* ``hierarchical+nodes``: every broker is a node of the tree as any other, and the degree holds for all: who has no room
+  for a broker has it below one of its members.
+
+Source: paper 1, 5.1; docs/decisions/0030-what-the-experiment-of-paper-1-counts.md.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ...protocol.configs import Position
+from ...protocol.ids import BrokerId
 from .hybrid import Hybrid
 
 
 class Hierarchical(Hybrid):
-    """A broker of a tree without clusters."""
+    """A broker of a tree without clusters, in which each member of a cluster is a leaf below its designated broker."""
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
         """Return the places of the same brokers in a tree where each is a cluster of its own."""
-        flat = []
-        for position in positions:
-            alone = replace(position, members=(position.broker,), designated=position.broker)
-            if position.role == "NEB":
-                flat.append(replace(alone, parent=position.designated, children=()))
-            else:
-                below = tuple(member for member in position.members if member != position.broker)
-                flat.append(replace(alone, children=below + position.children))
-        return flat
+        children = {
+            position.broker: _others(position) + position.children
+            for position in positions
+            if position.role != "NEB"
+        }
+        return _flat(positions, children)
+
+
+class HierarchicalNodes(Hierarchical):
+    """A broker of a tree without clusters, in which every broker may have others below it."""
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places of the same brokers in a tree in which nobody has more children than a cluster had.
+
+        A designated broker keeps its child clusters, but for one place that goes to a member of its own; whoever finds
+        no place finds it below that member, or the next.
+        """
+        speakers = [position for position in positions if position.role != "NEB"]
+        degree = max(2, *(len(position.children) for position in speakers))
+        children: dict[BrokerId, tuple[BrokerId, ...]] = {}
+        for position in speakers:
+            members = _others(position)
+            first = position.children[: degree - 1] if members else position.children
+            waiting = deque((*members, *position.children[len(first) :]))
+            children[position.broker] = first
+            nodes = deque((position.broker, *members))
+            while waiting:
+                node = nodes.popleft()
+                mine = children.get(node, ())
+                room = [waiting.popleft() for _ in range(min(degree - len(mine), len(waiting)))]
+                children[node] = (*mine, *room)
+        return _flat(positions, children)
+
+
+def _others(position: Position) -> tuple[BrokerId, ...]:
+    return tuple(member for member in position.members if member != position.broker)
+
+
+def _flat(positions: Sequence[Position], children: dict[BrokerId, tuple[BrokerId, ...]]) -> list[Position]:
+    """Return the places where each broker is a cluster of its own, with these brokers below each."""
+    above = {child: parent for parent, below in children.items() for child in below}
+    return [
+        replace(
+            position,
+            members=(position.broker,),
+            designated=position.broker,
+            parent=above.get(position.broker),
+            children=children.get(position.broker, ()),
+        )
+        for position in positions
+    ]

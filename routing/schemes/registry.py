@@ -14,7 +14,7 @@ from ...protocol.configs import Placed, Position
 from ...protocol.effects import Effect, Plain, Received
 from ...protocol.errors import InputError
 from .flooding import Flooding
-from .hierarchical import Hierarchical
+from .hierarchical import Hierarchical, HierarchicalNodes
 from .hybrid import Hybrid
 from .hypercube import Hypercube
 from .lbdd import Lbdd
@@ -99,6 +99,7 @@ OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
         frozenset({"quench", "merge"}): QuenchedMergedHybrid,
     },
     "hierarchical": {
+        frozenset({"nodes"}): HierarchicalNodes,
         frozenset({"quench"}): QuenchedHierarchical,
         frozenset({"merge"}): MergedHierarchical,
         frozenset({"quench", "merge"}): QuenchedMergedHierarchical,

@@ -20,6 +20,7 @@ WITH_OPTIONS = [
     "hybrid+merge",
     "hybrid+quench+merge",
     "hierarchical+quench+merge",
+    "hierarchical+nodes",
 ]
 NAMES = [*SCHEMES, *WITH_OPTIONS]
 NETWORKS = {

@@ -5,6 +5,7 @@ Reference: promises 1, 2, 3, 5 and 6; paper 1, 4.2; docs/operations.md.
 
 import pytest
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.membership.join import Join
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import RENDEZVOUS, ClusterBeat, JoinAnswer, Probe, Recovery, YieldRoot
@@ -252,6 +253,37 @@ def test_who_is_overloaded_takes_no_more_children():
     parent = net.broker(broker).healing.parent
     assert parent is not None and parent.cluster == 1, "whoever is not overloaded takes it"
     assert net.sent[Events] == 0 and not structure_problems(net)
+
+
+def overloaded_root():
+    """A root alone that handles 100 events a second and takes nobody above 50, and a cluster that comes."""
+    recovery = Recovery.for_simulator(degree=8, load_max=50.0)
+    net = Simulation(ClusterTree(1, 1).positions(), recovery=recovery, seed=1)
+    for number in range(4_000):
+        net.at(1.0 + number / 100, net.publish, "p", 0, [{"n": number}])
+    net.advance(5.0)
+    _, (broker,) = SimulatedOperations(net).add_cluster(1)
+    net.advance(20.0)
+    return net, broker
+
+
+def test_whom_nobody_takes_for_load_is_taken_as_a_last_resort():
+    """Promise 6: the survivors form one tree, also where all have much to do."""
+    net, _ = overloaded_root()
+    assert net.broker(0).describe()["refused_joins"] == 1
+    assert structure_problems(net) == [] == subscription_problems(net)
+
+
+def test_without_a_last_resort_it_would_stay_alone(monkeypatch):
+    real = Join._nobody
+
+    def nobody(self):
+        self._load_refused = False
+        return real(self)
+
+    monkeypatch.setattr(Join, "_nobody", nobody)
+    net, broker = overloaded_root()
+    assert net.broker(broker).healing.parent is None and net.broker(0).describe()["refused_joins"] > 1
 
 
 def test_what_cannot_be_operated_says_why():

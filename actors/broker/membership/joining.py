@@ -327,6 +327,7 @@ class TreeSide(EventSide):
             answer = replace(answer, accepted=True, reason="")
         effects: list[Out] = [Send(source, answer)]  # type: ignore[arg-type]
         if not answer.accepted:
+            self.refused_joins += 1
             return effects
         view = request.view
         if self.parent is not None and view.cluster == self.parent.cluster:

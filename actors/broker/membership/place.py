@@ -67,6 +67,7 @@ class Place:
         self._after = identity.after  # the highest round that is known here or was below
         # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
         self._answer_by: float | None = None
+        self.refused_joins = 0
         self._offered: dict[Filter, int] = {}  # what the last request to a parent said
         self.unanswered = Unanswered()
         self.going: set[ClusterId] = set()  # children that are about to leave the network

@@ -242,6 +242,7 @@ class HealingBroker(OperationsSide):
         return {
             **self.router.describe(),
             "epoch": self.view.epoch,
+            "refused_joins": self.refused_joins,
         }
 
     def check(self) -> None:

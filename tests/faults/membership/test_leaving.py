@@ -14,6 +14,7 @@ from rayvous.faults.membership.succession import Succession
 from rayvous.protocol.configs import Position
 from rayvous.protocol.effects import Multicast, Received, Send, Ticked
 from rayvous.protocol.messages.recovery import (
+    LOAD_MAX,
     RENDEZVOUS,
     AskChildren,
     AskRoot,
@@ -74,9 +75,19 @@ def test_who_is_full_overloaded_or_leaving_takes_no_other_child(asker, children,
     assert (answer.accepted, answer.reason) == (not reason, reason)
 
 
-def test_without_a_limit_no_load_is_too_much():
-    answer = judge(JoinRequest(view(9), ()), view(5), (5,), 1, (), Recovery(), designated=True, load=1e9)
-    assert answer.accepted
+def judged(load, recovery, **request):
+    asker = JoinRequest(view(9), (), **request)
+    return judge(asker, view(5), (5,), 1, (), recovery, designated=True, load=load).reason
+
+
+def test_a_limit_is_there_by_default_and_can_be_lifted():
+    """Reference: paper 1, 4.2.1, figure 3: a request is refused when the load is too heavy."""
+    assert judged(LOAD_MAX, Recovery()) == "" == judged(1e9, Recovery(load_max=None))
+    assert judged(LOAD_MAX + 1, Recovery()) == "overloaded"
+
+
+def test_load_is_no_reason_to_refuse_a_last_resort():
+    assert judged(1e9, Recovery(), last_resort=True) == ""
 
 
 def test_who_cannot_reach_the_root_goes_on_at_its_children():

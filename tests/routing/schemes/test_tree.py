@@ -24,6 +24,7 @@ from rayvous.protocol.messages.pubsub import (
 )
 from rayvous.routing.filters.filter import Filter, to_filter
 from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 FILTERS = tuple(
     map(to_filter, ("x >= 0", "x > 1", "x > 2", "x = 1", "x = 3", "x IN (1, 3)", "x < 2", "TRUE", "FALSE"))
@@ -319,3 +320,53 @@ def test_what_makes_no_sense_is_counted_and_does_nothing() -> None:
     net.give(0, 5, Withdraw(item))  # withdrawn twice, or never announced
     assert net.busy() == []
     net.check()
+
+
+def shape(scheme_name, tree):
+    """Return {broker: parent} under a scheme, and the most children that anybody has."""
+    places = scheme(scheme_name).positions(tree.positions())
+    for place in places:
+        assert all(other.parent == place.broker for other in places if other.broker in place.children)
+        assert place.members == (place.broker,)
+    return {place.broker: place.parent for place in places}, max(len(place.children) for place in places)
+
+
+def test_a_hierarchy_has_two_readings():
+    """Members as leaves below their designated broker, over the degree; or every broker a node within it.
+
+    Reference: paper 1, 5.1 (each node has at most 8 children, each cluster 10 normal brokers).
+    """
+    tree = ClusterTree(12, 11, degree=8, seed=3)
+    most = max(len(place.children) for place in tree.positions() if place.role != "NEB")
+    leaves, widest = shape("hierarchical", tree)
+    nodes, bounded = shape("hierarchical+nodes", tree)
+    assert widest == most + 10 and bounded == most <= 8
+    clusters = {place.broker: place for place in tree.positions()}
+    for above in (leaves, nodes):
+        assert above.keys() == clusters.keys()
+        assert [broker for broker in above if above[broker] is None] == [
+            broker for broker, place in clusters.items() if place.role == "REB"
+        ]
+    for broker, place in clusters.items():
+        if place.role == "NEB":
+            assert leaves[broker] == place.designated
+            assert clusters[nodes[broker]].cluster == place.cluster, "its own cluster has room for it"
+        elif place.parent is not None:
+            assert leaves[broker] == place.parent
+            assert clusters[nodes[broker]].cluster == place.parent_cluster
+
+
+def test_a_full_designated_broker_leaves_a_place_to_a_member_of_its_own():
+    full = ClusterTree(9, 2, degree=8).positions()
+    (root,) = (place for place in full if place.role == "REB")
+    (member,) = set(root.members) - {root.broker}
+    assert len(root.children) == 8
+    nodes, bounded = shape("hierarchical+nodes", ClusterTree(9, 2, degree=8))
+    assert bounded == 8
+    assert nodes[member] == root.broker
+    assert [nodes[child] for child in root.children] == [root.broker] * 7 + [member]
+
+
+def test_single_brokers_stand_as_they_do_in_clusters():
+    row = ClusterTree(3, 1, degree=1)
+    assert shape("hierarchical+nodes", row)[0] == shape("hierarchical", row)[0]
