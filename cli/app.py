@@ -412,6 +412,46 @@ def experiment_hypercube(
     run_hypercube(preset, brokers, seed, out, as_json=as_json)
 
 
+def _reproduces(name: str, what: str) -> None:
+    """Add a verb for one experiment, or for all."""
+
+    def verb(
+        preset: Annotated[str, typer.Option(help="quick, or paper (its parameters; hours).")] = "quick",
+        runs: Annotated[
+            int | None,
+            typer.Option(min=1, max=1_000, help="Runs of each point; those of the preset if not given."),
+        ] = None,
+        out: Annotated[
+            Path | None,
+            typer.Option(help="Folder for tables, pictures and results; made if it is not there."),
+        ] = None,
+        as_json: AsJson = False,
+    ) -> int:
+        from .verbs.reproduction import reproduce
+
+        return reproduce(name, preset, runs, out or Path("out/experiments") / name, as_json=as_json)
+
+    verb.__doc__ = f"""{what}
+
+    Runs in virtual time, on all CPUs of the Ray that is there, or of this machine; Spark aggregates. Prints what the
+    paper says beside what was measured. Exit status 1 when a statement does not hold that is not known not to.
+
+    Examples
+    --------
+      rayvous experiment {name}
+      rayvous experiment {name} --preset paper --runs 3 --out out/{name} --json
+    """
+    experiment.command(name)(verb)
+
+
+for _name, _what in (
+    ("tct", "Paper 1, figure 4: what hybrid and hierarchical routing cost, by subscribers and publishers."),
+    ("aed", "Paper 1, figure 5: how long events take under both, by subscribers and publishers."),
+    ("all", "All experiments that share these options, one after the other: tct, aed."),
+):
+    _reproduces(_name, _what)
+
+
 def main() -> None:
     """Run the command line and exit."""
     with suppress(FileNotFoundError):  # where the present folder is gone

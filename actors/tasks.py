@@ -1,0 +1,57 @@
+"""Pure functions run as Ray tasks, as many at once as there are CPUs, here or on a cluster.
+
+Rules
+-----
+* Results come as they are done, in no order; no more tasks are under way than there are CPUs, so that results do not
+  pile up.
+* An error in one ends all: it is raised here, and what is under way is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import ray
+
+from ..protocol.errors import RayvousError
+from .network.launching import ensure_ray
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[Item, Result]]:
+    """Yield each item with what `work` makes of it, as they are done.
+
+    Parameters
+    ----------
+    work
+        A function that workers can import, and that starts no tasks itself.
+    items
+        What it is called with; the first ones begin first.
+
+    Raises
+    ------
+    RayUnavailable
+        If Ray could not be started or joined.
+    RayvousError
+        What `work` raises.
+    """
+    ensure_ray()
+    task: Any = ray.remote(num_cpus=1, max_retries=1)(work)
+    many = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    waiting = list(reversed(items))
+    under_way: dict[Any, Item] = {}
+    try:
+        while waiting or under_way:
+            while waiting and len(under_way) < many:
+                item = waiting.pop()
+                under_way[task.remote(item)] = item
+            (done, *_), _ = ray.wait(list(under_way))
+            yield under_way.pop(done), ray.get(done)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, RayvousError) else error from None
+    finally:
+        for task_under_way in under_way:
+            ray.cancel(task_under_way, force=True)

@@ -1,0 +1,62 @@
+"""``rayvous experiment tct | aed | all``: figures of the papers made again, and how what the papers say fares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from ...protocol.errors import InputError
+from ...protocol.extras import require
+from .. import console
+from ..inputs import check_out
+
+
+def reproduce(name: str, preset: str, runs: int | None, out: Path, *, as_json: bool) -> int:
+    """Run one experiment, or all; print the statements, and return 1 when one fails that is not known to, else 0."""
+    require("spark")
+    require("plots")
+    check_out(out)
+    from ...experiments.clusters import PRESETS
+    from ...experiments.reproduction import EXPERIMENTS, run
+    from ...pipelines.spark.local import session_at
+
+    if preset not in PRESETS:
+        raise InputError(f"--preset {preset}: it is {' or '.join(PRESETS)}")
+    with console.steps() as steps:
+        steps.show("Spark", 0, 1)
+        with session_at(None) as spark:
+            steps.show("Spark", 1, 1)
+            names = list(EXPERIMENTS) if name == "all" else [name]
+            result = run(names, out, spark, preset=preset, runs=runs, progress=steps.show)
+    return show(result, as_json=as_json)
+
+
+def show(result: Mapping[str, Any], *, as_json: bool) -> int:
+    """Print what came of experiments; return the exit status."""
+    from ...experiments.reproduction import failed
+
+    if as_json:
+        console.print_json(result)
+    else:
+        for name, one in result["experiments"].items():
+            mine = [each for each in result["statements"] if each["experiment"] == name]
+            hold = f"{sum(each['holds'] for each in mine)} of {len(mine)}"
+            title = f"{name}: {one['source']}"
+            console.print_table(title, {"statements that hold": hold, "picture": one["picture"]})
+            for each in mine:
+                _print_statement(each)
+        console.print_table("All of it", {"folder": result["folder"]})
+    return int(any(failed(result["statements"])))
+
+
+def _print_statement(each: Mapping[str, Any]) -> None:
+    word = "[green]holds[/]" if each["holds"] else "[bold red]does not hold[/]"
+    if each["known"]:
+        word = "[yellow]known not to hold[/]"
+    console.out.print(f"{word}: {escape(each['text'])}", soft_wrap=True, highlight=False)
+    console.out.print(f"    measured: {each['measured']}", soft_wrap=True, markup=False, highlight=False)
+    if each["known"]:
+        console.out.print(f"    why: {each['known']}", soft_wrap=True, markup=False, highlight=False)

@@ -1,0 +1,216 @@
+"""Figures 4 and 5 of paper 1: what hybrid and hierarchical routing cost, and how long events take, by subscribers.
+
+What is done
+------------
+* The network of 5.1: 100 designated brokers, each with 10 normal ones, transit-stub with 730 links, degree 8.
+* There is one kind of event, which all publishers publish and all subscribers want. Both are placed at brokers drawn at
+  random, a subscriber or publisher at any of them alike. When all subscriptions are installed, each publisher publishes
+  one event.
+* TCT (figure 4) is the sum of the messages over all links between brokers, subscriptions among them; a multicast is
+  one.
+* AED (figure 5) is a subscriber's: from the publication of the first event that it receives to its last notification,
+  over how many it received; the mean over subscribers (0030). Beside it the quotient over all subscribers together.
+* ``hr`` has both readings: normal brokers as leaves of the tree below their designated one, and every broker a node.
+
+What the paper leaves open, and what is taken
+---------------------------------------------
+* *The time of a message.* A broker sends one copy after the other, each takes `SEND_SECONDS`; a multicast is one copy,
+  and so is the notification of a client. 1 ms is what an event of 1 KB takes on a link of some 10 Mbit/s, as was usual
+  then. The other times of `SENSITIVITY` show what depends on it. A link takes the time that the transit-stub graph
+  says.
+* *When events are published.* Within one second, each at a moment drawn at random.
+
+Source: paper 1, section 5.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ..protocol.configs import Limits
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.scenarios.scenario import LinkModel
+from ..protocol.telemetry.tables import Table
+from ..routing.topologies.cluster_trees import ClusterTree
+from ..simulator.simulation import Simulation
+from ..simulator.telemetry import SimulatedTelemetry
+
+SCHEMES: Final = {"hrm": "hybrid", "hr": "hierarchical", "hr, all nodes": "hierarchical+nodes"}
+"""The curves: the paper's name, and the scheme."""
+
+SEND_SECONDS: Final = 0.001
+SENSITIVITY: Final = (0.0001, 0.01)
+PUBLISH_SECONDS: Final = 1.0
+BETWEEN_BROKERS: Final = ("up", "down", "multicast")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The points of both figures.
+
+    Attributes
+    ----------
+    tree
+        The network; run n has it with seed n.
+    subscribers
+        For each number of publishers, the points on the axis.
+    runs
+        How many of each point, with seeds from 0.
+    send_seconds
+        What one copy takes, for the figures and then to see what depends on it.
+    """
+
+    tree: ClusterTree
+    subscribers: Mapping[int, tuple[int, ...]]
+    runs: int
+    send_seconds: tuple[float, ...]
+
+    def points(self) -> list[Point]:
+        """Return the points, the largest first, so that none is left over at the end."""
+        points = [
+            Point(curve, publishers, subscribers, run, seconds)
+            for publishers, axis in self.subscribers.items()
+            for subscribers in axis
+            for run in range(self.runs)
+            for seconds in self.send_seconds
+            for curve in SCHEMES
+        ]
+        return sorted(points, key=lambda point: (-point.publishers, -point.subscribers))
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One network and what its clients do."""
+
+    curve: str
+    publishers: int
+    subscribers: int
+    run: int
+    send_seconds: float
+
+
+AXIS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+TREE: Final = ClusterTree(100, 11, degree=8, shape="transit-stub", links=730)
+
+PRESETS: Final = {
+    "paper": Plan(TREE, {100: AXIS, 1_000: AXIS}, 10, (SEND_SECONDS, *SENSITIVITY)),
+    "quick": Plan(
+        TREE,
+        {100: (1, 10, 50, 100, 200, 500, 1_000, 10_000), 400: (1, 10, 50, 100, 1_000)},
+        1,
+        (SEND_SECONDS,),
+    ),
+}
+
+
+def measure(point: Point, tree: ClusterTree = TREE) -> dict[str, Table]:
+    """Run one point in virtual time and return its telemetry.
+
+    Returns
+    -------
+    dict
+        Two tables, both with the columns of `Point`. ``links``: `broker`, `link_kind`, and how many messages with
+        `events` and how many of `control` it sent over its links of that kind. ``heard``: for each `subscriber`
+        the `notifications`, the publication of the `first` of their events and the time of the `last` one, in seconds.
+    """
+    tree = replace(tree, seed=point.run)
+    seen = _Seen()
+    net = Simulation(
+        tree.positions(),
+        SCHEMES[point.curve],
+        links=LinkModel(send_seconds=point.send_seconds),
+        seed=point.run,
+        delay_of=tree.path_seconds,
+        telemetry=SimulatedTelemetry(
+            seen.take, trace_events=True, limits=Limits(telemetry_rows_max=10_000_000)
+        ),
+        keep_notifications=False,
+    )
+    dice = random.Random(f"clusters/{point.run}/{point.publishers}/{point.subscribers}")
+    brokers = sorted(net.hosts)
+    for number in range(point.subscribers):
+        net.subscribe(f"s{number}", dice.choice(brokers), "kind = 1")
+    net.run()
+    start = net.now
+    for number in range(point.publishers):
+        moment, broker = start + dice.random() * PUBLISH_SECONDS, dice.choice(brokers)
+        net.at(moment, _publish, net, f"p{number}", broker)
+    net.run()
+    assert net.telemetry is not None
+    net.telemetry.flush()
+    return {"links": _at(point, seen.links()), "heard": _at(point, seen.heard())}
+
+
+def _publish(net: Simulation, client: ClientId, broker: BrokerId) -> None:
+    net.publish(client, broker, [{"kind": 1}])
+
+
+class _Seen:
+    """Telemetry as it comes, summed up by link and by subscriber."""
+
+    def __init__(self) -> None:
+        self._links: dict[tuple[int, str], list[int]] = {}
+        self._heard: dict[str, list[float]] = {}
+
+    def take(self, chunk: Mapping[str, Table]) -> None:
+        """Take in a chunk of the tables."""
+        sent = chunk.get("transfers")
+        if sent is not None:
+            columns = (sent[name].tolist() for name in ("broker", "link_kind", "messages", "events"))
+            for broker, kind, messages, events in zip(*columns, strict=True):
+                if kind in BETWEEN_BROKERS:
+                    self._links.setdefault((broker, kind), [0, 0])[events == 0] += messages
+        heard = chunk.get("notified")
+        if heard is not None:
+            columns = (heard[name].tolist() for name in ("subscriber", "published_at", "time_seconds"))
+            for subscriber, published_at, at in zip(*columns, strict=True):
+                known = self._heard.setdefault(subscriber, [0, published_at, at])
+                known[:] = known[0] + 1, min(known[1], published_at), max(known[2], at)
+
+    def links(self) -> Table:
+        """Return what each broker sent over its links of each kind."""
+        keys, counts = list(self._links), list(self._links.values())
+        return {
+            "broker": np.array([key[0] for key in keys], np.int32),
+            "link_kind": np.array([key[1] for key in keys], object),
+            "events": np.array([count[0] for count in counts], np.int64),
+            "control": np.array([count[1] for count in counts], np.int64),
+        }
+
+    def heard(self) -> Table:
+        """Return what each subscriber was notified of."""
+        values = np.array(list(self._heard.values()), np.float64).reshape(-1, 3)
+        return {
+            "subscriber": np.array(list(self._heard), object),
+            "notifications": values[:, 0].astype(np.int64),
+            "first": values[:, 1],
+            "last": values[:, 2],
+        }
+
+
+def _at(point: Point, table: Table) -> Table:
+    rows = len(next(iter(table.values())))
+    named = {
+        "curve": np.full(rows, point.curve, object),
+        "publishers": np.full(rows, point.publishers, np.int32),
+        "subscribers": np.full(rows, point.subscribers, np.int32),
+        "run": np.full(rows, point.run, np.int32),
+        "send_seconds": np.full(rows, point.send_seconds, np.float64),
+    }
+    return named | table
+
+
+def curves(
+    rows: Iterable[Mapping[str, Any]], value: str, send_seconds: float = SEND_SECONDS
+) -> dict[tuple[str, int], dict[float, float]]:
+    """Return what a figure shows: by curve and number of publishers, the value at each number of subscribers."""
+    found: dict[tuple[str, int], dict[float, float]] = {}
+    for row in sorted(rows, key=lambda row: row["subscribers"]):
+        if row["send_seconds"] == send_seconds:
+            found.setdefault((row["curve"], row["publishers"]), {})[row["subscribers"]] = row[value]
+    return found

@@ -1,0 +1,60 @@
+"""The pictures of figures 4 and 5 of paper 1: a curve for each scheme, a panel for each number of publishers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..protocol.extras import extra
+from .clusters import SCHEMES, curves
+
+with extra("plots"):
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Rows = Sequence[Mapping[str, Any]]
+
+LOOKS: Final = {"hrm": ("#0072B2", "o"), "hr": ("#D55E00", "s"), "hr, all nodes": ("#009E73", "^")}
+WORDS: Final = {
+    "hrm": "hybrid (hrm)",
+    "hr": "hierarchical (hr), members as leaves",
+    "hr, all nodes": "hierarchical (hr), all nodes",
+}
+
+
+def draw_tct(rows: Rows) -> Figure:
+    """Draw the total cost of the tree by subscribers (figure 4)."""
+    return _draw(rows, {"tct": "TCT, messages over all links"})
+
+
+def draw_aed(rows: Rows) -> Figure:
+    """Draw the average event delay by subscribers (figure 5); below, what it is over all subscribers together."""
+    return _draw(
+        rows,
+        {
+            "aed_seconds": "AED of a subscriber, s an event",
+            "seconds_per_notification": "of all together, s a notification",
+        },
+    )
+
+
+def _draw(rows: Rows, values: Mapping[str, str]) -> Figure:
+    publishers = sorted({row["publishers"] for row in rows})
+    figure = Figure(figsize=(5.1 * len(publishers), 3.9 * len(values)), layout="constrained")
+    panels = figure.subplots(len(values), len(publishers), squeeze=False)
+    for line, (value, label) in zip(panels, values.items(), strict=True):
+        for axes, many in zip(line, publishers, strict=True):
+            _curves(axes, curves(rows, value), many)
+            axes.set(xscale="log", xlabel="subscribers", ylabel=label, title=f"{many} publishers")
+            if value == "seconds_per_notification":
+                axes.set_yscale("log")
+            axes.grid(alpha=0.25)
+    panels[0][0].legend(fontsize=8)
+    return figure
+
+
+def _curves(axes: Axes, figure: Mapping[tuple[str, int], Mapping[float, float]], publishers: int) -> None:
+    for name in SCHEMES:
+        curve = figure.get((name, publishers), {})
+        colour, marker = LOOKS[name]
+        axes.plot(list(curve), list(curve.values()), color=colour, marker=marker, label=WORDS[name])

@@ -1,0 +1,196 @@
+"""What paper 1 says of figures 4 and 5, sentence by sentence, judged for each reading that it leaves open.
+
+Rules
+-----
+* `hr` has two readings, and so has AED: of a subscriber, and over all of them together. Each sentence is judged under
+  each, and says under which.
+* "The critical point" of TCT is 1,000 subscribers, as the text has it. A knee is the last point up to which two curves
+  are the same (`statements.knee`).
+
+Source: paper 1, section 5.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from .clusters import curves
+from .statements import LINEAR as LINEAR_MIN
+from .statements import Curve, Statement, correlation, differences, is_flat, knee, rises, rounded, slopes
+
+CRITICAL: Final = 1_000
+HYBRID: Final = "hrm"
+BASELINES: Final = ("hr", "hr, all nodes")
+KNEES: Final = {100: 100, 1_000: 50}
+"""Subscribers at the knee of figure 5, by publishers."""
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def judge_tct(rows: Rows) -> list[Statement]:
+    """Return the sentences about figure 4.
+
+    Parameters
+    ----------
+    rows
+        As `pipelines.figures.experiments.tct_by_point` gives them.
+    """
+    figure = curves(rows, "tct")
+    found: list[Statement] = []
+    for baseline in BASELINES:
+        pairs = _pairs(figure, baseline)
+        few, many = min(pairs), max(pairs)
+        gaps = {publishers: differences(*pair) for publishers, pair in pairs.items()}
+        said = _Said("paper 1, 5.2 (1), figure 4", f"hr: {_words(baseline)}")
+        for name, each in (("hybrid", 0), ("hr", 1)):
+            ends = {publishers: _beyond(pair[each]) for publishers, pair in pairs.items()}
+            found.append(
+                said(
+                    f"with more than 1,000 subscribers TCT tends to a constant: {name}",
+                    ends,
+                    all(is_flat(pair[each], CRITICAL) for pair in pairs.values()),
+                )
+            )
+        beyond = {publishers: _beyond(gap) for publishers, gap in gaps.items()}
+        found += [
+            said(
+                "beyond the critical point hybrid's TCT is smaller than hr's",
+                beyond,
+                all(value > 0 for gap in beyond.values() for value in gap.values()),
+            ),
+            said(
+                "and the more publishers, the larger the difference",
+                beyond,
+                all(beyond[many][at] > beyond[few][at] for at in beyond[few].keys() & beyond[many].keys()),
+            ),
+        ]
+        for name, each in (("hybrid", 0), ("hr", 1)):
+            lines = {
+                publishers: round(correlation(pair[each], CRITICAL), 4) for publishers, pair in pairs.items()
+            }
+            found.append(
+                said(
+                    f"below the critical point TCT grows nearly linearly: {name} (correlation at least {LINEAR_MIN})",
+                    lines,
+                    all(value >= LINEAR_MIN for value in lines.values()),
+                )
+            )
+        found += list(_of_knees(said, pairs, gaps, "cost"))
+    return found
+
+
+def judge_aed(rows: Rows) -> list[Statement]:
+    """Return the sentences about figure 5.
+
+    Parameters
+    ----------
+    rows
+        As `pipelines.figures.experiments.aed_by_point` gives them.
+    """
+    found: list[Statement] = []
+    for value, reading in (
+        ("aed_seconds", "of a subscriber"),
+        ("seconds_per_notification", "of all together"),
+    ):
+        figure = curves(rows, value)
+        for baseline in BASELINES:
+            pairs = _pairs(figure, baseline)
+            gaps = {publishers: differences(*pair) for publishers, pair in pairs.items()}
+            said = _Said("paper 1, 5.2 (2), figure 5", f"hr: {_words(baseline)}; AED {reading}")
+            found += list(_of_knees(said, pairs, gaps, "delay"))
+            for publishers, (hybrid, other) in pairs.items():
+                if publishers in KNEES:
+                    at = knee(hybrid, other)
+                    found.append(
+                        said(
+                            f"with {publishers} publishers the knee is at {KNEES[publishers]} subscribers",
+                            at,
+                            at == KNEES[publishers],
+                        )
+                    )
+            steep = {publishers: slopes(pair[1]) for publishers, pair in pairs.items()}
+            found.append(
+                said(
+                    "hr's delay grows with subscribers, ever steeper (slopes)",
+                    {
+                        publishers: [float(f"{slope:.3g}") for slope in each]
+                        for publishers, each in steep.items()
+                    },
+                    all(rises(each) and each[-1] > 0 for each in steep.values()),
+                )
+            )
+            found.append(
+                said(
+                    "hybrid's delay grows up to a critical point, and then falls",
+                    {publishers: rounded(pair[0]) for publishers, pair in pairs.items()},
+                    all(_peaks(pair[0]) for pair in pairs.values()),
+                )
+            )
+    return found
+
+
+class _Said:
+    """Makes statements with one source, under one reading."""
+
+    def __init__(self, source: str, reading: str) -> None:
+        self._source, self._reading = source, reading
+
+    def __call__(self, text: str, measured: Any, holds: bool) -> Statement:
+        return Statement(self._source, f"{text} [{self._reading}]", measured, bool(holds))
+
+
+def _of_knees(
+    said: _Said, pairs: Mapping[int, tuple[Curve, Curve]], gaps: Mapping[int, Curve], what: str
+) -> Iterator[Statement]:
+    """Yield what the text says of the knee, in the same words for both figures."""
+    knees = {publishers: knee(*pair) for publishers, pair in pairs.items()}
+    yield said(
+        f"there is a knee up to which the {what} of both is nearly the same",
+        knees,
+        all(at is not None for at in knees.values()),
+    )
+    after = {
+        publishers: {at: value for at, value in gap.items() if at > (knees[publishers] or 0)}
+        for publishers, gap in gaps.items()
+    }
+    shown = {publishers: rounded(gap) for publishers, gap in after.items()}
+    yield said(
+        f"beyond the knee hybrid's {what} is the smaller one",
+        shown,
+        all(gap and min(gap.values()) > 0 for gap in after.values()),
+    )
+    yield said(
+        "and the difference grows with subscribers",
+        shown,
+        all(rises(list(gap.values())) for gap in after.values()),
+    )
+    few, many = knees[min(knees)], knees[max(knees)]
+    yield said(
+        "the more publishers, the earlier the knee",
+        knees,
+        few is not None and many is not None and many < few,
+    )
+
+
+def _pairs(figure: Mapping[tuple[str, int], Curve], baseline: str) -> dict[int, tuple[Curve, Curve]]:
+    """Return hybrid's curve and that of a baseline, by publishers."""
+    return {
+        publishers: (curve, figure[baseline, publishers])
+        for (name, publishers), curve in figure.items()
+        if name == HYBRID
+    }
+
+
+def _beyond(curve: Curve) -> dict[float, float]:
+    return {at: value for at, value in curve.items() if at >= CRITICAL}
+
+
+def _peaks(curve: Curve) -> bool:
+    """Return whether a curve is highest between its ends, and ends lower."""
+    values = list(curve.values())
+    return values[0] < max(values) > values[-1]
+
+
+def _words(baseline: str) -> str:
+    return "every broker a node" if baseline != "hr" else "normal brokers are leaves"

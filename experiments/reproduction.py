@@ -1,0 +1,243 @@
+"""Figures of the papers made again: runs in virtual time, Parquet, Spark, statements, pictures.
+
+Rules
+-----
+* The *runs* of an experiment are measured first, as Ray tasks; several experiments may look at the same runs. What they
+  wrote is kept as Parquet, one folder a table, and one a run in it. All that comes after is made of these files alone,
+  so it can be made again without running anything (`rebuild`).
+* Spark aggregates, by functions from DataFrame to DataFrame. What comes out is a row for each point of a curve.
+* Statements are judged on these rows. One that does not hold and is not known not to fails the experiment.
+* Parameters stand in the module of the runs, with what they assume; they are not changed after results were seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..actors.tasks import spread
+from ..pipelines.figures.experiments import aed_by_point, tct_by_point
+from ..pipelines.report.plots import save_png
+from ..protocol.errors import InputError
+from . import clusters
+from .clusters_figures import draw_aed, draw_tct
+from .clusters_statements import judge_aed, judge_tct
+from .statements import Statement
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pyspark.sql import DataFrame, SparkSession
+
+Rows = Sequence[Mapping[str, Any]]
+Progress = Callable[[str, int, int], None]
+"""Is told what is done, how far it is, and how far it goes."""
+
+
+class Plan(Protocol):
+    """Which points are measured, and how often each."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs of each point there are, with seeds from 0."""
+        ...
+
+    def points(self) -> Sequence[Any]:
+        """Return the points; each has the number of its run, `run`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What is measured, for one experiment or several.
+
+    Attributes
+    ----------
+    name
+        Of the folder in which it is kept.
+    presets
+        Plans by name: ``"quick"`` and ``"paper"``.
+    measure
+        Runs one point and returns its tables, in columns.
+    """
+
+    name: str
+    presets: Mapping[str, Any]
+    measure: Callable[[Any], Mapping[str, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A figure or table of a paper.
+
+    Attributes
+    ----------
+    source
+        Which one.
+    runs
+        What it looks at.
+    table
+        The table of these runs that it is made of.
+    aggregate
+        Makes one row a point of that table.
+    judge
+        What the paper says of it, on these rows.
+    draw
+        Its picture.
+    """
+
+    source: str
+    runs: Runs
+    table: str
+    aggregate: Callable[[DataFrame], DataFrame]
+    judge: Callable[[Rows], list[Statement]]
+    draw: Callable[[Rows], Figure]
+
+
+CLUSTERS: Final = Runs("clusters", clusters.PRESETS, clusters.measure)
+
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    "tct": Experiment("paper 1, figure 4", CLUSTERS, "links", tct_by_point, judge_tct, draw_tct),
+    "aed": Experiment("paper 1, figure 5", CLUSTERS, "heard", aed_by_point, judge_aed, draw_aed),
+}
+"""By name, in the order of the papers."""
+
+WRITTEN: Final = "experiments.json"
+"""Which experiments a folder holds, and how they were run."""
+
+
+def run(
+    names: Sequence[str],
+    folder: Path,
+    session: SparkSession,
+    *,
+    preset: str = "quick",
+    runs: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run experiments, and write their tables, statements and pictures.
+
+    Parameters
+    ----------
+    names
+        Which.
+    folder
+        Where all of it goes; what it holds of the same experiments is replaced.
+    session
+        Spark.
+    preset
+        ``"quick"``, or ``"paper"`` for its parameters.
+    runs
+        How many of each point; None for those of the preset.
+    progress
+        Is told what is done, how far it is, and how far it goes.
+
+    Returns
+    -------
+    dict
+        As `rebuild`.
+
+    Raises
+    ------
+    InputError
+        If there is no such experiment or preset.
+    """
+    chosen = [experiment(name) for name in names]
+    show = progress or (lambda what, done, of: None)
+    for each in dict.fromkeys(one.runs.name for one in chosen):
+        _measure(next(one.runs for one in chosen if one.runs.name == each), folder, preset, runs, show)
+    (folder / WRITTEN).write_text(
+        json.dumps({"experiments": list(names), "preset": preset}), encoding="utf-8"
+    )
+    return rebuild(folder, session, progress=progress)
+
+
+def experiment(name: str) -> Experiment:
+    """Return the experiment of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message lists what there is.
+    """
+    if name not in EXPERIMENTS:
+        raise InputError(f"no experiment {name!r}: there are {', '.join(EXPERIMENTS)}, all")
+    return EXPERIMENTS[name]
+
+
+def _measure(what: Runs, folder: Path, preset: str, runs: int | None, show: Progress) -> None:
+    if preset not in what.presets:
+        raise InputError(f"--preset {preset}: it is {' or '.join(what.presets)}")
+    plan = what.presets[preset]
+    plan = plan if runs is None else replace(plan, runs=runs)
+    home = folder / what.name
+    for old in sorted(home.rglob("*.parquet")):
+        old.unlink()
+    points = plan.points()
+    place = {point: number for number, point in enumerate(points)}
+    show(what.name, 0, len(points))
+    for done, (point, tables) in enumerate(spread(what.measure, points), start=1):
+        for name, table in tables.items():
+            file = home / name / f"run={point.run}" / f"part-{place[point]:05}.parquet"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(
+                pa.table({key: pa.array(column) for key, column in table.items() if key != "run"}), file
+            )
+        show(what.name, done, len(points))
+
+
+def rebuild(folder: Path, session: SparkSession, *, progress: Progress | None = None) -> dict[str, Any]:
+    """Make figures, statements and pictures of what the runs in a folder have written.
+
+    Returns
+    -------
+    dict
+        ``experiments``: by name the `rows`, the `picture` and how it was run; ``statements``: all of them, as data.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no experiments, or not all of their tables.
+    """
+    written = folder / WRITTEN
+    if not written.is_file():
+        raise InputError(
+            f"{folder}: it holds no experiments; rayvous experiment NAME --out {folder} runs one"
+        )
+    known = json.loads(written.read_text(encoding="utf-8"))
+    show = progress or (lambda what, done, of: None)
+    result: dict[str, Any] = {
+        "preset": known["preset"],
+        "folder": str(folder),
+        "experiments": {},
+        "statements": [],
+    }
+    for done, name in enumerate(known["experiments"]):
+        show("figures", done, len(known["experiments"]))
+        one = experiment(name)
+        rows = _aggregated(one, folder, session)
+        statements = [statement.row(name) for statement in one.judge(rows)]
+        picture = save_png(one.draw(rows), folder / f"{name}.png")
+        result["experiments"][name] = {"source": one.source, "rows": rows, "picture": str(picture)}
+        result["statements"] += statements
+    show("figures", len(known["experiments"]), len(known["experiments"]))
+    (folder / "results.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    return result
+
+
+def _aggregated(one: Experiment, folder: Path, session: SparkSession) -> list[dict[str, Any]]:
+    tables = folder / one.runs.name / one.table
+    if not any(tables.rglob("*.parquet")):
+        raise InputError(f"{tables}: the table of {one.source} is not there")
+    found = one.aggregate(session.read.parquet(str(tables.resolve())))
+    return [row.asDict() for row in found.collect()]
+
+
+def failed(statements: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the statements that do not hold, and are not known not to."""
+    return (each for each in statements if not each["holds"] and not each["known"])

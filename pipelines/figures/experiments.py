@@ -1,0 +1,71 @@
+"""The figures of experiments, from the tables that their runs wrote: DataFrame in, DataFrame out.
+
+Rule: one row for each point of a curve; what was measured is the mean over runs, and how far they differ stands beside.
+
+Source: decision 0030 for what TCT and AED are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+POINT: Final = ("curve", "publishers", "subscribers", "send_seconds")
+"""What tells one point of figures 4 and 5 of paper 1 from another."""
+
+
+def tct_by_point(links: DataFrame) -> DataFrame:
+    """Return the total cost of the tree: `tct`, of which `events` and `control`, by point (paper 1, 5.1).
+
+    Parameters
+    ----------
+    links
+        The columns of `POINT`, `run`, and how many messages with `events` and of `control` a broker sent over its
+        links of one kind.
+    """
+    from pyspark.sql import functions as f
+
+    sums = links.groupBy(*POINT, "run").agg(
+        f.sum("events").alias("events"), f.sum("control").alias("control")
+    )
+    return over_runs(
+        sums.withColumn("tct", f.col("events") + f.col("control")), POINT, ("tct", "events", "control")
+    )
+
+
+def aed_by_point(heard: DataFrame) -> DataFrame:
+    """Return the average event delay by point: `aed_seconds` of a subscriber, and `seconds_per_notification` of all.
+
+    Parameters
+    ----------
+    heard
+        The columns of `POINT`, `run`, and of each subscriber its `notifications`, when the first of their events was
+        published (`first`), and when the last notification came (`last`), in seconds.
+
+    Notes
+    -----
+    A subscriber's is ``(last - first) / notifications``; the mean over subscribers is taken. That of all is the time
+    from the first publication to the last notification, over all notifications.
+    """
+    from pyspark.sql import functions as f
+
+    mine = (f.col("last") - f.col("first")) / f.col("notifications")
+    whole = (f.max("last") - f.min("first")) / f.sum("notifications")
+    each = heard.where("notifications > 0").groupBy(*POINT, "run")
+    found = each.agg(f.avg(mine).alias("aed_seconds"), whole.alias("seconds_per_notification"))
+    return over_runs(found, POINT, ("aed_seconds", "seconds_per_notification"))
+
+
+def over_runs(values: DataFrame, point: Sequence[str], names: Sequence[str]) -> DataFrame:
+    """Return the mean of each value over runs, with `_stddev` behind its name how far they differ, and how many `runs`.
+
+    The standard deviation is that of a sample; of one run it is 0.
+    """
+    from pyspark.sql import functions as f
+
+    means = [f.avg(name).alias(name) for name in names]
+    spreads = [f.coalesce(f.stddev_samp(name), f.lit(0.0)).alias(f"{name}_stddev") for name in names]
+    return values.groupBy(*point).agg(*means, *spreads, f.count("*").alias("runs")).orderBy(*point)
