@@ -175,6 +175,9 @@ def books_problems(
         if books[broker].neighbours != others:
             known = sorted(books[broker].neighbours)
             problems.append(f"broker {broker} has books for {known}, its links are {sorted(others)}")
+    for client in (*clients.adverts, *clients.wanted):  # it has yet to notice
+        if (home := clients.homes[client]) not in links:
+            problems.append(f"{client} is still at broker {home}, which is gone")
     return problems or [*_Recount(books, links, clients, way or way_in(links)).problems()]
 
 

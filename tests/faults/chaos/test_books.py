@@ -69,6 +69,12 @@ def test_what_is_wrong_is_told(changes: dict[str, Any], words: str) -> None:
     assert (words in " ".join(found)) if words else found == []
 
 
+@pytest.mark.parametrize("client", ["p", "s"])
+def test_who_is_still_at_a_broker_that_is_gone_is_told(client: str) -> None:
+    late = replace(clients(), homes={"p": 2, "s": 0} | {client: 7})
+    assert books_problems(books(), CHAIN, late) == [f"{client} is still at broker 7, which is gone"]
+
+
 def test_what_is_not_promised_is_not_missed_and_without_balance_nothing_else_is_asked() -> None:
     lax = {broker: replace(each, promises=False) for broker, each in books().items()}
     told = replace(clients(), lacking={})
