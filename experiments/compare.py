@@ -4,7 +4,7 @@ Rules
 -----
 * The schemes get the same network, clients, steps and seed, and each is judged; who does not deliver is not compared.
 * An event that crosses a link counts one message, however many events travelled together (TCT, paper 1, 5.1); a
-  multicast counts one.
+  multicast counts one. What it took on Ray, which has none, is beside it (`multicast_calls`, `multicast_sent_bytes`).
 * Schemes on a mesh send straight to a broker; what that costs the tree of brokers underneath is `crossings`.
 * A scheme that heals is also given the death of a broker, in networks of their own (`recovery`); in the simulator only.
 * Time is virtual in the simulator, where a mesh's connection takes as long as the way over the tree; on Ray it is real.
@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -179,9 +180,11 @@ def _figures(
         "crossings": crossed / events,
         "over_bound": crossed / events / bound if bound else None,
         "bytes": int(nbytes[carried > 0].sum()) / events,
+        **_carried_out(seen.tables.get("multicasts"), events),
         "hops_mean": float(np.mean(seen.hops)) if seen.hops else None,
         "hops_max": max(seen.hops) if seen.hops else None,
         "latency_mean_seconds": float(delivered["latency_sum_seconds"].sum()) / count if count else None,
+        "aed_seconds": aed_seconds(seen.trace),
         "table_entries_mean": float(np.mean(seen.filters)),
         "table_entries_max": max(seen.filters),
         "control_messages": int((carried == 0).sum()),
@@ -193,6 +196,35 @@ def _figures(
         if claims_of(name).survives_deaths
         else "-",
     }
+
+
+def _carried_out(multicasts: Mapping[str, Any] | None, events: int) -> dict[str, float | None]:
+    """Return what multicasts took on Ray, an event: calls, and bytes in them and in object stores; None elsewhere."""
+    if multicasts is None:
+        return {"multicast_calls": None, "multicast_sent_bytes": None}
+    carry = multicasts["events"] > 0
+    return {
+        "multicast_calls": int(multicasts["calls"][carry].sum()) / events,
+        "multicast_sent_bytes": int(multicasts["sent_bytes"][carry].sum()) / events,
+    }
+
+
+def aed_seconds(trace: Trace) -> float | None:
+    """Return the average event delay (paper 1, 5.1): each subscriber's time over its events, the mean of subscribers.
+
+    A subscriber's time is that from the publication of the first event that it is notified of to its last notification.
+    """
+    published = trace.publications()
+    first: dict[str, float] = {}
+    last: dict[str, float] = {}
+    count: Counter[str] = Counter()
+    for note in trace.notifications():
+        at = published[note.publisher, note.sequence].at_seconds
+        first[note.client] = min(first.get(note.client, at), at)
+        last[note.client] = max(last.get(note.client, at), note.at_seconds)
+        count[note.client] += 1
+    each = [(last[client] - first[client]) / received for client, received in count.items()]
+    return float(np.mean(each)) if each else None
 
 
 def gini(load: np.ndarray[Any, Any]) -> float:
@@ -248,7 +280,7 @@ def _on_ray(scenario: Scenario) -> _Seen:
     with Network.launch(topology, scheme=scenario.scheme, brokers_per_actor=each, progress=False) as net:
         trace = replay(net, scenario)
         filters = [_entries(data) for _, data in net.describe().nodes(data=True)]
-        return _Seen(trace, telemetry_of(net, ("transfers", "deliveries")), filters, None)
+        return _Seen(trace, telemetry_of(net, ("transfers", "deliveries", "multicasts")), filters, None)
 
 
 def _joined(chunks: Sequence[Tables]) -> Tables:

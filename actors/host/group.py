@@ -4,6 +4,8 @@ Rules
 -----
 * A load that is large is put into the object store once and its reference goes to the members, so a node holds one
   copy however many members read it. A small one travels inside the calls, which is quicker than a trip to the store.
+* What became of a load is told when it is: how many calls it took, to how many nodes, and how many bytes of events
+  were written for it. Where a member is, it says with its answer.
 * A member that is dead does not stop the others. In a network that heals neither does one that does not answer: the
   group waits for it `patience_seconds` a call, and the calls stay out in their order.
 * A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
@@ -17,7 +19,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +29,7 @@ from ray.exceptions import ActorDiedError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import Events, Numbered
+from ...protocol.telemetry.tables import CarriedOut
 from .outbox import Queued, Renewed, first_line
 
 _LOG = logging.getLogger("rayvous.host")
@@ -44,6 +47,18 @@ class Peer:
     local: bool
 
 
+def node_here() -> str:
+    """Return the Ray node that this process is on; "" where there is no Ray."""
+    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
+
+
+def _events_of(load: Sequence[Queued]) -> tuple[int, int]:
+    """Return how many events a load carries, and their bytes."""
+    contents = (message.message if isinstance(message, Numbered) else message for message in load)
+    batches = [message.batch for message in contents if isinstance(message, Events)]
+    return sum(map(len, batches)), sum(batch.nbytes for batch in batches)
+
+
 class MulticastGroup:
     """The other members of one broker's cluster and how to reach each.
 
@@ -57,6 +72,10 @@ class MulticastGroup:
         How long a call waits for a member that does not answer; None for ever.
     missed
         Called with a member that has missed a load, and how many seconds ago that was to go. None where nobody cares.
+    carried_out
+        Called with what became of a load: calls, nodes, bytes. None where nobody cares.
+    node
+        Returns the Ray node that this is on.
     """
 
     def __init__(
@@ -65,8 +84,13 @@ class MulticastGroup:
         fellows: Sequence[Peer],
         patience_seconds: float | None = None,
         missed: Callable[[BrokerId, float], None] | None = None,
+        carried_out: Callable[[CarriedOut], None] | None = None,
+        node: Callable[[], str] = node_here,
     ) -> None:
         self._missed = missed
+        self._carried_out = carried_out
+        self._node = node
+        self._nodes: dict[BrokerId, str] = {}  # of the members that have answered
         self._broken: set[BrokerId] = set()
         self.broker = broker
         self._fellows = tuple(fellows)
@@ -80,21 +104,37 @@ class MulticastGroup:
         """Take a load to every member; return how many did not get it. Who died before this load is not counted."""
         living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
         plain = [message for message in load if not isinstance(message, Renewed)]
-        contents = [message.message if isinstance(message, Numbered) else message for message in plain]
-        size = sum(message.batch.nbytes for message in contents if isinstance(message, Events))
+        events, size = _events_of(plain)
         remote = sum(not fellow.local for fellow in living)
-        shared: Any = ray.put(plain) if size > INLINE_BYTES_MAX and remote > 1 else plain
-        calls, left_out = [], 0
+        by_reference = size > INLINE_BYTES_MAX and remote > 1
+        shared: Any = ray.put(plain) if by_reference else plain
+        calls, sharing, inline, left_out = [], [], [], 0
         for fellow in living:
             part = self._part(fellow.broker, load) if fellow.broker in self._broken else plain
+            left_out += not part
             if part:
                 whole = part is plain and not fellow.local
                 calls.append(self._start(fellow, shared if whole else part))
-            left_out += not part
+                if whole and by_reference:
+                    sharing.append(fellow.broker)
+                elif not fellow.local:
+                    inline.append((fellow.broker, size if part is plain else _events_of(part)[1]))
         if not calls:
             return left_out
         done, _ = await asyncio.wait(calls, timeout=self._patience_seconds)
+        if self._carried_out is not None:
+            nodes = self._nodes_of(sharing)
+            sent = sum(nbytes for _, nbytes in inline) + (
+                size * len(nodes | {self._node()}) if sharing else 0
+            )
+            called = len(sharing) + len(inline)
+            nodes |= self._nodes_of(broker for broker, _ in inline)
+            row = len(plain), events, size, len(calls), called, len(nodes), int(by_reference), sent
+            self._carried_out(CarriedOut(*row))
         return left_out + sum(not call.result() for call in done)
+
+    def _nodes_of(self, members: Iterable[BrokerId]) -> set[str]:
+        return {self._nodes[member] for member in members if member in self._nodes}
 
     def _part(self, member: BrokerId, load: list[Queued]) -> list[Queued]:
         """Return what of a load is for a member that has missed something: heartbeats, and all from its renewal on."""
@@ -134,7 +174,9 @@ class MulticastGroup:
         self._out[life] += 1
         made = time.monotonic()
         try:
-            await fellow.receive(fellow.broker, self.broker, load)
+            node = await fellow.receive(fellow.broker, self.broker, load)
+            if isinstance(node, str):
+                self._nodes[fellow.broker] = node
             return True
         except Exception as error:
             if (

@@ -47,6 +47,7 @@ from .backpressure import Backpressure
 from .broker_store import store_of
 from .commits import Commits
 from .driver import Driver
+from .group import node_here
 from .hosted_broker import HostedBroker
 from .numbered import NumberedLinks
 from .outbox import LinkMessage
@@ -111,6 +112,7 @@ class BrokerHost:
             died=self._died,
             reborn=self._drop_links,
             missed=self._missed if recovery is not None else None,
+            carried_out=lambda broker, row: self.telemetry.carried_out(broker, row),
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
         self.driver = Driver(
@@ -245,27 +247,26 @@ class BrokerHost:
     async def ping(self, at: BrokerId) -> str:
         """Return the Ray node that this is on, once the broker has taken all that came before."""
         await self._service(at)
-        return str(ray.get_runtime_context().get_node_id())
+        return node_here()
 
     # What comes in.
 
     async def receive(
         self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0
-    ) -> None:
-        """Take messages from another broker in its `life`, or from the rendezvous point, in order."""
+    ) -> str:
+        """Take messages from another broker in its `life`, or from the rendezvous point, in order; return the node."""
         if self._asleep:
             await self._wake()
-        if not await self._heard(to, source, len(messages), life):
-            return
-        seat = self.seats.get(to)
+        seat = self.seats.get(to) if await self._heard(to, source, len(messages), life) else None
         if seat is None:
-            return  # it has left
+            return node_here()  # its sender was in an earlier life, or the broker has left
         pressure = Backpressure()
         for message in messages:
             again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
             self.driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
         await seat.stable()
         await self.driver.room(pressure)
+        return node_here()
 
     async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
         """Wait until the messages may be handed in; return False when their sender has been started again since."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
@@ -19,7 +20,7 @@ from uuid import uuid4
 from ray.exceptions import RayActorError
 
 from ...protocol.ids import BrokerId
-from ...protocol.telemetry.tables import SCHEMAS
+from ...protocol.telemetry.tables import SCHEMAS, CarriedOut
 from ..telemetry.accounts import HandOver
 from .hosted_broker import HostedBroker
 
@@ -59,6 +60,13 @@ class HostTelemetry:
             self.flush_soon()
         elif self._flush_timer is None:
             self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush_soon)
+
+    def carried_out(self, broker: BrokerId, row: CarriedOut) -> None:
+        """Write down what became of a load that a broker here had for its group."""
+        seat = self._seats.get(broker)
+        if seat is not None:
+            seat.telemetry.carried_out(time.time(), row)
+            self.flush_when_due(seat)
 
     def flush_soon(self) -> None:
         """Hand over what was written down, if anything was, in the background."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ray.exceptions import ActorDiedError
@@ -24,6 +25,7 @@ from ...protocol.effects import Missed
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
+from ...protocol.telemetry.tables import CarriedOut
 from ..chaos.link_faults import Forecast, HostLinkFaults
 from .group import MulticastGroup, Peer
 from .outbox import Flight, LinkMessage, Outbox, Unreached, first_line
@@ -51,6 +53,8 @@ class Transport:
         Called with a broker that has a new actor; what waits for the old one is to be dropped.
     missed
         Called with a broker here and what another one has missed of it; None where nothing can be done about it.
+    carried_out
+        Called with a broker here and what became of a load for its group.
     """
 
     def __init__(
@@ -62,8 +66,10 @@ class Transport:
         died: Callable[[BrokerId, BrokerId], None],
         reborn: Callable[[BrokerId], None],
         missed: Callable[[BrokerId, Missed], None] | None = None,
+        carried_out: Callable[[BrokerId, CarriedOut], None] | None = None,
     ) -> None:
         self._missed = missed
+        self._carried_out = carried_out
         self.rendezvous: Any = None
         self.link_faults: HostLinkFaults | None = None
         self._limits = limits
@@ -158,7 +164,13 @@ class Transport:
             assert self._missed is not None
             self._missed(source, Missed(member, True, ago))
 
-        group = MulticastGroup(source, fellows, patience, None if self._missed is None else missed)
+        group = MulticastGroup(
+            source,
+            fellows,
+            patience,
+            None if self._missed is None else missed,
+            None if self._carried_out is None else partial(self._carried_out, source),
+        )
         self._groups[source] = group
         return self._outbox(f"broker {source} to its group", group.fly)
 
@@ -170,18 +182,21 @@ class Transport:
     ) -> Outbox:
         return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max, missed)
 
-    def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[None]]:
-        """Return how a broker here hands messages to any other; nothing is awaited before unless it has to be."""
+    def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[object]]:
+        """Return how a broker here hands messages to any other; nothing is awaited before unless it has to be.
+
+        Its answer is the Ray node that the other one is on.
+        """
         life = self._own_lives.get(source, 0)
         said = (life,) if life else ()
 
-        async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> None:
+        async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> object:
             if self.link_faults is not None:
                 await self.link_faults.passage(source, to, lane)
             peer = self._peers.get(to) or await self._find(to)
             try:
                 async with asyncio.timeout(seconds):  # in a network that heals no call hangs a link for ever
-                    await peer.receive(to, source, load, *said)
+                    return await peer.receive(to, source, load, *said)
             except ActorDiedError:
                 if self._peers.get(to) is peer:
                     self._died(source, to)

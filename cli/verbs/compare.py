@@ -23,6 +23,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "bytes": lambda row: f"{row['bytes']:,.0f}",
     "hops": lambda row: _number(row["hops_mean"], "{:.2f}"),
     "ms": lambda row: _number(row["latency_mean_seconds"], "{:.1f}", 1000),
+    "AED": lambda row: _number(row["aed_seconds"], "{:.1f}", 1000),
     "table": lambda row: f"{row['table_entries_mean']:.1f}",
     "subs": lambda row: f"{row['control_messages']:,}",
     "Gini": lambda row: f"{row['load_gini']:.2f}",
@@ -31,9 +32,9 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 }
 LEGEND: Final = (
     "An event: sent = messages, links = links of the tree that they cross, /bound = links over the lower bound, bytes.",
-    "A notification: hops, ms. A broker: table = entries, peak = the busiest one over the mean. subs = messages about "
-    "subscriptions in all. heals = virtual seconds that the death of a broker is felt, a heartbeat a second; - for "
-    "schemes that do not heal.",
+    "A notification: hops, ms. A subscriber: AED = its time over its events, ms. A broker: table = entries, peak = the "
+    "busiest one over the mean. subs = messages about subscriptions in all. heals = virtual seconds that the death of "
+    "a broker is felt, a heartbeat a second; - for schemes that do not heal.",
 )
 
 

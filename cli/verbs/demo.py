@@ -298,13 +298,25 @@ def _report(
     )
     steps.show("report", 1, 1)
     tct = written.figures["tct"].to_dict("records")
+    carried_out = written.figures["multicast_cost"].set_index("how").to_dict("index")
     return {
+        "multicasts": {
+            how: {name: int(value) for name, value in row.items()} for how, row in carried_out.items()
+        },
         "tct": {row["link_kind"]: int(row["tct"]) for row in tct},
-        "aed_seconds": written.row("aed")["aed_seconds"],
+        **{name: written.row("aed")[name] for name in ("aed_seconds", "seconds_per_notification")},
         "report": str(written.folder),
         **started,
         **written.took,
     }
+
+
+def _carried_out(all_of_them: Mapping[str, int], events: int) -> str:
+    """Return what became of the events that the paper counts as one message each."""
+    return (
+        f"{events:,} events, handed over in {all_of_them['calls']:,} calls; {all_of_them['nbytes']:,} bytes, "
+        f"of which {all_of_them['sent_bytes']:,} were sent"
+    )
 
 
 def _seconds(value: float | None) -> str:
@@ -340,7 +352,9 @@ def _print_run(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions
 def _print_report(result: Mapping[str, Any]) -> None:
     rows = {
         "TCT (events over links)": ", ".join(f"{kind} {count:,}" for kind, count in result["tct"].items()),
+        "multicasts on Ray": _carried_out(result["multicasts"]["all"], result["tct"]["multicast"]),
         "AED": _seconds(result["aed_seconds"]),
+        "time over notifications": _seconds(result["seconds_per_notification"]),
         "Spark": f"{result['spark_jobs']} job(s), {result['spark_report_seconds']:.1f} s; "
         f"started in {result['spark_start_seconds']:.1f} s beside the run",
         "report": f"{result['report']}, {result['report_seconds']:.1f} s",

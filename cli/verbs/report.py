@@ -93,6 +93,7 @@ def report_folder(
     result = {
         "run": chosen,
         "tct": figures["tct"].to_dict("records"),
+        "multicast_cost": figures["multicast_cost"].to_dict("records") if "multicast_cost" in figures else [],
         "throughput": written.row("throughput"),
         "aed": written.row("aed"),
         "latency_percentiles": written.row("latency_percentiles") if traced else None,

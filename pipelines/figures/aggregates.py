@@ -2,9 +2,6 @@
 
 Rules
 -----
-* One event over one link counts one, however many travelled in the batch; control messages are counted apart.
-* The tree's links are ``up``, ``down`` and ``multicast``; ``publish`` and ``deliver`` are the clients' own
-  links.
 * A figure of nothing is null, never 0 or NaN: the mean of no delays is not a short delay. Counts and sums of
   nothing are 0.
 * Nothing here runs a Spark job: each function only describes one. Results have a fixed order of rows.
@@ -19,107 +16,21 @@ from __future__ import annotations
 from typing import Final
 
 from ...protocol.extras import extra
-from ...protocol.telemetry.tables import LINK_KINDS
+from .costs import TREE_KINDS
+from .sums import ratio, total
 
 with extra("spark"):
     from pyspark.sql import Column, DataFrame, Window
     from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-TREE_KINDS: Final = ("up", "down", "multicast")
 PERCENTILES: Final[dict[str, float]] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 _PAIR: Final = ["subscriber", "publisher", "sequence"]
 _EVENT: Final = ["publisher", "sequence"]
 
 
-def _total(column: str | Column) -> Column:
-    return F.coalesce(F.sum(column), F.lit(0))
-
-
-def _ratio(numerator: Column, denominator: Column) -> Column:
-    return F.when(denominator > 0, numerator / denominator)
-
-
 def _latency() -> Column:
     return F.col("time_seconds") - F.col("published_at")
-
-
-def tct(transfers: DataFrame) -> DataFrame:
-    """Total cost of the tree: the messages of all links, summed (paper 1, 5.1).
-
-    ``TCT = sum over links of the events that went over the link``.
-
-    Parameters
-    ----------
-    transfers
-        Telemetry table.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        One row for each of ``LINK_KINDS``, then ``tree`` (up + down + multicast: the paper's TCT) and
-        ``all`` (the clients' links too). Columns: ``link_kind``; ``tct`` (events over links of the kind);
-        ``batches`` (messages that carried them); ``control_messages``; ``nbytes``.
-    """
-    columns = {
-        "tct": F.col("events"),
-        "batches": F.when(F.col("events") > 0, F.col("messages")),
-        "control_messages": F.when(F.col("events") == 0, F.col("messages")),
-        "nbytes": F.col("nbytes"),
-    }
-    groups = {**{kind: (kind,) for kind in LINK_KINDS}, "tree": TREE_KINDS, "all": LINK_KINDS}
-    sums = [
-        F.struct(
-            F.lit(group).alias("link_kind"),
-            *(
-                _total(F.when(F.col("link_kind").isin(*kinds), value)).alias(name)
-                for name, value in columns.items()
-            ),
-        )
-        for group, kinds in groups.items()
-    ]
-    return transfers.agg(F.array(*sums).alias("rows")).select(F.inline("rows"))
-
-
-def aed(observed: DataFrame, started_at: float | None = None) -> DataFrame:
-    """Average event delay: elapsed time divided by the events received in it (paper 1, 5.1).
-
-    ``AED = (last notification - first publication) / notifications``; beside it what most others call the
-    mean delay, ``sum of (notified - published) / notifications``.
-
-    Parameters
-    ----------
-    observed
-        Telemetry table `notified` (exact) or `deliveries`. In `deliveries` the first publication is not to
-        be seen; the earliest *mean* publication time of one delivery stands for it unless `started_at` is
-        given, so AED is then at most too small by the spread within the first batch.
-    started_at
-        Seconds since 1970 at which the time starts; by default the first publication.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        One row: ``notifications``, ``elapsed_seconds``, ``aed_seconds``, ``mean_delay_seconds``.
-    """
-    if "published_at" in observed.columns:
-        count, published = F.lit(1), F.col("published_at")
-        delay = F.col("time_seconds") - published
-    else:
-        count, delay = F.col("notifications"), F.col("latency_sum_seconds")
-        published = F.col("time_seconds") - _ratio(delay, count)
-    start = F.min(published) if started_at is None else F.lit(float(started_at))
-    sums = observed.where(count > 0).agg(
-        _total(count).alias("notifications"),
-        (F.max("time_seconds") - start).alias("elapsed_seconds"),
-        F.sum(delay).alias("delay"),
-    )
-    notifications = F.col("notifications")
-    return sums.select(
-        "notifications",
-        "elapsed_seconds",
-        _ratio(F.col("elapsed_seconds"), notifications).alias("aed_seconds"),
-        _ratio(F.col("delay"), notifications).alias("mean_delay_seconds"),
-    )
 
 
 def latency_percentiles(notified: DataFrame) -> DataFrame:
@@ -217,16 +128,16 @@ def throughput(transfers: DataFrame, deliveries: DataFrame) -> DataFrame:
     )
     first = F.min(F.when(F.col("events").isNotNull(), F.col("time_seconds")))
     sums = both.agg(
-        _total("events").alias("events"),
-        _total("notifications").alias("notifications"),
+        total("events").alias("events"),
+        total("notifications").alias("notifications"),
         (F.max("time_seconds") - first).alias("elapsed_seconds"),
     )
     return sums.select(
         "events",
         "notifications",
         "elapsed_seconds",
-        _ratio(F.col("events"), F.col("elapsed_seconds")).alias("events_per_second"),
-        _ratio(F.col("notifications"), F.col("elapsed_seconds")).alias("notifications_per_second"),
+        ratio(F.col("events"), F.col("elapsed_seconds")).alias("events_per_second"),
+        ratio(F.col("notifications"), F.col("elapsed_seconds")).alias("notifications_per_second"),
     )
 
 
@@ -271,7 +182,7 @@ def broker_load(transfers: DataFrame, deliveries: DataFrame, brokers: DataFrame 
         known = _share(F.col("broker"), cluster=F.col("cluster"))
         shares = shares.unionByName(brokers.select(F.inline(F.array(known))))
     sums = shares.groupBy("broker").agg(
-        F.max("cluster").alias("cluster"), *(_total(name).alias(name) for name in _SHARES[1:])
+        F.max("cluster").alias("cluster"), *(total(name).alias(name) for name in _SHARES[1:])
     )
     heard = F.sum("multicast").over(Window.partitionBy("cluster")) - F.col("multicast")
     counted = sums.withColumn("events_in", F.col("from_publishers") + F.col("from_brokers") + heard)
@@ -331,9 +242,9 @@ def load_balance(loads: DataFrame) -> DataFrame:
         "brokers",
         "mean_load",
         "max_load",
-        _ratio(F.col("max_load"), mean).alias("max_over_mean"),
-        _ratio(F.col("twice"), F.col("brokers") * F.col("sum")).alias("gini"),
-        _ratio(F.col("deviation"), mean).alias("coefficient_of_variation"),
+        ratio(F.col("max_load"), mean).alias("max_over_mean"),
+        ratio(F.col("twice"), F.col("brokers") * F.col("sum")).alias("gini"),
+        ratio(F.col("deviation"), mean).alias("coefficient_of_variation"),
     )
 
 
@@ -424,15 +335,15 @@ def loss_and_duplicates(
         F.max("published").alias("published"),
     )
     return events.agg(
-        _total("times").alias("notifications"),
-        _total("pairs").alias("pairs"),
-        _total("duplicated").alias("duplicated_pairs"),
-        _total(F.col("times") - F.col("pairs")).alias("duplicates"),
-        (unknown if published is None else _total(F.when(F.col("published") == 0, F.col("pairs")))).alias(
+        total("times").alias("notifications"),
+        total("pairs").alias("pairs"),
+        total("duplicated").alias("duplicated_pairs"),
+        total(F.col("times") - F.col("pairs")).alias("duplicates"),
+        (unknown if published is None else total(F.when(F.col("published") == 0, F.col("pairs")))).alias(
             "never_published"
         ),
-        (unknown if expected is None else _total("unexpected")).alias("unexpected"),
-        (unknown if expected is None else _total("missing")).alias("missing"),
+        (unknown if expected is None else total("unexpected")).alias("unexpected"),
+        (unknown if expected is None else total("missing")).alias("missing"),
     )
 
 

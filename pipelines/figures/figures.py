@@ -16,7 +16,7 @@ import networkx as nx
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
 from ...protocol.telemetry.tables import TABLES
-from . import aggregates, rates
+from . import aggregates, costs, rates
 
 with extra("spark"):
     import pandas as pd
@@ -28,6 +28,7 @@ ALWAYS: Final = ("transfers", "deliveries")
 
 NAMES: Final = (
     *("tct", "aed", "throughput", "rate_over_time", "broker_load", "load_balance", "link_load"),
+    "multicast_cost",
     *("latency_percentiles", "latency_quantiles", "loss_and_duplicates", "telemetry_lost"),
 )
 """Every figure that a run can have. Three need the event trace; the last is there when telemetry was lost."""
@@ -80,14 +81,16 @@ def described(
     transfers, deliveries, notified = tables["transfers"], tables["deliveries"], tables.get("notified")
     loads = aggregates.broker_load(transfers, deliveries, _brokers(transfers.sparkSession, graph))
     frames = {
-        "tct": aggregates.tct(transfers),
-        "aed": aggregates.aed(deliveries if notified is None else notified),
+        "tct": costs.tct(transfers),
+        "aed": costs.aed(deliveries if notified is None else notified),
         "throughput": aggregates.throughput(transfers, deliveries),
         "rate_over_time": rates.rate_over_time(transfers, deliveries),
         "broker_load": loads,
         "load_balance": aggregates.load_balance(loads),
         "link_load": aggregates.link_load(transfers),
     }
+    if "multicasts" in tables:
+        frames["multicast_cost"] = costs.multicast_cost(tables["multicasts"])
     if notified is not None:
         frames["latency_percentiles"] = aggregates.latency_percentiles(notified)
         frames["latency_quantiles"] = aggregates.latency_quantiles(notified, CURVE_POINTS)

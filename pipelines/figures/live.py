@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from ...protocol.errors import InputError
 from ...protocol.telemetry.tables import LINK_KINDS
-from .aggregates import PERCENTILES, TREE_KINDS
+from .aggregates import PERCENTILES
+from .costs import TREE_KINDS
 
 WINDOWS_MAX: Final = 60
 ACCURACY: Final = 0.01
@@ -222,18 +223,17 @@ class Live:
         }
 
     def _aed(self, table: str) -> dict[str, Any]:
+        """Return the figures under the report's names; those of single subscribers are not kept while a run goes on."""
         total = self.totals.get((table, ""), {})
         notifications = total.get("events", 0)
-        if not notifications:
-            return {
-                "notifications": 0, "elapsed_seconds": None, "aed_seconds": None, "mean_delay_seconds": None
-            }  # fmt: skip
-        elapsed = total["last_seconds"] - total["first_published_seconds"]
+        elapsed = total["last_seconds"] - total["first_published_seconds"] if notifications else None
         return {
             "notifications": notifications,
+            "subscribers": None,
             "elapsed_seconds": elapsed,
-            "aed_seconds": elapsed / notifications,
-            "mean_delay_seconds": total["delay_seconds"] / notifications,
+            "aed_seconds": None,
+            "seconds_per_notification": None if elapsed is None else elapsed / notifications,
+            "mean_delay_seconds": total["delay_seconds"] / notifications if notifications else None,
         }
 
     def _percentiles(self) -> dict[str, Any]:

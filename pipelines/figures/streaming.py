@@ -252,10 +252,15 @@ def _lost(_: Column) -> dict[str, Column]:
     }
 
 
+def _multicasts(_: Column) -> dict[str, Column]:
+    return {}
+
+
 _STEP: Final = math.log(BUCKET_RATIO)
 _OWN: Final[dict[str, Callable[[Column], dict[str, Column]]]] = {
     "transfers": _transfers,
     "deliveries": _deliveries,
+    "multicasts": _multicasts,
     "published": _published,
     "notified": _notified,
     "lost": _lost,

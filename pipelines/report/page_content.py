@@ -130,7 +130,8 @@ def tiles(summary: Mapping[str, Any], figures: Mapping[str, pd.DataFrame]) -> li
         ("latency p99", "p99_seconds", (latency,), seconds, measured),
         ("healed in", "recovery_seconds", (summary,), seconds, "from the failure to one settled tree"),
         ("TCT", "tct", (tree,), "{:,.0f}", "events over links of the tree"),
-        ("AED", "aed_seconds", (summary, delays), seconds, "elapsed time per notification"),
+        ("AED", "aed_seconds", (summary, delays), seconds, "a subscriber's time over its events, mean of subscribers"),
+        ("a notification", "seconds_per_notification", (delays,), seconds, "elapsed time over all notifications"),
     )  # fmt: skip
     found: dict[str, Tile] = {}
     for name, key, sources, form, note in wanted:
@@ -188,6 +189,7 @@ def tables(
         "links": _links(graph, figures),
         "load": _loads(graph, figures),
         "costs": _costs(figures),
+        "multicasts": _multicasts(figures),
         "losses": _losses(figures),
         "lost": _lost(figures),
         "spark": _spark(summary),
@@ -244,6 +246,21 @@ def _costs(figures: Mapping[str, pd.DataFrame]) -> Table:
     ]
     note = "What went over which kind of link. An event over one link counts one, however many travelled in its batch."
     return Table("Cost by kind of link", note, ("links", "events", "batches", "control", "bytes"), rows)
+
+
+def _multicasts(figures: Mapping[str, pd.DataFrame]) -> Table:
+    numbers = ("loads", "events", "nbytes", "members", "calls", "nodes", "sent_bytes")
+    rows = [
+        (str(each["how"]), *(_whole(each[name]) for name in numbers))
+        for each in records(figures, "multicast_cost")
+        if each["loads"]
+    ]
+    note = (
+        "The cost above counts an event once for a cluster, as a network that multicasts would have it. Ray calls each "
+        "member in another process; what is large is put into the object store of each node once."
+    )
+    headings = ("how", "loads", "events", "bytes", "members", "calls", "nodes", "bytes sent")
+    return Table("Multicasts as they were carried out", note, headings, rows)
 
 
 def _losses(figures: Mapping[str, pd.DataFrame]) -> Table:

@@ -104,7 +104,9 @@ def write_report(
     paths["summary"] = folder / "summary.json"
     numbers = {name: _plain_rows(figures[name]) for name in figures if len(figures[name]) == 1}
     told = {"summary": dict(summary), "aggregates": {name: rows[0] for name, rows in numbers.items()}}
-    told["aggregates"]["tct"] = _plain_rows(figures["tct"])
+    for name in ("tct", "multicast_cost"):
+        if name in figures:
+            told["aggregates"][name] = _plain_rows(figures[name])
     paths["summary"].write_text(_json(told) + "\n", encoding="utf-8")
     paths["page"] = write_page(folder, figures, graph, summary, paths)
     return Report(folder, paths, dict(figures))

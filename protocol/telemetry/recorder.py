@@ -3,7 +3,8 @@
 Rules
 -----
 * The simulator and the Ray host call it the same way: `effect` for each effect that they carry out,
-  `published` for each batch that a publisher brings. So both yield the same tables.
+  `published` for each batch that a publisher brings. So both yield the same tables. What only Ray does is apart:
+  `carried_out`.
 * To note an effect is a few appends to lists; arrays are made at `flush`.
 * A table holds at most `telemetry_rows_max` rows between two flushes; what is more is dropped and counted.
 * A filter has no size on the wire until it is there, so the `nbytes` of a control message is 0.
@@ -23,7 +24,7 @@ from ..effects import Confirm, Deliver, Effect, Multicast, Send
 from ..messages.admission import AdmissionMessage
 from ..messages.pubsub import Directed, Events, Message, Numbered
 from ..messages.recovery import RecoveryMessage
-from .tables import SCHEMAS, Table
+from .tables import SCHEMAS, CarriedOut, Table
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -49,7 +50,7 @@ TARGET_BYTES: Final = 16
 
 
 class TelemetryBuffer:
-    """The four tables of one broker, between two flushes.
+    """The tables of one broker, between two flushes.
 
     Parameters
     ----------
@@ -71,6 +72,7 @@ class TelemetryBuffer:
         "_broker",
         "_cluster",
         "_deliveries",
+        "_multicasts",
         "_nbytes",
         "_notified",
         "_notified_rows",
@@ -98,6 +100,7 @@ class TelemetryBuffer:
         # time, link_kind, peer, messages, events, nbytes
         self._transfers: list[tuple[float, str, int, int, int, int]] = []
         self._deliveries: list[tuple[float, int, float]] = []  # time, notifications, latency_sum_seconds
+        self._multicasts: list[tuple[float | int, ...]] = []
         # Only the arrays that the tables need are kept, so that a chunk does not hold on to whole batches.
         self._published: list[tuple[float, tuple[str, ...], _Array, _Array]] = []
         self._published_rows = 0
@@ -107,7 +110,7 @@ class TelemetryBuffer:
     @property
     def rows(self) -> int:
         """How many rows wait for the next flush, in all tables together."""
-        waiting = len(self._transfers) + len(self._deliveries)
+        waiting = len(self._transfers) + len(self._deliveries) + len(self._multicasts)
         return waiting + self._published_rows + self._notified_rows
 
     def effect(self, now: float, effect: Effect) -> None:
@@ -130,6 +133,13 @@ class TelemetryBuffer:
             else:
                 self._published_rows += len(batch)
                 self._published.append((now, batch.publishers, batch.publisher, batch.sequence))
+
+    def carried_out(self, now: float, multicasts: CarriedOut) -> None:
+        """Note what became of multicasts where there is no such thing, at `now`, in seconds."""
+        if len(self._multicasts) < self._rows_max:
+            self._multicasts.append((now, *multicasts))
+        else:
+            self.dropped_rows["multicasts"] += 1
 
     def _transfer(
         self, now: float, kind: str, peer: int, message: Message | RecoveryMessage | AdmissionMessage
@@ -178,6 +188,8 @@ class TelemetryBuffer:
             tables["transfers"] = self._table_of("transfers", self._transfers)
         if self._deliveries:
             tables["deliveries"] = self._table_of("deliveries", self._deliveries)
+        if self._multicasts:
+            tables["multicasts"] = self._table_of("multicasts", self._multicasts)
         if self._published_rows:
             tables["published"] = self._published_table()
         if self._notified_rows:

@@ -2,10 +2,11 @@
 
 Rules
 -----
-* Brokers' hosts write four tables. Two are always kept, one row an effect, however many events it carries:
-  `transfers` (what went over which link) and `deliveries` (what was handed to subscribers). Two are kept when a
-  network traces events, one row an event: `published` and `notified`.
-* The collector writes the fifth, `lost`: rows of the others that were dropped, by reason, so that a sum that is too
+* Brokers' hosts write five tables. Two are always kept, one row an effect, however many events it carries:
+  `transfers` (what went over which link) and `deliveries` (what was handed to subscribers). On Ray, which has no
+  multicast, `multicasts` says what became of those of `transfers`, one row a load. Two are kept when a network traces
+  events, one row an event: `published` and `notified`.
+* The collector writes the sixth, `lost`: rows of the others that were dropped, by reason, so that a sum that is too
   small says so.
 * A buffer that is full drops the new rows and counts them (`dropped_rows`); it never grows and never blocks.
 * Times are seconds since 1970 on the host's clock, or virtual seconds in the simulator.
@@ -69,6 +70,26 @@ TABLES: Final[dict[str, dict[str, ColumnSpec]]] = {
         "notifications": ColumnSpec(np.int64, "notifications", "handed to the subscribers of one batch"),
         "latency_sum_seconds": ColumnSpec(np.float64, "s", "sum over them of (now - time of publication)"),
     },
+    "multicasts": {
+        "time_seconds": _TIME,
+        "broker": _BROKER,
+        "messages": ColumnSpec(np.int64, "messages", "multicasts that went together"),
+        "events": ColumnSpec(np.int64, "events", "carried by them"),
+        "nbytes": ColumnSpec(np.int64, "bytes", "of these events"),
+        "members": ColumnSpec(np.int64, "brokers", "that it was handed to"),
+        "calls": ColumnSpec(
+            np.int64, "calls", "to other processes: one for each member that is not in this one"
+        ),
+        "nodes": ColumnSpec(np.int64, "Ray nodes", "on which the called members are that have answered"),
+        "by_reference": ColumnSpec(
+            np.int64, "0 or 1", "1: in the object store, its reference in the calls; 0: inline"
+        ),
+        "sent_bytes": ColumnSpec(
+            np.int64,
+            "bytes",
+            "of events: a copy in each call, or one in the store of each node, this one included",
+        ),
+    },
     "published": {
         "time_seconds": _TIME,
         "broker": _BROKER,
@@ -100,6 +121,20 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     if name != "lost"
 }
 """``{table: {column: numpy dtype, or str}}`` of the tables that hosts write."""
+
+
+class CarriedOut(NamedTuple):
+    """What became of the multicasts of one load: a row of `multicasts`, but for time and broker."""
+
+    messages: int
+    events: int
+    nbytes: int
+    members: int
+    calls: int
+    nodes: int
+    by_reference: int
+    sent_bytes: int
+
 
 Table: TypeAlias = dict[str, Any]
 """One chunk of one table: ``{column: numpy array}``; a string column is an object array."""

@@ -48,7 +48,7 @@ def test_parts_have_every_column_once_and_fit(table):
 def scheme(name: str) -> dict:
     return {
         "scheme": name, "messages": 1234.56, "crossings": 1234.56, "over_bound": 112.65, "bytes": 1_234_567,
-        "hops_mean": 13.86, "latency_mean_seconds": 1.2345, "table_entries_mean": 1234.5,
+        "hops_mean": 13.86, "latency_mean_seconds": 1.2345, "aed_seconds": 1.2345, "table_entries_mean": 1234.5,
         "control_messages": 1_234_567, "load_gini": 0.71, "load_max_over_mean": 123.4, "recovery_seconds": 123.4,
         "verdict": "holds",
     }  # fmt: skip

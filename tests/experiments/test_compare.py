@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from rayvous.cli.verbs import compare as verb
 from rayvous.experiments import compare, recovery
+from rayvous.experiments.compare import aed_seconds
+from rayvous.faults.checker.trace import Trace
 from rayvous.protocol.errors import InputError, ScenarioError
 from rayvous.protocol.scenarios.scenario import Workload
 from rayvous.routing.schemes.registry import SCHEMES
@@ -87,3 +89,15 @@ def test_what_is_wrong_is_said():
         compare.run(["hybrid"], workload=Workload(1, 1, 0))
     with pytest.raises(ScenarioError, match="matching is 2"):
         Workload(1, 1, 1, matching=2)
+
+
+def test_aed_is_each_subscribers_time_over_its_events_and_the_mean_of_subscribers():
+    """Reference: paper 1, 5.1."""
+    trace = Trace()
+    for sequence, at in enumerate((0.0, 1.0, 2.0), 1):
+        trace.published(at, "p", sequence, [{}])
+    for client, heard in (("a", {1: 0.5, 2: 1.5, 3: 3.0}), ("b", {3: 6.0})):
+        for sequence, at in heard.items():
+            trace.notified(at, client, "p", sequence)
+    assert aed_seconds(trace) == pytest.approx((3.0 / 3 + 4.0 / 1) / 2)
+    assert aed_seconds(Trace()) is None

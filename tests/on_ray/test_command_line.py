@@ -38,6 +38,9 @@ def test_the_demo_takes_files_kills_and_spark_writes_the_report(tmp_path):
     assert any("speaks for cluster" in what for what in said)
     assert result["tct"]["publish"] >= 3_000 and result["tct"]["deliver"] >= wanted  # as computed by Spark
     assert result["aed_seconds"] > 0 and result["latency_p50_seconds"] > 0
+    assert result["seconds_per_notification"] > 0
+    carried_out = result["multicasts"]["all"]
+    assert 0 < carried_out["events"] <= result["tct"]["multicast"] and carried_out["calls"] > 0
     for name in ("summary.json", "tree.png", "latency.png", "load.png", "aggregates/tct.parquet"):
         assert (tmp_path / "report" / name).stat().st_size > 0
 

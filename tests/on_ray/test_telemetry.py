@@ -57,6 +57,26 @@ def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
         assert found.lost["published"]["collector"] == lost, "it died once"
 
 
+def test_multicasts_are_told_as_the_paper_counts_them_and_as_they_were_carried_out(ray_started):
+    """Reference: paper 1, 5.1: a multicast is one message on its link."""
+    with rv.Network.launch(rv.ClusterTree(1, 3)) as net:
+        net.subscriber("s", broker=0).subscribe("x >= 0")
+        publisher = net.publisher("p", broker=1)
+        for count in (10, 8_000):
+            publisher.publish_batch({"x": range(count)})
+            net.settle()
+        frames = net.telemetry().to_pandas()
+    said, done = (frames[name][frames[name]["events"] > 0] for name in ("transfers", "multicasts"))
+    paper = said[said["link_kind"] == "multicast"]
+    assert done["events"].sum() == paper["events"].sum() == 8_010
+    assert done["nbytes"].sum() == paper["nbytes"].sum()
+    inline, by_reference = (done[done["by_reference"] == way] for way in (0, 1))
+    assert set(done["members"]) == set(done["calls"]) == {2} and set(done["nodes"]) == {1}
+    assert inline["events"].sum() == 10 and (inline["sent_bytes"] == 2 * inline["nbytes"]).all()
+    assert by_reference["events"].sum() == 8_000
+    assert (by_reference["sent_bytes"] == by_reference["nbytes"]).all(), "one copy on the one node"
+
+
 def test_a_folder_has_all_rows_when_the_network_is_closed(ray_started, tmp_path):
     with rv.Network.launch(SHAPE, trace_events=True, telemetry=rv.TelemetryConfig(tmp_path)) as net:
         net.subscriber("s").subscribe("x >= 0")

@@ -11,16 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from rayvous.pipelines.figures.aggregates import (
-    aed,
     broker_load,
     latency_percentiles,
     latency_quantiles,
     link_load,
     load_balance,
     loss_and_duplicates,
-    tct,
     throughput,
 )
+from rayvous.pipelines.figures.costs import aed, multicast_cost, tct
 from rayvous.pipelines.figures.rates import rate_over_time
 
 TRANSFERS = [
@@ -61,33 +60,66 @@ def test_tct_of_nothing_is_zero(frame, rows):
     assert [row["tct"] for row in rows(tct(frame("transfers", [])))] == [0] * 7
 
 
-def test_aed_from_the_trace_is_elapsed_time_over_notifications(frame, rows):
+def test_multicasts_are_summed_by_the_way_they_were_carried_out(frame, rows):
+    done = [
+        # time, broker, messages, events, nbytes, members, calls, nodes, by_reference, sent_bytes
+        (100.0, 2, 1, 7, 700, 3, 2, 1, 0, 1400),
+        (101.0, 2, 2, 3, 300, 3, 2, 1, 0, 600),
+        (102.0, 5, 1, 900, 90_000, 4, 4, 2, 1, 270_000),
+        (103.0, 5, 1, 0, 0, 4, 4, 2, 0, 0),  # a heartbeat
+    ]
+    found = {row.pop("how"): row for row in rows(multicast_cost(frame("multicasts", done)))}
+    assert list(found) == ["inline", "reference", "all"]
+    assert found["inline"] == {
+        "loads": 2, "events": 10, "nbytes": 1000, "members": 6, "calls": 4, "nodes": 2, "sent_bytes": 2000,
+    }  # fmt: skip
+    assert found["all"] == {
+        "loads": 3, "events": 910, "nbytes": 91_000, "members": 10, "calls": 8, "nodes": 4, "sent_bytes": 272_000,
+    }  # fmt: skip
+    nothing = rows(multicast_cost(frame("multicasts", [])))
+    assert [row["calls"] for row in nothing] == [0] * 3
+
+
+def test_aed_is_each_subscribers_time_over_its_events_and_the_mean_of_subscribers(frame, rows):
+    """Reference: paper 1, 5.1."""
     (found,) = rows(aed(frame("notified", NOTIFIED)))
-    assert found["notifications"] == 6
+    assert found["notifications"] == 6 and found["subscribers"] == 3
     assert found["elapsed_seconds"] == pytest.approx(10.0)  # from 100 to 110
-    assert found["aed_seconds"] == pytest.approx(10 / 6)
+    assert found["aed_seconds"] == pytest.approx((4 / 2 + 6 / 3 + 10 / 1) / 3)
+    assert found["seconds_per_notification"] == pytest.approx(10 / 6)
     assert found["mean_delay_seconds"] == pytest.approx((4 + 3 + 4 + 5 + 6 + 10) / 6)
 
 
-def test_aed_from_deliveries_starts_at_the_earliest_mean_publication(frame, rows):
+def test_twice_the_subscribers_with_the_same_delays_have_the_same_aed(frame, rows):
+    """The quotient over all together halves."""
+    twice = NOTIFIED + [(time, at, f"{name} too", *rest) for time, at, name, *rest in NOTIFIED]
+    (once,), (both,) = rows(aed(frame("notified", NOTIFIED))), rows(aed(frame("notified", twice)))
+    assert both["aed_seconds"] == pytest.approx(once["aed_seconds"])
+    assert both["seconds_per_notification"] == pytest.approx(once["seconds_per_notification"] / 2)
+
+
+def test_deliveries_do_not_say_whose_they_are_and_start_at_the_earliest_mean_publication(frame, rows):
     (found,) = rows(aed(frame("deliveries", [*DELIVERIES, (200.0, 1, 0, 0.0)])))
     # 104 - 12/4 = 101 and 110 - 10/1 = 100: from 100 to 110; a delivery of nothing does not lengthen it
     assert found == {
-        "notifications": 5, "elapsed_seconds": 10.0, "aed_seconds": 2.0, "mean_delay_seconds":
-        pytest.approx(22 / 5)
+        "notifications": 5, "subscribers": None, "elapsed_seconds": 10.0, "aed_seconds": None,
+        "seconds_per_notification": 2.0, "mean_delay_seconds": pytest.approx(22 / 5),
     }  # fmt: skip
 
 
 def test_aed_from_a_given_start(frame, rows):
     (found,) = rows(aed(frame("deliveries", DELIVERIES), started_at=90.0))
-    assert found["aed_seconds"] == pytest.approx(4.0)
+    assert found["seconds_per_notification"] == pytest.approx(4.0)
+    (found,) = rows(aed(frame("notified", NOTIFIED), started_at=90.0))
+    assert found["aed_seconds"] == pytest.approx((14 / 2 + 16 / 3 + 20 / 1) / 3)
 
 
-@pytest.mark.parametrize("table", ["notified", "deliveries"])
-def test_aed_of_nothing_is_null(frame, rows, table):
+@pytest.mark.parametrize(("table", "subscribers"), [("notified", 0), ("deliveries", None)])
+def test_aed_of_nothing_is_null(frame, rows, table, subscribers):
     (found,) = rows(aed(frame(table, [])))
     assert found == {
-        "notifications": 0, "elapsed_seconds": None, "aed_seconds": None, "mean_delay_seconds": None
+        "notifications": 0, "subscribers": subscribers, "elapsed_seconds": None, "aed_seconds": None,
+        "seconds_per_notification": None, "mean_delay_seconds": None,
     }  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def test_in_a_session_of_raydp_rows_go_by_reference(spark, monkeypatch):
     telemetry = Telemetry(Holdings("run", PartKey(1, 1), {"deliveries": [chunk]}, lost, 9.0))
     found = telemetry.to_spark(spark)
     assert list(found) == list(TABLES)
-    assert handed == ["transfers", "deliveries", "published", "notified"]
+    assert handed == ["transfers", "deliveries", "multicasts", "published", "notified"]
     assert found["deliveries"].orderBy("time_seconds").toPandas()["time_seconds"].tolist() == [
         1_000.0 + row for row in range(5)
     ]

@@ -101,7 +101,9 @@ def test_the_figures_are_right(report):
     assert {row["link_kind"]: row["tct"] for row in report.figures["tct"].to_dict("records")}[
         "tree"
     ] == 3 * EVENTS
-    assert report.row("aed")["aed_seconds"] == pytest.approx((4.99 + 0.03) / (2 * EVENTS))
+    assert report.row("aed")["seconds_per_notification"] == pytest.approx((4.99 + 0.03) / (2 * EVENTS))
+    assert report.row("aed")["subscribers"] == 2
+    assert report.row("aed")["aed_seconds"] == pytest.approx((4.99 + 0.01 + 4.99 + 0.03) / 2 / EVENTS)
     assert report.row("aed")["mean_delay_seconds"] == pytest.approx(0.02)
     assert report.row("latency_percentiles")["p50_seconds"] == pytest.approx(0.02)
     assert report.row("latency_percentiles")["p99_seconds"] == pytest.approx(0.03)
@@ -179,7 +181,8 @@ def test_a_run_in_which_nothing_happened(frame, tmp_path):
     report = write_report(tmp_path, nothing, network(), {})
     assert "latency" not in report.paths
     assert report.row("aed") == {
-        "notifications": 0, "elapsed_seconds": None, "aed_seconds": None, "mean_delay_seconds": None
+        "notifications": 0, "subscribers": 0, "elapsed_seconds": None, "aed_seconds": None,
+        "seconds_per_notification": None, "mean_delay_seconds": None,
     }  # fmt: skip
     assert report.paths["tree"].stat().st_size > 5_000
     assert json.loads(report.paths["summary"].read_text())["aggregates"]["load_balance"]["gini"] is None

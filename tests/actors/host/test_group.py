@@ -4,10 +4,14 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import pytest
 from ray.exceptions import ActorDiedError
-from rayvous.actors.host.group import CALLS_OUT_MAX, MulticastGroup, Peer
+from rayvous.actors.host import group as group_file
+from rayvous.actors.host.group import CALLS_OUT_MAX, INLINE_BYTES_MAX, MulticastGroup, Peer
 from rayvous.actors.host.outbox import Renewed
-from rayvous.protocol.messages.pubsub import Installed
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.messages.pubsub import Events, Installed
+from rayvous.protocol.telemetry.tables import CarriedOut
 
 
 class Fellows:
@@ -131,3 +135,50 @@ def test_a_member_of_which_too_many_calls_are_out_has_missed_what_comes_then() -
         group.begin_anew(2)
 
     asyncio.run(run())
+
+
+def told(load: list[Any], *nodes: str | None, local: int = 0) -> CarriedOut:
+    """Return what is told of a load for members on these nodes, after some that are in the same process."""
+
+    async def run() -> CarriedOut:
+        rows: list[CarriedOut] = []
+
+        async def receive(to: int, source: int, messages: Any) -> str | None:
+            return ("here", *nodes)[max(0, to - local)] if to > local else "here"
+
+        peers = [Peer(member, receive, member <= local) for member in range(1, local + len(nodes) + 1)]
+        group = MulticastGroup(0, peers, carried_out=rows.append, node=lambda: "here")
+        assert await group.fly(load) == 0
+        (row,) = rows
+        return row
+
+    return asyncio.run(run())
+
+
+def events(count: int) -> Events:
+    return Events(batch_of([{"n": number} for number in range(count)], publisher="p"))
+
+
+def test_a_small_load_is_a_copy_in_each_call() -> None:
+    small = events(3)
+    row = told([small, Installed(1)], "here", "far", "far", local=1)
+    size = small.batch.nbytes
+    assert row == CarriedOut(2, 3, size, 4, 3, 2, 0, 3 * size)
+
+
+def test_a_large_load_is_a_copy_in_the_store_of_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    put: list[Any] = []
+    monkeypatch.setattr(group_file.ray, "put", lambda value: put.append(value) or value)
+    large = events(4_000)
+    size = large.batch.nbytes
+    assert size > INLINE_BYTES_MAX
+    row = told([large], "here", "far", "far", "farther", local=1)
+    assert row == CarriedOut(1, 4_000, size, 5, 4, 3, 1, 3 * size) and len(put) == 1
+    alone = told([large], "far", local=2)
+    assert alone == CarriedOut(1, 4_000, size, 3, 1, 1, 0, size) and len(put) == 1, (
+        "one call carries it itself"
+    )
+
+
+def test_in_one_process_nothing_is_called() -> None:
+    assert told([events(3)], local=2)[3:] == (2, 0, 0, 0, 0)

@@ -86,14 +86,21 @@ def test_telemetry_of_a_folder_is_that_of_the_network(held, tmp_path):
 
 def test_rows_losses_and_frames(held):
     telemetry = Telemetry(held[0].hold())
-    assert telemetry.rows == {"transfers": 1, "deliveries": 3, "published": 0, "notified": 0, "lost": 1}
+    assert telemetry.rows == {
+        "transfers": 1,
+        "deliveries": 3,
+        "multicasts": 0,
+        "published": 0,
+        "notified": 0,
+        "lost": 1,
+    }
     assert telemetry.lost == {"notified": {"buffer": 2}}
     frames = telemetry.to_pandas()
     assert frames["deliveries"]["time_seconds"].tolist() == [0, 1, 2]
     assert frames["lost"][["table", "reason", "rows"]].values.tolist() == [["notified", "buffer", 2]]
     assert list(frames["published"].columns) == list(TABLES["published"])
     assert repr(telemetry) == (
-        "Telemetry(run='net-1a2b', transfers=1, deliveries=3, published=0, notified=0, lost=1)"
+        "Telemetry(run='net-1a2b', transfers=1, deliveries=3, multicasts=0, published=0, notified=0, lost=1)"
     )
 
 

@@ -5,8 +5,9 @@ from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.effects import Confirm, Deliver, Multicast, Send
 from rayvous.protocol.messages.pubsub import Events, Installed
 from rayvous.protocol.telemetry.recorder import TelemetryBuffer, empty_table, merge_tables
-from rayvous.protocol.telemetry.tables import SCHEMAS
+from rayvous.protocol.telemetry.tables import SCHEMAS, CarriedOut
 
+CARRIED_OUT = CarriedOut(2, 7, 700, 3, 2, 1, 0, 1400)
 PLACE = Position(5, 2, "D2", (4, 5), 5, parent=1, children=(8, 9))
 
 
@@ -89,17 +90,33 @@ def test_a_full_buffer_drops_and_counts_and_a_flush_makes_room():
     for now in range(3):
         buffer.published(now, batch(3))
         buffer.effect(now, deliver(batch(3)))
-    assert buffer.dropped_rows == {"transfers": 2, "deliveries": 0, "published": 6, "notified": 6}
+        buffer.carried_out(now, CARRIED_OUT)
+    buffer.carried_out(3.0, CARRIED_OUT)
+    buffer.carried_out(4.0, CARRIED_OUT)
+    assert buffer.dropped_rows == {
+        "transfers": 2, "deliveries": 0, "multicasts": 1, "published": 6, "notified": 6,
+    }  # fmt: skip
     tables = buffer.flush()
     assert {name: len(table["time_seconds"]) for name, table in tables.items()} == {
         "transfers": 4,
         "deliveries": 3,
+        "multicasts": 4,
         "published": 3,
         "notified": 3,
     }
     buffer.published(9.0, batch(1))
     assert lists(buffer.flush()["published"])["time_seconds"] == [9.0]
     assert buffer.dropped_rows["published"] == 6
+
+
+def test_what_became_of_multicasts_is_a_row_a_load():
+    buffer = TelemetryBuffer(PLACE, Limits())
+    buffer.carried_out(11.0, CARRIED_OUT)
+    assert buffer.rows == 1
+    assert lists(buffer.flush()["multicasts"]) == {
+        "time_seconds": [11.0], "broker": [5], "messages": [2], "events": [7], "nbytes": [700], "members": [3],
+        "calls": [2], "nodes": [1], "by_reference": [0], "sent_bytes": [1400],
+    }  # fmt: skip
 
 
 def test_chunks_are_merged_in_order():
