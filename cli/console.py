@@ -83,7 +83,7 @@ def print_table(title: str, rows: Mapping[str, Any]) -> None:
     out.print(table)
 
 
-COUNTED = ("missing", "duplicates", "spurious", "disordered", "lost", "verdict")
+COUNTED = ("missing", "duplicates", "spurious", "disordered", "lost", "unexplained", "verdict")
 """Counts of a verdict that its conditions tell, or its last line."""
 
 

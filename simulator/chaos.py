@@ -28,7 +28,6 @@ from ..faults.chaos.injector import Injector
 from ..faults.chaos.plans import Fault, FaultPlan
 from ..faults.chaos.report import ChaosReport
 from ..faults.chaos.stable_cases import with_stores
-from ..faults.checker.trace import EventId
 from ..protocol.errors import ClientError
 from ..protocol.messages.recovery import Recovery
 from ..routing.topologies.cluster_trees import topology_of
@@ -233,37 +232,14 @@ class _Run:
                 "refused": network.clients.refused,
                 "degraded": sum(len(books.told(name)) for name in books.wanted),
             }
-        gone = self._gone_for_good() if self.case.stable else self._beyond_retention()
-        for publisher, sequence in sorted(gone):
-            trace.lost(network.now, publisher, sequence)
+        if self.case.stable:
+            trace.dead_for_good(network.now, network.hosts.keys() - set(network.living()))
         trace.settled(network.now)  # it had all the time that it is given
         report.judge(trace, keep_trace=self.keep_trace)
         report.moves = network.clients.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
         self.timeline.tell(report, trace, self.heartbeat / 2, network.now)
-
-    def _gone_for_good(self) -> set[EventId]:
-        """Return the events of dead publishers that no living broker ever accepted."""
-        account, living = self.network.account, set(self.network.living())
-        return {event for event in account.orphans if not account.accepted_at.get(event, set()) & living}
-
-    def _beyond_retention(self) -> set[EventId]:
-        """Return the events that nobody kept any more when the network had healed."""
-        recovery = self.case.recovery
-        if recovery is None:
-            return set()
-        healed = self.converged_at or self.network.now
-        oldest = healed - recovery.retention_seconds
-        events = self.network.account.publications()
-        before = [event for event, op in events.items() if op.at_seconds <= healed]
-        last = Counter(publisher for publisher, _ in before)
-        most = recovery.retention_events_max
-        return {
-            event
-            for event in before
-            if events[event].at_seconds < oldest or event[1] <= last[event[0]] - most
-        }
 
     # What clients do.
 

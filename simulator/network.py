@@ -122,6 +122,8 @@ class SimulatedNetwork:
         How each kind of effect is carried out.
     numbered
         Whether what is said has numbers, and is said again until it is acknowledged: with stores, where nothing heals.
+    stores
+        Whether brokers have stores.
     steps
         Events that machines have taken in.
     lost
@@ -191,6 +193,7 @@ class SimulatedNetwork:
         self.take_in = self.serve if queues is None else self._queue
         self.seed = checks.whole_number("seed", seed)
         self.numbered = store is not None and recovery is None
+        self.stores = store is not None
         self.dice = random.Random(f"hostile/{seed}")
         self._record, self._make, self._make_store = record, broker, store
         self.heap: list[tuple[float, int, Callable[[Any], None], Any]] = []

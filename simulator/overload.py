@@ -43,7 +43,7 @@ class Queues:
     dropped
         Events dropped so far, by resource and broker.
     mourn
-        Called with events that are dropped.
+        Called with events that are dropped, how long they would have waited, and how long they may.
     taken_in, sent
         Events that each broker has worked on, and that each directed link has carried.
     """
@@ -55,7 +55,7 @@ class Queues:
         self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # of one life of a broker
         self._link_free_at: dict[tuple[BrokerId, BrokerId], float] = {}
         self.dropped: dict[str, Counter[BrokerId]] = {"cpu": Counter(), "bandwidth": Counter()}
-        self.mourn: Callable[[EventBatch], None] | None = None
+        self.mourn: Callable[[EventBatch, float, float], None] | None = None
         self.taken_in: Counter[BrokerId] = Counter()
         self.sent: Counter[tuple[BrokerId, BrokerId]] = Counter()
 
@@ -73,7 +73,7 @@ class Queues:
                 return True
             network.at(start, self._served, host, host.life, given, 0)
         elif start - now > self._deadline:
-            self._drop("cpu", host, batch)
+            self._drop("cpu", host, batch, start - now)
         else:
             done = start + len(batch) / self._capacity_of(host.id).events_per_second
             self._cpu_free_at[host.id, host.life] = done
@@ -97,16 +97,16 @@ class Queues:
         if batch is None:
             return start
         if start - now > self._deadline:
-            self._drop("bandwidth", host, batch)
+            self._drop("bandwidth", host, batch, start - now)
             return None
         done = self._link_free_at[link] = start + len(batch) / self._capacity_of(host.id).link(to)
         self.sent[link] += len(batch)
         return done
 
-    def _drop(self, resource: str, host: Host, batch: EventBatch) -> None:
+    def _drop(self, resource: str, host: Host, batch: EventBatch, waits: float) -> None:
         self.dropped[resource][host.id] += len(batch)
         if self.mourn is not None:
-            self.mourn(batch)
+            self.mourn(batch, waits, self._deadline)
 
     def dropped_events(self) -> dict[str, int]:
         """Return how many events were dropped so far, by the resource that they waited for."""

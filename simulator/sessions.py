@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ..faults.chaos.account import Account
 from ..faults.durability.client_link import ClientLinks
 from ..faults.replay.clients import PublisherMachine, SubscriberMachine
-from ..protocol.batch import EventBatch
+from ..protocol.batch import EventBatch, batch_of
 from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, TellLost
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
@@ -147,7 +147,7 @@ class Sessions:
         self._network = network
         self.detect_seconds = detect_seconds
         self.by_name: dict[ClientId, ClientSession] = {}
-        self.account = Account()
+        self.account = Account(network.recovery if keep else None, stable=network.stores)
         self.moves = self.notified = self.refused = 0
         self.flushed: list[tuple[float, ClientId, int]] = []
         self.admitted: set[tuple[ClientId, int]] = set()
@@ -253,7 +253,7 @@ class Sessions:
         batch: EventBatch = event.message.batch  # type: ignore[union-attr]
         name, last = batch.identity(len(batch) - 1)
         if self.keep:
-            self.account.accepted(host.id, [batch.identity(row) for row in range(len(batch))])
+            self.account.accepted(self._network.now, host.id, batch)
         after = self._network.now + self._network.links.client_seconds
         self._network.at(after, self._accepted, host, name, event.connection, last)
 
@@ -362,12 +362,24 @@ class Sessions:
         if isinstance(news, LetIn):
             self._let_in(host, effect.client, news.number)
         elif isinstance(news, OverQuota):
-            self._over.add((effect.client, news.number))
-            for sequence in range(news.number - news.events + 1, news.number + 1):
-                self.account.lost(self._network.now, effect.client, sequence)
+            self._refused(host, effect.client, news)
         if isinstance(news, HeldBack | LetIn) and news.seconds:
             self._network.tell_time(host, news.seconds)
         self._tell_news(host, effect)
+
+    def _refused(self, host: Host, client: ClientId, news: OverQuota) -> None:
+        """Take in that a publisher's quota has refused events, and how much would have waited for it."""
+        self._over.add((client, news.number))
+        events = [(client, sequence) for sequence in range(news.number - news.events + 1, news.number + 1)]
+        config, waiting = self._network.admission, host.machine.waiting(client)
+        assert config is not None
+        measured, allowed = news.events + sum(map(len, waiting)), config.held_events_max
+        if measured <= allowed:  # then they are too large
+            published = self.account.publications()
+            refused = batch_of(published[event].event for event in events if event in published)
+            measured = refused.nbytes + sum(batch.nbytes for batch in waiting)
+            allowed = config.held_bytes_max
+        self.account.shed(self._network.now, events, "quota", measured, allowed)
 
     def _informed(self, session: ClientSession, effect: Inform) -> None:
         news, now = effect.news, self._network.now
@@ -416,6 +428,7 @@ class Sessions:
 
     def _died(self, host: Host, paused: bool) -> None:
         """Let the clients of a broker that has died learn of it a while later."""
+        self.account.crashed(self._network.now, host.id)
         if self._numbered:
             return
         for session in self.by_name.values():

@@ -100,9 +100,10 @@ class Simulation(SimulatedNetwork):
     def _taken_in(self, host: Host, event: FromClient) -> None:
         self.clients.taken_in(host, event)
 
-    def _dropped(self, batch: EventBatch) -> None:
-        for row in range(len(batch)) if self.clients.keep else ():
-            self.account.lost(self.now, *batch.identity(row))
+    def _dropped(self, batch: EventBatch, waits: float, deadline: float) -> None:
+        if self.clients.keep:
+            events = [batch.identity(row) for row in range(len(batch))]
+            self.account.shed(self.now, events, "queue", waits, deadline)
 
     # What clients do.
 
@@ -147,6 +148,7 @@ class Simulation(SimulatedNetwork):
                 raise ClientError(f"{client!r} is a publisher")
             session.subscriber = SubscriberMachine(durable=durable)
             if durable:
+                self.account.durable(self.now, client)
                 self.clients.tell(session, session.subscriber.arrive(self.now))
         machine = session.subscriber
         number = number or machine.last_number + 1
@@ -303,7 +305,7 @@ class Simulation(SimulatedNetwork):
             machine.died()
             self.account.rolled_back(client, machine.position)
         else:
-            self.account.died(client)
+            self.account.died(self.now, client)
         return True
 
     def start(self, client: ClientId) -> bool:

@@ -130,7 +130,10 @@ class Broker:
         self.pipeline: Pipeline[Any]
         if recovery is not None:
             rounds = Rounds(
-                recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
+                recovery.retention_events_max,
+                recovery.retention_seconds,
+                recovery.retention_bytes_max,
+                late_seconds=recovery.heartbeat_seconds,
             )
             identity = Identity(rounds, recovery.retention_seconds, store)
             here = position.broker

@@ -13,12 +13,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import ray
 from ray.exceptions import RayActorError
 
+from ...protocol.batch import EventBatch
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Refusal
 from ...protocol.messages.pubsub import Lost
@@ -36,6 +38,9 @@ ANSWER_SECONDS: Final = 90.0
 Heard = tuple[list[tuple[float, ClientId, int]], list[Lost]]
 """(when, publisher, sequence) of each notification, and what may be lost."""
 
+
+Accepted = tuple[float, BrokerId, EventBatch]
+"""When which broker has accepted what."""
 
 Standing = tuple[BrokerId, dict[int, Filter], dict[int, tuple[Refusal, ...]]]
 """Where a client is, what it wants, and what that lacks."""
@@ -74,6 +79,7 @@ class ClientActor:
         self._network = network
         self._client: Publisher | Subscriber
         self._told = 0
+        self._accepted: list[Accepted] = []
 
     def pid(self) -> int:
         """Return the id of the process."""
@@ -84,6 +90,7 @@ class ClientActor:
         net = Network.attach(self._network)
         if publishes:
             self._client = publisher = net.publisher(name, broker=broker, durable=True)
+            publisher.on_accepted = lambda at, batch: self._accepted.append((time.time(), at, batch))
             return publisher.published
         self._client = subscriber = net.subscriber(name, broker=broker, durable=True)
         return subscriber.position
@@ -104,6 +111,11 @@ class ClientActor:
         """Return the numbers of a subscriber's subscriptions."""
         assert isinstance(self._client, Subscriber)
         return list(self._client.subscriptions)
+
+    def accepted(self) -> list[Accepted]:
+        """Return what brokers have accepted of a publisher since it was asked last."""
+        told, self._accepted = self._accepted, []
+        return told
 
     def hear(self) -> Heard:
         """Return what a subscriber has not told yet."""
@@ -214,6 +226,10 @@ class KillableClients:
     def hear(self) -> Heard:
         """Return what it has heard since it was asked last."""
         return self._ask("hear")  # type: ignore[no-any-return]
+
+    def accepted(self) -> list[Accepted]:
+        """Return what brokers have accepted of it since it was asked last."""
+        return self._ask("accepted")  # type: ignore[no-any-return]
 
     def standing(self) -> Standing:
         """Return where it is, what it wants, and what that lacks."""

@@ -209,6 +209,8 @@ class _Run:
                     say=lambda what: self.watch.say(self.clock(), what),
                     silent=self.breaker.silent,
                     durable=self.case.durable,
+                    recovery=self.recovery,
+                    stable=self.stable is not None,
                     deaths=Counter(action.client for action in self.case.actions if action.do == "stop"),
                     adverts=self.case.adverts,
                     priorities=self.case.priorities,

@@ -25,8 +25,10 @@ import ray
 from ...faults.chaos.account import Account
 from ...faults.chaos.books import Clients
 from ...faults.chaos.cases import Action, DrawnAdvertisement
+from ...protocol.batch import EventBatch
 from ...protocol.errors import InputError, RayvousError, SubscriptionRejected
 from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import Recovery
 from ...routing.language.questions import to_filter
 from ..clients.publisher import Publisher
 from ..clients.subscriber import Subscriber
@@ -61,6 +63,8 @@ class RunningWorkload:
         Which subscribers are durable.
     deaths
         How often each of the clients dies whose processes are killed.
+    recovery, stable
+        How much brokers keep, and whether they have stores.
     adverts, priorities
         With admission control: what each publisher advertises, and the priority of each subscriber, 0 where it is not
         there.
@@ -84,10 +88,12 @@ class RunningWorkload:
         silent: Callable[[], Collection[BrokerId]],
         durable: Collection[str] = (),
         deaths: Mapping[str, int] = MappingProxyType({}),
+        recovery: Recovery | None = None,
+        stable: bool = False,
         adverts: Mapping[str, DrawnAdvertisement] = MappingProxyType({}),
         priorities: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.account = Account()
+        self.account = Account(recovery, stable=stable)
         self.admitted = self.refused = 0
         self._adverts = adverts
         self._priorities = priorities
@@ -140,6 +146,8 @@ class RunningWorkload:
     def _attach(self, action: Action) -> Client:
         name, publishes = action.client, action.do == "publish"
         broker = self._still_there(action.broker)
+        if name in self._durable:
+            self.account.durable(self._clock(), name)
         if name in self._mortal:
             mortal = KillableClients(name, broker, publishes, self._spares)
             mortal.start()
@@ -147,9 +155,14 @@ class RunningWorkload:
             return mortal
         if publishes:
             publisher = self._net.publisher(name, broker=broker)
+            publisher.on_accepted = lambda at, batch: self._accepted(time.time(), at, batch)
             self._advertise(name, publisher)
             return publisher
         return self._net.subscriber(name, broker=broker, durable=name in self._durable)
+
+    def _accepted(self, at_seconds: float, broker: BrokerId, batch: EventBatch) -> None:
+        with self._turn:
+            self.account.accepted(at_seconds - self._zero, broker, batch)
 
     def _advertise(self, name: str, client: Client) -> None:
         advert = self._adverts.get(name)
@@ -282,6 +295,9 @@ class RunningWorkload:
             time.sleep(max(0.0, start + action.at_seconds - self._clock()))
             client = self._clients[action.client]
             if isinstance(client, KillableClients) and client.kill():
+                if client.publishes:
+                    with self._turn:
+                        self.account.died(self._clock(), client.name)
                 self._say(f"client {client.name} is killed")
 
     def revive(self) -> None:
@@ -325,9 +341,10 @@ class RunningWorkload:
             self.account.rolled_back(client.name, found)
         elif found <= used:
             self.account.never_accepted(client.name, found)
+            self.account.accepted_up_to(self._clock(), client.broker, client.name, found)
         else:
             known = self._net.accepted(client.name, without=self._silent())
-            self.account.died_with_broker(self._clock(), client.name, known)
+            self.account.died_with_broker(self._clock(), client.name, known, self._silent())
             self._say(f"a broker of {client.name} is dead: what only that had above #{known} is lost")
 
     # What clients hear.
@@ -348,7 +365,11 @@ class RunningWorkload:
 
     def _hear(self, name: str, client: Client) -> None:
         if isinstance(client, KillableClients):
-            if client.publishes or not client.alive:
+            if not client.alive:
+                return
+            if client.publishes:
+                for accepted in client.accepted():
+                    self._accepted(*accepted)
                 return
             heard, losses = client.hear()
         elif isinstance(client, Subscriber):

@@ -15,7 +15,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -53,6 +53,11 @@ class Publisher(Client):
     """Publishes events at its broker.
 
     Made by :meth:`Network.publisher`; may be used from several threads.
+
+    Attributes
+    ----------
+    on_accepted
+        Called with each batch that a broker has accepted, and that broker; from any thread.
     """
 
     kind = "publisher"
@@ -69,6 +74,7 @@ class Publisher(Client):
         placement: Placement | None = None,
     ) -> None:
         super().__init__(name, broker, directory, process, rendezvous, placement=placement)
+        self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
         self._turn = threading.Lock()
         self._adverts = None if directory.admission is None else Advertiser(name, directory, self._ask)
         self._machine_turn = threading.Lock()
@@ -210,6 +216,7 @@ class Publisher(Client):
             events = [Events(batch, again=again)]
             self._answer(host.request.remote(broker, self.name, events), host, seconds)
             self._stay(host)  # at the next broker, too, its events are to be all there up to the last
+            self.on_accepted(broker, batch)
 
         self._ask(call, self._directory.limits.call_seconds)
 
@@ -224,6 +231,7 @@ class Publisher(Client):
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
                 await host.request.remote(broker, self.name, [events])
             self._taken = (broker, int(events.batch.sequence[-1]))
+            self.on_accepted(broker, events.batch)
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         if self._adverts is not None:

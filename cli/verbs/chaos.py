@@ -12,7 +12,7 @@ from ...faults.chaos.cases import Case
 from ...faults.chaos.plans import FaultPlan
 from ...faults.chaos.recovery_times import by_kind
 from ...faults.chaos.report import ChaosReport
-from ...faults.checker.verdict import total
+from ...faults.checker.verdict import Verdict, total
 from ...protocol.errors import InputError
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import topology_of
@@ -153,13 +153,21 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
         "replay": [report.replay for report in failed],
         **verdict.counts(),
         "conditions": verdict.conditions(),
-        "lost_by_retention": verdict.lost,
+        "lost_by_retention": verdict.losses.get("retention", 0),
+        "losses": dict(sorted(verdict.losses.items())),
+        "losses_explained_share": explained_share(verdict),
         **_admission(reports),
         "recovery": by_kind(each for report in reports for each in report.recoveries),
         "verdict": "violated" if failed else "holds",
         **({"report": reports[0].to_dict()} if len(reports) == 1 else {}),
         **({"failures": [report.to_dict() for report in failed]} if len(reports) > 1 and failed else {}),
     }
+
+
+def explained_share(verdict: Verdict) -> float | None:
+    """Return the share of the losses that were told which a limit explains; None where none was told."""
+    told = verdict.lost + verdict.unexplained
+    return verdict.lost / told if told else None
 
 
 def _admission(reports: Sequence[ChaosReport]) -> dict[str, dict[str, int]]:
@@ -180,8 +188,13 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
         name.replace("_", " "): result[name]
         for name in ("seeds", "held", "events_published", "notifications_expected", "notifications_delivered")
     }
-    if result["lost_by_retention"]:
-        rows["lost past retention, told by name"] = result["lost_by_retention"]
+    told = result["lost"] + result["unexplained"]
+    if told:
+        limits = ", ".join(f"{name} {count:,}" for name, count in result["losses"].items())
+        rows["losses told by name"] = told
+        rows["  explained by a limit"] = (
+            f"{result['lost']:,} ({result['losses_explained_share']:.0%}){limits and ': ' + limits}"
+        )
     rows |= console.conditions(total(report.verdict for report in reports))
     seconds = "virtual s" if result["on"] == "sim" else "s"
     rows |= {f"subscriptions {word}": count for word, count in result.get("admission", {}).items()}

@@ -4,9 +4,11 @@ Rules
 -----
 * A durable subscriber that dies has had what it acknowledged; its other notifications are taken out of the trace, as
   the next process is to get them.
-* What a subscriber is told that it may have lost stands in the trace as lost, for that subscriber only.
+* What a subscriber is told that it may have lost stands in the trace as lost, for that subscriber only. Beside such
+  claims stands what the judge needs to check them: how much is kept, what each broker and publisher has taken to keep
+  and how large it is, who has died with it, and what was dropped for another limit.
 * A publisher that comes back goes on behind what was accepted, so it may use a number again that came to nothing.
-* Who accepted an event is written down, so that one is known which a publisher took along when it died.
+* An event of a dead publisher that no living broker ever accepted is lost with it.
 """
 
 from __future__ import annotations
@@ -14,13 +16,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ...protocol.batch import EventBatch, batch_of
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Lost
-from ..checker.trace import EventId, Notified, Published, Trace
+from ...protocol.messages.recovery import Recovery
+from ..checker.trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Published, Shed, Trace
 
 
 class Account(Trace):
     """What clients did and heard, and what became of those that died.
+
+    Parameters
+    ----------
+    recovery
+        How much is kept to be sent again; None where nothing is.
+    stable
+        Whether brokers have stores, from which they know what they have taken before.
 
     Attributes
     ----------
@@ -32,18 +43,66 @@ class Account(Trace):
         Events of publishers that died since: whether they were ever accepted is for brokers to say.
     """
 
-    __slots__ = ("accepted_at", "losses", "orphans")
+    __slots__ = ("_batches", "_recovery", "_stable", "accepted_at", "losses", "orphans")
 
-    def __init__(self) -> None:
+    def __init__(self, recovery: Recovery | None = None, *, stable: bool = False) -> None:
         super().__init__()
         self.losses: dict[ClientId, list[Lost]] = {}
         self.accepted_at: dict[EventId, set[BrokerId]] = {}
         self.orphans: set[EventId] = set()
+        self._recovery = recovery
+        self._stable = stable
+        self._batches = 0
+        if recovery is not None:
+            self.operations.append(
+                Bounded(
+                    0.0,
+                    "",
+                    recovery.retention_events_max,
+                    recovery.retention_bytes_max,
+                    recovery.retention_seconds,
+                )
+            )
 
-    def accepted(self, broker: BrokerId, events: Iterable[EventId]) -> None:
-        """Write down that a broker has accepted events."""
+    def durable(self, now: float, client: ClientId) -> None:
+        """Write down how much is kept for a durable subscriber until it acknowledges."""
+        recovery = self._recovery
+        if recovery is not None:
+            bounds = recovery.durable_events_max, recovery.durable_bytes_max, recovery.durable_seconds
+            self.operations.append(Bounded(now, client, *bounds))
+
+    def accepted(self, now: float, broker: BrokerId, batch: EventBatch) -> None:
+        """Write down that a broker has accepted events, and keeps those that it has not taken before."""
+        events = [batch.identity(row) for row in range(len(batch))]
+        known = {event for event in events if broker in self.accepted_at.get(event, ())}
         for event in events:
             self.accepted_at.setdefault(event, set()).add(broker)
+        fresh = [event for event in events if not (self._stable and event in known)]
+        self._keep(now, broker, fresh, batch.nbytes * len(fresh) // max(1, len(events)))
+
+    def accepted_up_to(self, now: float, broker: BrokerId, publisher: ClientId, last: int) -> None:
+        """Write down that a broker has accepted of a publisher what nobody is known to have, up to a sequence."""
+        for (name, sequence), op in self.publications().items():
+            if name == publisher and sequence <= last and (name, sequence) not in self.accepted_at:
+                batch = batch_of([op.event], publisher=name, first_sequence=sequence)
+                self.accepted(now, broker, batch)
+
+    def _keep(self, now: float, broker: BrokerId, events: Sequence[EventId], size_bytes: int) -> None:
+        if self._recovery is None:
+            return
+        self._batches += 1
+        each, more = divmod(size_bytes, max(1, len(events)))
+        for place, (publisher, sequence) in enumerate(events):
+            size = each + (more if place == 0 else 0)
+            self.operations.append(Kept(now, broker, publisher, sequence, self._batches, size))
+
+    def shed(
+        self, now: float, events: Iterable[EventId], limit: str, measured: float, allowed: float
+    ) -> None:
+        """Write down that events were dropped for a limit, and so are lost for everybody."""
+        for publisher, sequence in events:
+            self.operations.append(Shed(now, publisher, sequence, limit, measured, allowed))
+            self.lost(now, publisher, sequence)
 
     def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, Any]]) -> None:
         """Write down publications; an earlier one under the same number that no broker has accepted never was."""
@@ -54,25 +113,45 @@ class Account(Trace):
             self.operations = [
                 op
                 for op in self.operations
-                if not (type(op) is Published and (op.publisher, op.sequence) in vain)
+                if not (isinstance(op, Published | Kept) and (op.publisher, op.sequence) in vain)
             ]
         self.orphans -= vain
         super().published(now, client, first, given)
+        if self._recovery is not None:
+            mine = [(client, first + place) for place in range(len(given))]
+            self._keep(now, ITSELF, mine, batch_of(given).nbytes)
 
-    def died(self, publisher: ClientId) -> None:
+    def died(self, now: float, publisher: ClientId) -> None:
         """Write down that a publisher has died: nobody but brokers has its events now."""
+        self.operations.append(Died(now, ITSELF, publisher))
         self.orphans.update(event for event in self.publications() if event[0] == publisher)
+
+    def crashed(self, now: float, broker: BrokerId) -> None:
+        """Write down that a broker has died; with a store it still has what it kept."""
+        if self._recovery is not None and not self._stable:
+            self.operations.append(Died(now, broker, ""))
+
+    def dead_for_good(self, now: float, brokers: Iterable[BrokerId]) -> None:
+        """Write down that brokers are dead and will not come back; what only they had of dead publishers is lost."""
+        dead = set(brokers)
+        self.operations += [Died(now, broker, "") for broker in sorted(dead)]
+        for publisher, sequence in sorted(self.orphans):
+            if not self.accepted_at.get((publisher, sequence), set()) - dead:
+                self.lost(now, publisher, sequence)
 
     def never_accepted(self, publisher: ClientId, last: int) -> None:
         """Write down that no broker has accepted what a publisher that has come back had numbered above `last`."""
         self.operations = [
             op
             for op in self.operations
-            if not (type(op) is Published and op.publisher == publisher and op.sequence > last)
+            if not (isinstance(op, Published | Kept) and op.publisher == publisher and op.sequence > last)
         ]
 
-    def died_with_broker(self, now: float, publisher: ClientId, last: int) -> None:
+    def died_with_broker(
+        self, now: float, publisher: ClientId, last: int, brokers: Iterable[BrokerId]
+    ) -> None:
         """Write down that a publisher's events above `last` were with it and with brokers that are dead for good."""
+        self.operations += [Died(now, broker, "") for broker in brokers]
         for name, sequence in self.publications():
             if name == publisher and sequence > last:
                 self.lost(now, name, sequence)

@@ -29,7 +29,8 @@ class ChaosReport:
     problems
         What kept it from converging, what was wrong before the first fault, and errors of brokers.
     lost_by_retention
-        Notifications that were not delivered since nobody keeps the events that long.
+        Notifications that were not delivered since nobody had to keep the events any more; whatever else explains a
+        loss is in the verdict.
     brokers, events, notifications, moves
         Counts.
     messages
@@ -76,7 +77,7 @@ class ChaosReport:
         """Take in what clients did and heard, and what the conditions say of it."""
         self.verdict = judge(trace)
         self.trace = trace if keep_trace else None
-        self.lost_by_retention = self.verdict.lost
+        self.lost_by_retention = self.verdict.losses.get("retention", 0)
         self.events = self.verdict.events_published
         self.notifications = self.verdict.notifications_delivered
 

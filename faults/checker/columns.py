@@ -16,8 +16,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .conditions import test_of
+from .ledger import Ledger, Moment
+from .predicates import test_of
 from .trace import (
+    Adv,
+    Advertised,
     EventId,
     Life,
     LossTold,
@@ -59,10 +62,14 @@ class Columns:
         Every subscriber.
     notified
         (when, event code) of each subscriber's notifications, in order.
-    subscriptions, advertisements
-        Each subscriber's subscriptions, and each publisher's advertisements.
+    subscriptions, notices, advertisements
+        Each subscriber's subscriptions and notices, and each publisher's advertisements.
     lost
         When each event was said to be lost, by subscriber; "" stands for all.
+    ledger
+        What was kept.
+    seconds
+        The time of each position.
     matches
         Which published events satisfy a selector; shape (events,).
     """
@@ -77,8 +84,11 @@ class Columns:
     clients: list[str]
     notified: dict[str, tuple[Ints, Ints]]
     subscriptions: dict[str, list[Life]]
+    notices: dict[str, list[Life]]
     advertisements: dict[str, list[Life]]
-    lost: dict[str, dict[int, int]]
+    lost: dict[str, dict[int, list[int]]]
+    ledger: Ledger
+    seconds: list[float]
     matches: Callable[[str], Bools]
 
     def quiet_after(self, positions: Ints) -> Ints:
@@ -86,6 +96,25 @@ class Columns:
         padded = np.append(self.quiet, NEVER)
         found: Ints = padded[np.searchsorted(self.quiet, positions, side="right")]
         return found
+
+    def explained(self, client: str, code: int, wanted: Callable[[], Ints]) -> str | None:
+        """Return the limit that explains why a subscriber has lost an event, "" for none, None where nobody says so."""
+        published = int(self.published[code])
+        said = [at for who in (client, "") for at in self.lost.get(who, {}).get(code, ()) if at > published]
+        if not said:
+            return None
+        quiet = int(self.quiet_after(self.published[code : code + 1])[0])
+        settled = None if quiet == NEVER else self._moment(quiet)
+        event, begun = self.identities[code], self._moment(published)
+        for position in said:
+            claimed = self._moment(position)
+            limit = self.ledger.explain(client, event, begun, claimed, settled, lambda: wanted().tolist())
+            if limit:
+                return limit
+        return ""
+
+    def _moment(self, position: int) -> Moment:
+        return Moment(position, self.seconds[position])
 
 
 def columns_of(trace: Trace) -> Columns:
@@ -107,7 +136,7 @@ def columns_of(trace: Trace) -> Columns:
             published.append(position)
     quiet: list[int] = []
     notified: dict[str, tuple[list[int], list[int]]] = {}
-    lost: dict[str, dict[int, int]] = {}
+    lost: dict[str, dict[int, list[int]]] = {}
     for position, op in enumerate(trace):
         if isinstance(op, Notified):
             at, what = notified.setdefault(op.client, ([], []))
@@ -119,7 +148,7 @@ def columns_of(trace: Trace) -> Columns:
             quiet.append(position)
         elif isinstance(op, LossTold):
             code = codes.setdefault((op.publisher, op.sequence), len(codes))
-            lost.setdefault(op.client, {})[code] = position
+            lost.setdefault(op.client, {}).setdefault(code, []).append(position)
     names: dict[str, int] = {}
     publisher = [names.setdefault(name, len(names)) for name, _ in codes]
     return Columns(
@@ -136,8 +165,11 @@ def columns_of(trace: Trace) -> Columns:
             for client, (at, what) in notified.items()
         },
         subscriptions=_by_client(lives(trace)),
-        advertisements=_by_client(lives(trace, advertisements=True)),
+        notices=_by_client(lives(trace, Adv)),
+        advertisements=_by_client(lives(trace, Advertised)),
         lost=lost,
+        ledger=Ledger(enumerate(trace)),
+        seconds=[op.at_seconds for op in trace],
         matches=_matcher(contents),
     )
 

@@ -6,8 +6,9 @@ Rules
   *instance*: it is kept, violated or indeterminate, as `then` is there. So conditions can be counted.
 * A subscription is *active* from its registration to its cancellation (ActSub), *going* from there until the network
   has settled, and *surely in force* for an event when it was installed before the publication and stays active until
-  the network has settled after it. What only a subscription that is coming or going decides is indeterminate.
-* A filter says of an event what the reference interpreter of predicates says: never an index, never a normal form.
+  the network has settled after it. What only a subscription, or a notice, that is coming or going decides is
+  indeterminate.
+* That an event is lost counts where a limit explains it (:mod:`.losses`).
 * Definitions 8 and 9 say "eventually always": a network may start in any state and has to be right from some moment on.
   Of a finite trace that asks for its last position only. The rules say *always*, which is stronger.
 
@@ -16,17 +17,14 @@ Source: paper 4, definitions 8 and 9 as docs/conditions.md reads them; promises 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from typing import Any, Final
 
-from ...routing.language.questions import compile_predicate, to_predicate
+from .losses import explained
 from .ltl import (
     Formula,
-    Positions,
-    Truths,
     always,
     constant,
     earlier,
@@ -36,159 +34,32 @@ from .ltl import (
     for_all,
     operation,
     perhaps,
-    since,
-    state,
     surely,
     until,
     weak_next,
 )
-from .trace import (
-    Adv,
-    EventId,
-    Life,
-    LossTold,
-    Notified,
-    Published,
-    Registered,
-    Settled,
-    Trace,
-    lives,
+from .predicates import (
+    advertisements,
+    cancel,
+    clients,
+    coming,
+    events,
+    events_of,
+    going,
+    in_act_sub,
+    in_pub_noti,
+    in_sat_all,
+    installed,
+    lost,
+    notices,
+    notify,
+    publish,
+    publishers,
+    quiet,
+    register,
+    subscriptions,
 )
-
-# What quantifiers range over.
-
-
-def clients(trace: Trace) -> list[str]:
-    """Return every subscriber of a trace."""
-    return list(dict.fromkeys(op.client for op in trace if isinstance(op, Registered | Notified)))
-
-
-def publishers(trace: Trace) -> list[str]:
-    """Return every publisher of a trace."""
-    return list(dict.fromkeys(op.publisher for op in trace if isinstance(op, Published | Adv)))
-
-
-def events(trace: Trace) -> list[EventId]:
-    """Return every event that was published, or that somebody was notified of."""
-    return list(
-        dict.fromkeys((op.publisher, op.sequence) for op in trace if isinstance(op, Published | Notified))
-    )
-
-
-def events_of(publisher: str) -> Callable[[Trace], list[EventId]]:
-    """Return every event of one publisher."""
-    return lambda trace: [event for event in events(trace) if event[0] == publisher]
-
-
-def subscriptions(client: str) -> Callable[[Trace], list[Life]]:
-    """Return every subscription that a client has had."""
-    return lambda trace: [life for life in lives(trace) if life.client == client]
-
-
-def advertisements(publisher: str | None = None) -> Callable[[Trace], list[Life]]:
-    """Return every advertisement of a publisher, or of all."""
-    return lambda trace: [
-        life for life in lives(trace, advertisements=True) if publisher in (None, life.client)
-    ]
-
-
-# What is true at one position.
-
-
-def publish(event: EventId) -> Formula:
-    """Return "the event is published here": Publish(P, E)."""
-    return operation(lambda op: type(op) is Published and op[1:3] == event)
-
-
-def notify(client: str, event: EventId) -> Formula:
-    """Return "the client is notified of the event here": Notify(C, E)."""
-    return operation(lambda op: type(op) is Notified and op[1:4] == (client, *event))
-
-
-def lost(client: str, event: EventId) -> Formula:
-    """Return "it is said here that the event is lost for the client"."""
-    return operation(lambda op: type(op) is LossTold and op[2:4] == event and op.client in (client, ""))
-
-
-def quiet() -> Formula:
-    """Return "nothing is on its way here"."""
-    return operation(lambda op: type(op) is Settled)
-
-
-def register(life: Life) -> Formula:
-    """Return "this subscription, or advertisement, is made here": Register(C, F), Adv(P, F)."""
-    return _At(life.registered)
-
-
-def installed(life: Life) -> Formula:
-    """Return "this subscription is confirmed here, for the first time"."""
-    return _At(life.installed)
-
-
-def cancel(life: Life) -> Formula:
-    """Return "this subscription, or advertisement, is taken back here": Cancel(C, F), UnAdv(P, F)."""
-    return _At(life.cancelled)
-
-
-class _At(Formula):
-    """True at one position: numbers are used again, so that an operation alone does not say whose it is."""
-
-    def __init__(self, position: int | None) -> None:
-        self.position = position
-
-    def truths(self, trace: Trace) -> Truths:
-        out = constant(False).truths(trace)
-        if self.position is not None:
-            out[self.position] = 2
-        return out
-
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        return frozenset((at,)) if truth else frozenset()
-
-
-# What is true of the state (definition 2).
-
-
-def in_pub_noti(event: EventId, publisher: str | None = None) -> Formula:
-    """Return "the event is in PubNoti(P)"; of its own publisher unless one is given."""
-    owner = event[0] if publisher is None else publisher
-    return state(lambda now: owner == event[0] and event[1] in now.pub_noti.get(owner, ()))
-
-
-def in_act_sub(life: Life) -> Formula:
-    """Return "the subscription is in ActSub(C)": registered and not cancelled; the same of ActAdv."""
-    return since(~cancel(life), register(life))
-
-
-def in_sat_all(event: EventId, life: Life) -> Formula:
-    """Return "the event is in SatAll(F)"; nothing is known of one that was never published."""
-    return _Satisfies(event, life.selector)
-
-
-class _Satisfies(Formula):
-    def __init__(self, event: EventId, selector: str) -> None:
-        self.event = event
-        self.selector = selector
-
-    def truths(self, trace: Trace) -> Truths:
-        found = next((op for op in trace if type(op) is Published and op[1:3] == self.event), None)
-        satisfied = found is not None and test_of(self.selector)(found.event) is True
-        return constant(satisfied).truths(trace)
-
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        return frozenset()
-
-
-@lru_cache(maxsize=4096)
-def test_of(selector: str) -> Callable[[Mapping[str, Any]], bool | None]:
-    """Return the reference test of a selector, made once; only True is a match."""
-    return compile_predicate(to_predicate(selector))
-
-
-def going(life: Life) -> Formula:
-    """Return "cancelled, and the network has not settled since"."""
-    return since(~quiet(), cancel(life)) & earlier(register(life))
-
+from .trace import Adv, Advertised, EventId, Life, Trace
 
 # Definitions 8 and 9.
 
@@ -212,12 +83,22 @@ def safe() -> Formula:
 
 
 def never_unannounced() -> Formula:
-    """Return what definition 9 adds: what no active advertisement covers when it is published is never notified."""
+    """Return what definition 9 adds: C is never notified of what no notice in ActAdv(C) matched when published."""
+    return _never_notified(_noticed)
+
+
+def never_unadvertised() -> Formula:
+    """Return the publishers' version, which is ours: what its publisher had not advertised, nobody is notified of."""
+    return _never_notified(lambda client, event: _advertised(event))
+
+
+def _never_notified(unless: Callable[[str, EventId], Formula]) -> Formula:
+    """Return "of what was published while `unless` was not so, C is never notified"."""
     return for_all(
         clients,
         lambda client: for_all(
             events,
-            lambda event: (publish(event) & ~_advertised(event)) >> always(~notify(client, event)),
+            lambda event: (publish(event) & ~unless(client, event)) >> always(~notify(client, event)),
         ),
     )
 
@@ -228,18 +109,21 @@ def definition_8() -> Formula:
 
 
 def definition_9() -> Formula:
-    """Return the reliability condition of a publish/subscribe system with advertisements."""
+    """Return the reliability condition of a publish/subscribe system with notices of its subscribers."""
     return eventually(always(safe() & never_unannounced()))
+
+
+def _noticed(client: str, event: EventId) -> Formula:
+    return exists(notices(client), lambda f: in_act_sub(f) & in_sat_all(event, f))
 
 
 def _advertised(event: EventId) -> Formula:
     return exists(advertisements(event[0]), lambda f: in_act_sub(f) & in_sat_all(event, f))
 
 
-def _advertising() -> Formula:
-    return earlier(
-        operation(lambda op: type(op) is Adv)
-    )  # a system in which nobody advertises is one without
+def _since_any(kind: type[Adv] | type[Advertised]) -> Formula:
+    """Return "there was one before this": a system in which nobody gives notice, or advertises, is one without."""
+    return earlier(operation(lambda op: type(op) is kind))
 
 
 # The rules.
@@ -322,6 +206,12 @@ def _fresh(client: str, event: EventId) -> Formula:
     return exists(subscriptions(client), for_this)
 
 
+def _noticing(client: str, event: EventId) -> Formula:
+    mine = notices(client)
+    never = always(~notify(client, event))
+    return never | perhaps(exists(mine, lambda f: (coming(f) | going(f)) & in_sat_all(event, f)))
+
+
 def _overtaken(client: str, event: EventId) -> Formula:
     def by(other: EventId) -> Formula:
         later = constant(other[1] > event[1])
@@ -363,28 +253,36 @@ RULES: Final[dict[str, Rule]] = {
             _wanted,
         ),
         Rule(
+            "noticed",
+            "nobody is notified of an event that matched nothing of what it had given notice of",
+            (clients, events),
+            lambda client, event: publish(event) & _since_any(Adv) & ~_noticed(client, event),
+            _noticing,
+        ),
+        Rule(
             "advertised",
             "nobody is notified of an event that its publisher had not advertised",
             (clients, events),
-            lambda client, event: publish(event) & _advertising() & ~_advertised(event),
+            lambda client, event: publish(event) & _since_any(Advertised) & ~_advertised(event),
             lambda client, event: always(~notify(client, event)),
         ),
         Rule(
             "within",
             "publishers publish only what they advertised",
             (events,),
-            lambda event: publish(event) & _advertising(),
+            lambda event: publish(event) & _since_any(Advertised),
             _advertised,
         ),
         Rule(
             "complete",
-            "whoever wants an event when it is published is notified of it",
+            "whoever wants an event when it is published is notified of it, unless a limit explains its loss",
             (clients, events),
             lambda client, event: (
                 publish(event) & exists(subscriptions(client), lambda f: in_act_sub(f) & in_sat_all(event, f))
             ),
             lambda client, event: (
-                _due(client, event) >> eventually(notify(client, event) | lost(client, event))
+                _due(client, event)
+                >> eventually(notify(client, event) | (lost(client, event) & explained(client, event)))
             ),
         ),
         Rule(

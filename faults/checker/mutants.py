@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from .conditions import test_of
+from .predicates import test_of
 from .trace import (
     Adv,
+    Advertised,
     EventId,
+    Kept,
     Life,
     LossTold,
     Notified,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 PHANTOM: Final = 1_000_000_000
 """The sequence of events that nobody published."""
+
+ELSEWHERE: Final = 1_000_000
+"""A broker that no network has."""
 
 _T = TypeVar("_T")
 Mutant = Callable[[Trace, "Random"], Trace | None]
@@ -158,7 +163,7 @@ def stale(trace: Trace, dice: Random) -> Trace | None:
 
 def publish_outside(trace: Trace, dice: Random) -> Trace | None:
     """Publish what the publisher has not advertised; nobody is notified of it."""
-    if not any(isinstance(op, Adv) for op in trace):
+    if not any(isinstance(op, Advertised) for op in trace):
         return None
     return Trace([*trace, Published(_end(trace), "stranger", 1, {"unannounced": True})])
 
@@ -172,6 +177,78 @@ def notify_outside(trace: Trace, dice: Random) -> Trace | None:
     return _notify_at(outside, len(outside), client, ("stranger", 1))
 
 
+def unnoticed(trace: Trace, dice: Random) -> Trace | None:
+    """Let somebody give no notice of what it is notified of: no router upstream was ever told to send it."""
+    born = {(op.publisher, op.sequence): (at, op) for at, op in enumerate(trace) if isinstance(op, Published)}
+    given = _by_client(lives(trace, Adv))
+    choices = []
+    for note in _some(trace.notifications(), dice):
+        at, op = born.get((note.publisher, note.sequence), (0, None))
+        others = [life for client, mine in given.items() if client != note.client for life in mine]
+        if op is not None and given.get(note.client) and any(life.registered < at for life in others):
+            choices.append((note.client, op))
+    chosen = _one(choices, dice)
+    if chosen is None:
+        return None
+    client, event = chosen
+    never = {life.registered for life in given[client] if _matches(life, event)}
+    return Trace(op for at, op in enumerate(trace) if at not in never)
+
+
+def silence(trace: Trace, dice: Random) -> Trace | None:
+    """Notify nobody of anything, and say of all that it is lost."""
+    if not any(True for _ in _due(trace)):
+        return None
+    rest = [op for op in trace if not isinstance(op, Notified)]
+    lost = [LossTold(_end(trace), "", op.publisher, op.sequence) for op in rest if isinstance(op, Published)]
+    return Trace([*rest, *lost])
+
+
+def lose_too_soon(trace: Trace, dice: Random) -> Trace | None:
+    """Leave out an event that a subscriber had to get, and tell it at once that it is lost."""
+    chosen = _one(list(dict.fromkeys(_due(trace))), dice)
+    if chosen is None:
+        return None
+    client, event = chosen
+    out: list[Operation] = []
+    for op in trace:
+        if not _is_note(op, client, event):
+            out.append(op)
+        if isinstance(op, Published) and op[1:3] == event:
+            out.append(LossTold(op.at_seconds, client, *event))
+    return Trace(out)
+
+
+def lose_what_had_settled(trace: Trace, dice: Random) -> Trace | None:
+    """Leave out an event that a subscriber had to get, and tell it long after all had settled that it is lost.
+
+    What was kept is left out, too: then its age alone could explain it.
+    """
+    chosen = _one(list(dict.fromkeys(_due(trace))), dice)
+    if chosen is None:
+        return None
+    client, event = chosen
+    rest = [op for op in trace if not isinstance(op, Kept) and not _is_note(op, client, event)]
+    return Trace([*rest, LossTold(_end(trace) + 1e9, client, *event)])
+
+
+def keep_room(trace: Trace, dice: Random) -> Trace | None:
+    """Let what pushed a lost event out have been kept by somebody else: then nothing explains the loss."""
+    told = [(op.client, op[2:4]) for op in trace if isinstance(op, LossTold)]
+    lost = _one([told[place] for place, due in enumerate(_had_to_come(trace, told)) if due], dice)
+    if lost is None:
+        return None
+    mine = [
+        place
+        for place, op in enumerate(trace)
+        if isinstance(op, Kept) and (op.publisher, op.sequence) == lost[1]
+    ]
+    return Trace(
+        op._replace(broker=ELSEWHERE, publisher="else") if isinstance(op, Kept) and place not in mine else op
+        for place, op in enumerate(trace)
+    )
+
+
 MUTANTS: Final[dict[str, tuple[Mutant, str]]] = {
     "drop": (drop, "complete"),
     "duplicate": (duplicate, "once"),
@@ -183,6 +260,11 @@ MUTANTS: Final[dict[str, tuple[Mutant, str]]] = {
     "stale": (stale, "fresh"),
     "publish outside": (publish_outside, "within"),
     "notify outside": (notify_outside, "advertised"),
+    "unnoticed": (unnoticed, "noticed"),
+    "silence": (silence, "complete"),
+    "lose too soon": (lose_too_soon, "complete"),
+    "lose what had settled": (lose_what_had_settled, "complete"),
+    "keep room": (keep_room, "complete"),
 }
 """Every mutant by name, and the condition that has to notice it."""
 
@@ -242,19 +324,28 @@ def _in_force(trace: Trace, life: Life, at: int) -> bool:
 
 
 def _due(trace: Trace) -> Iterator[tuple[str, EventId]]:
-    """Yield what surely had to come, of what did."""
+    """Yield what surely had to come, of what did and is not said to be lost."""
+    named = {(op.publisher, op.sequence) for op in trace if isinstance(op, LossTold)}
+    came = [(note.client, (note.publisher, note.sequence)) for note in trace.notifications()]
+    for (client, event), due in zip(came, _had_to_come(trace, came), strict=True):
+        if due and event not in named:
+            yield client, event
+
+
+def _had_to_come(trace: Trace, pairs: Sequence[tuple[str, EventId]]) -> Iterator[bool]:
+    """Yield, of each subscriber and event, whether it surely had to come: wanted to the end, and all has settled."""
     wishes = _by_client([life for life in lives(trace) if life.cancelled is None])
     published = {
         (op.publisher, op.sequence): (at, op) for at, op in enumerate(trace) if isinstance(op, Published)
     }
-    named = {(op.publisher, op.sequence) for op in trace if isinstance(op, LossTold)}
     settled = max((at for at, op in enumerate(trace) if isinstance(op, Settled)), default=-1)
-    for note in trace.notifications():
-        event = note.publisher, note.sequence
+    for client, event in pairs:
         at, op = published.get(event, (len(trace), None))
-        if op is None or at > settled or event in named:
-            continue
-        for life in wishes.get(note.client, ()):
-            if life.installed is not None and life.installed < at and _matches(life, op):
-                yield note.client, event
-                break
+        yield (
+            op is not None
+            and at <= settled
+            and any(
+                life.installed is not None and life.installed < at and _matches(life, op)
+                for life in wishes.get(client, ())
+            )
+        )

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .columns import Bools, Columns, Ints, columns_of, when
+from .columns import NEVER, Bools, Columns, Ints, columns_of, when
 from .conditions import RULES, Rule
-from .trace import Cancelled, EventId, Life, Trace
+from .trace import Cancelled, EventId, Life, LossTold, Trace
 from .verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 
 
@@ -45,7 +45,7 @@ def judge(trace: Trace, progress: Callable[[int, int], None] | None = None) -> V
 def judge_by_formulas(trace: Trace, rules: Iterable[Rule] = tuple(RULES.values())) -> Verdict:
     """Return what rules say of a trace, evaluated as they are written: for small traces, and for rules of your own.
 
-    `notifications_expected` and `lost` are what :func:`judge` counts.
+    `notifications_expected`, `losses` and `unexplained` are what :func:`judge` counts.
     """
     verdict = _Judge(trace, columns_of(trace)).run(None, explained=False)
     verdict.findings = {}
@@ -107,14 +107,34 @@ class _Judge:
             self._note("once", client, self._once(notes))
             self._note("published", client, _Found(2 * notes.known, at, event))
             self._reasons(notes, lives)
-            self._note("advertised", client, self._unannounced(notes, uncovered))
+            self._note("noticed", client, self._noticed(notes))
+            self._note("advertised", client, self._unadvertised(notes, uncovered))
             self._complete(notes, lives)
             self.verdict.notifications_delivered += len(at)
             if progress is not None:
                 progress(done, len(self.columns.clients))
         return self.verdict
 
-    # Advertisements.
+    # Notices and advertisements.
+
+    def _noticed(self, notes: _Notes) -> _Found:
+        """Rule `noticed`: an event that no notice of the subscriber matched when it was published is never notified."""
+        columns, published = self.columns, self.columns.published
+        begun = min((life.registered for lives in columns.notices.values() for life in lives), default=NEVER)
+        matched, perhaps = np.zeros((2, columns.events), np.bool_)
+        settled = columns.quiet_after(published)
+        for life in columns.notices.get(notes.client, ()):
+            ended = when(life.cancelled)
+            over = columns.quiet_after(np.array([ended]))[0]
+            matches = columns.matches(life.selector)
+            matched |= matches & (life.registered < published) & (published < ended)
+            going = (ended < published) & (published < over)
+            coming = (published < life.registered) & (life.registered < settled)
+            perhaps |= matches & (going | coming)
+        asked = np.flatnonzero((published > begun) & ~matched)
+        told = self._last_notified(notes)[asked] > published[asked]
+        truths = np.where(told, np.where(perhaps[asked], 1, 0), 2)
+        return _Found(truths, published[asked], asked)
 
     def _uncovered(self) -> Ints:
         """Return the events that their publisher had not advertised when it published them (rule `within`)."""
@@ -132,7 +152,7 @@ class _Judge:
         self._note("within", "", _Found(2 * covered[asked], columns.published[asked], asked))
         return asked[~covered[asked]]
 
-    def _unannounced(self, notes: _Notes, uncovered: Ints) -> _Found:
+    def _unadvertised(self, notes: _Notes, uncovered: Ints) -> _Found:
         """Rule `advertised`: an event that was not covered when it was published is never notified."""
         published = self.columns.published[uncovered]
         broken = self._last_notified(notes)[uncovered] > published
@@ -197,7 +217,7 @@ class _Judge:
     # What had to come.
 
     def _complete(self, notes: _Notes, lives: list[Life]) -> None:
-        """Rule `complete`: what was published under a subscription comes, or is said to be lost."""
+        """Rule `complete`: what was published under a subscription comes, or is lost by a limit."""
         columns, verdict = self.columns, self.verdict
         published = columns.published
         settled = columns.quiet_after(published)
@@ -209,17 +229,24 @@ class _Judge:
             asked |= mine
             due |= mine & (published > when(life.installed)) & (settled < ended)
         came = self._last_notified(notes) > published
-        named = np.zeros(columns.events, np.bool_)
-        for who in (notes.client, ""):
-            for code, position in columns.lost.get(who, {}).items():
-                if code < columns.events and position > published[code]:
-                    named[code] = True
-        lost = due & named & ~came
-        verdict.lost += int(lost.sum())
+        lost, claimed = np.zeros((2, columns.events), np.bool_)
+        for code in np.flatnonzero(asked & ~came).tolist() if columns.lost else ():
+            limit = columns.explained(notes.client, code, lambda: self._ever_wanted(lives))
+            claimed[code], lost[code] = limit is not None, bool(limit)
+            if limit and due[code]:
+                verdict.losses[limit] = verdict.losses.get(limit, 0) + 1
+        verdict.unexplained += int((due & claimed & ~lost).sum())
         verdict.notifications_expected += int((due & ~lost).sum())
-        truths = np.where(came | named, 2, np.where(due, 0, 1))
+        truths = np.where(came | lost, 2, np.where(due, 0, 1))
         rows = np.flatnonzero(asked)
         self._note("complete", notes.client, _Found(truths[rows], published[rows], rows))
+
+    def _ever_wanted(self, lives: list[Life]) -> Ints:
+        """Return when all was published that matches one of these subscriptions."""
+        matched = np.zeros(self.columns.events, np.bool_)
+        for life in lives:
+            matched |= self.columns.matches(life.selector)
+        return self.columns.published[matched]
 
     # Counting and explaining.
 
@@ -273,12 +300,16 @@ def _sentence(rule: Rule, client: str, event: EventId, part: Trace, piece: Trace
         case "wanted":
             had = any(type(op) is Cancelled for op in piece)
             return f"{got}, which matches no subscription {'that it still had' if had else 'of it'}"
+        case "noticed":
+            return f"{got}, which matched nothing that it had given notice of when it was published"
         case "advertised":
             return f"{got}, which {publisher} had not advertised"
         case "within":
             return f"{publisher} published #{sequence}, which it had not advertised"
         case "complete":
-            return f"{client} was never notified of {publisher} #{sequence}"
+            claimed = any(type(op) is LossTold and op[2:4] == event for op in part)
+            excuse = ", which is said to be lost, and no limit explains that" if claimed else ""
+            return f"{client} was never notified of {publisher} #{sequence}{excuse}"
         case "ordered":
             other = next(op.sequence for op in piece.notifications() if op.sequence != sequence)
             return f"{got} after #{other}"

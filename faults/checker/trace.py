@@ -5,13 +5,16 @@ Rules
 * A trace is a sequence ``S1, op1, S2, op2, ...`` of states and operations. Only the operations are kept: a state is
   what those before it have made. Positions count from 0; the order of the list is the order of time.
 * The operations of the paper are :class:`Published`, :class:`Notified`, :class:`Registered`, :class:`Cancelled`,
-  :class:`Adv` and :class:`UnAdv`. Three are ours. :class:`Confirmed`: the subscriber was told that its subscription
-  is in force. :class:`Settled`: nothing was on its way at that moment. :class:`LossTold`: somebody said that an event
-  is beyond retention.
+  :class:`Adv` and :class:`UnAdv`. The others are ours. :class:`Confirmed`: the subscriber was told that its
+  subscription is in force. :class:`Settled`: nothing was on its way at that moment. :class:`Advertised` and
+  :class:`Unadvertised`: what a publisher says it will publish, which is not the paper's `Adv`.
+* :class:`LossTold` is a claim: somebody said that an event is lost. What could explain it is in the trace, too:
+  :class:`Bounded` says how much is kept, :class:`Kept` who took an event to keep it, and its size, :class:`Died` with
+  whom it went, :class:`Shed` which other limit it was dropped for.
 * Who subscribes under a number that is in use cancels what it stood for.
 * It is written outside the system, by clients and by whoever runs them.
 
-Source: paper 4, definitions 2 to 4 and table 1.
+Source: paper 4, definitions 2 to 4, table 1, and section 2 for what `Adv` is.
 """
 
 from __future__ import annotations
@@ -70,6 +73,23 @@ class Cancelled(NamedTuple):
 
 
 class Adv(NamedTuple):
+    """A subscriber gives notice of what it means to subscribe to, under a number of its own."""
+
+    at_seconds: float
+    client: str
+    number: int
+    selector: str
+
+
+class UnAdv(NamedTuple):
+    """A subscriber takes a notice back."""
+
+    at_seconds: float
+    client: str
+    number: int
+
+
+class Advertised(NamedTuple):
     """A publisher says what it will publish, under a number of its own."""
 
     at_seconds: float
@@ -78,7 +98,7 @@ class Adv(NamedTuple):
     selector: str
 
 
-class UnAdv(NamedTuple):
+class Unadvertised(NamedTuple):
     """A publisher takes an advertisement back."""
 
     at_seconds: float
@@ -93,7 +113,7 @@ class Settled(NamedTuple):
 
 
 class LossTold(NamedTuple):
-    """Somebody says that an event is beyond retention, for one subscriber or, with "", for all."""
+    """Somebody says that an event is lost, for one subscriber or, with "", for all."""
 
     at_seconds: float
     client: str
@@ -101,22 +121,66 @@ class LossTold(NamedTuple):
     sequence: int
 
 
-Operation: TypeAlias = (
-    Published | Notified | Registered | Confirmed | Cancelled | Adv | UnAdv | Settled | LossTold
-)
+class Bounded(NamedTuple):
+    """From here on so much is kept, at least: by whoever keeps publications or, of a client, for that durable one."""
 
-WORDS: Final[dict[str, type[Operation]]] = {
-    "publish": Published,
-    "notify": Notified,
-    "register": Registered,
-    "installed": Confirmed,
-    "cancel": Cancelled,
-    "adv": Adv,
-    "unadv": UnAdv,
-    "quiet": Settled,
-    "lost": LossTold,
-}
-"""The operations by the word that names them in text and in files."""
+    at_seconds: float
+    client: str
+    events_max: int
+    bytes_max: int
+    seconds: float
+
+
+class Kept(NamedTuple):
+    """A broker takes an event in to keep it; :data:`ITSELF` is its publisher. A batch is kept and let go as one."""
+
+    at_seconds: float
+    broker: int
+    publisher: str
+    sequence: int
+    batch: int
+    size_bytes: int
+
+
+class Died(NamedTuple):
+    """A broker or, with :data:`ITSELF`, the publisher of that name has died with what it kept."""
+
+    at_seconds: float
+    broker: int
+    publisher: str
+
+
+class Shed(NamedTuple):
+    """An event was dropped for a named limit: so much was measured, and so much is allowed."""
+
+    at_seconds: float
+    publisher: str
+    sequence: int
+    limit: str
+    measured: float
+    allowed: float
+
+
+ITSELF: Final = -1
+"""In place of a broker: the publisher keeps its own events, too."""
+
+Operation: TypeAlias = (
+    Published
+    | Notified
+    | Registered
+    | Confirmed
+    | Cancelled
+    | Adv
+    | UnAdv
+    | Advertised
+    | Unadvertised
+    | Settled
+    | LossTold
+    | Bounded
+    | Kept
+    | Died
+    | Shed
+)
 
 
 def describe(operation: Operation) -> str:
@@ -156,16 +220,16 @@ class Trace:
             self.operations.append(Published(now, client, first + place, event))
 
     def subscribed(self, now: float, client: str, number: int, selector: str) -> None:
-        """Write down that a subscription was asked for."""
-        self.operations.append(Registered(now, client, number, selector))
+        """Write down that a subscription was asked for, which is notice of it."""
+        self.operations += [Adv(now, client, number, selector), Registered(now, client, number, selector)]
 
     def confirmed(self, now: float, client: str, number: int) -> None:
         """Write down that a subscription was confirmed to be installed."""
         self.operations.append(Confirmed(now, client, number))
 
     def cancelled(self, now: float, client: str, number: int) -> None:
-        """Write down that a subscription was cancelled."""
-        self.operations.append(Cancelled(now, client, number))
+        """Write down that a subscription was cancelled, and with it the notice of it."""
+        self.operations += [Cancelled(now, client, number), UnAdv(now, client, number)]
 
     def notified(self, now: float, client: str, publisher: str, sequence: int) -> None:
         """Write down a notification."""
@@ -176,7 +240,7 @@ class Trace:
         self.operations.append(Settled(now))
 
     def lost(self, now: float, publisher: str, sequence: int, client: str = "") -> None:
-        """Write down that an event is said to be beyond retention, for one subscriber or for all."""
+        """Write down that an event is said to be lost, for one subscriber or for all."""
         self.operations.append(LossTold(now, client, publisher, sequence))
 
     def in_time(self) -> Trace:
@@ -199,6 +263,8 @@ class Trace:
 def _is_about(operation: Operation, client: str, events: Container[EventId]) -> bool:
     match operation:
         case Published(_, publisher, sequence, _):
+            return (publisher, sequence) in events
+        case Kept(_, _, publisher, sequence) | Shed(_, publisher, sequence):
             return (publisher, sequence) in events
         case Notified(_, who, publisher, sequence) | LossTold(_, who, publisher, sequence):
             return who in (client, "") and (publisher, sequence) in events
@@ -239,7 +305,7 @@ def trace_of(
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """A filter through its life, as a subscription or as an advertisement; positions in the trace, None for never.
+    """A filter through its life: a subscription, a notice or an advertisement; positions in the trace, None for never.
 
     Attributes
     ----------
@@ -259,22 +325,33 @@ class Life:
     cancelled: int | None = None
 
 
-def lives(operations: Iterable[Operation], *, advertisements: bool = False) -> list[Life]:
-    """Return every subscription, or every advertisement, that there was, in the order in which they were made."""
+Begins: TypeAlias = type[Registered] | type[Adv] | type[Advertised]
+
+ENDS: Final[dict[Begins, type[Cancelled] | type[UnAdv] | type[Unadvertised]]] = {
+    Registered: Cancelled,
+    Adv: UnAdv,
+    Advertised: Unadvertised,
+}
+"""What ends the life that each of these begins."""
+
+
+def lives(operations: Iterable[Operation], begins: Begins = Registered) -> list[Life]:
+    """Return every subscription, or whatever else `begins` so, that there was, in the order in which they were made."""
     out: list[Life] = []
     current: dict[tuple[str, int], Life] = {}
+    ends = ENDS[begins]
     for position, op in enumerate(operations):
-        if isinstance(op, Adv if advertisements else Registered):
+        if isinstance(op, begins):
             before = current.get((op[1], op.number))
             if before is not None:
                 before.cancelled = position
             life = current[op[1], op.number] = Life(op[1], op.number, op.selector, position)
             out.append(life)
-        elif isinstance(op, UnAdv if advertisements else Cancelled):
+        elif isinstance(op, ends):
             ended = current.pop((op[1], op.number), None)
             if ended is not None:
                 ended.cancelled = position
-        elif isinstance(op, Confirmed) and not advertisements:
+        elif isinstance(op, Confirmed) and begins is Registered:
             found = current.get((op.client, op.number))
             if found is not None and found.installed is None:
                 found.installed = position
@@ -292,12 +369,15 @@ class State:
     pub_noti
         PubNoti: what each publisher has published so far.
     act_adv
-        ActAdv: each publisher's active advertisements.
+        ActAdv: each subscriber's active notices.
+    offers
+        Each publisher's active advertisements.
     """
 
     act_sub: dict[str, dict[int, str]] = field(default_factory=dict)
     pub_noti: dict[str, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
     act_adv: dict[str, dict[int, str]] = field(default_factory=dict)
+    offers: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def after(self, operation: Operation) -> None:
         """Change the state as an operation changes it."""
@@ -308,10 +388,14 @@ class State:
                 self.act_sub.setdefault(client, {})[number] = selector
             case Cancelled(_, client, number):
                 self.act_sub.get(client, {}).pop(number, None)
-            case Adv(_, publisher, number, selector):
-                self.act_adv.setdefault(publisher, {})[number] = selector
-            case UnAdv(_, publisher, number):
-                self.act_adv.get(publisher, {}).pop(number, None)
+            case Adv(_, client, number, selector):
+                self.act_adv.setdefault(client, {})[number] = selector
+            case UnAdv(_, client, number):
+                self.act_adv.get(client, {}).pop(number, None)
+            case Advertised(_, publisher, number, selector):
+                self.offers.setdefault(publisher, {})[number] = selector
+            case Unadvertised(_, publisher, number):
+                self.offers.get(publisher, {}).pop(number, None)
 
 
 def steps(operations: Iterable[Operation]) -> Iterator[tuple[State, Operation]]:

@@ -96,10 +96,11 @@ class Verdict:
     Attributes
     ----------
     events_published, notifications_expected, notifications_delivered
-        Counts; a notification is one event to one subscriber. Expected is what surely had to be and was not named
-        lost.
-    lost
-        Notifications that had to be and were not, but which somebody said are beyond retention.
+        Counts; a notification is one event to one subscriber. Expected is what surely had to be and is not lost.
+    losses
+        Notifications that had to be and were not, were said to be lost, and a limit explains it: by that limit.
+    unexplained
+        Those that were said to be lost, and no limit explains it; each is a violation of `complete`.
     findings
         What came of each condition, by name.
     """
@@ -107,8 +108,14 @@ class Verdict:
     events_published: int = 0
     notifications_expected: int = 0
     notifications_delivered: int = 0
-    lost: int = 0
+    losses: dict[str, int] = field(default_factory=dict)
+    unexplained: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> int:
+        """Notifications that were lost, and a limit explains it."""
+        return sum(self.losses.values())
 
     @property
     def holds(self) -> bool:
@@ -175,6 +182,7 @@ class Verdict:
             "spurious": self.spurious,
             "disordered": self.disordered,
             "lost": self.lost,
+            "unexplained": self.unexplained,
             "verdict": "holds" if self.holds else "violated",
         }
 
@@ -199,6 +207,7 @@ class Verdict:
         """Return everything as plain data."""
         return {
             **self.counts(),
+            "losses": dict(sorted(self.losses.items())),
             "conditions": self.conditions(),
             "examples": self.examples,
             "violations": [violation.to_dict() for violation in self.violations[:EXAMPLES_MAX]],
@@ -212,7 +221,9 @@ def total(verdicts: Iterable[Verdict]) -> Verdict:
         out.events_published += verdict.events_published
         out.notifications_expected += verdict.notifications_expected
         out.notifications_delivered += verdict.notifications_delivered
-        out.lost += verdict.lost
+        out.unexplained += verdict.unexplained
+        for limit, count in verdict.losses.items():
+            out.losses[limit] = out.losses.get(limit, 0) + count
         for name, finding in verdict.findings.items():
             out.findings.setdefault(name, Finding()).add(finding)
     return out

@@ -59,6 +59,9 @@ class Rounds:
     ----------
     retention_events_max, retention_seconds, retention_bytes_max
         How much is kept to be sent again.
+    late_seconds
+        How far the time that it was told last may be behind: what was accepted then is at most so much younger than it
+        seems, and is kept so much longer.
 
     Attributes
     ----------
@@ -75,7 +78,11 @@ class Rounds:
     """
 
     def __init__(
-        self, retention_events_max: int, retention_seconds: float, retention_bytes_max: float = math.inf
+        self,
+        retention_events_max: int,
+        retention_seconds: float,
+        retention_bytes_max: float = math.inf,
+        late_seconds: float = 0.0,
     ) -> None:
         self.current = FIRST_ROUND
         self.doubt_seconds = 0.0
@@ -91,6 +98,7 @@ class Rounds:
         self._kept_bytes = 0
         self._events_max = retention_events_max
         self._seconds = retention_seconds
+        self._late_seconds = late_seconds
         self._links: dict[Link, _Closed] = {}
         self._kept: deque[Kept] = deque()
         self._kept_events = 0
@@ -225,7 +233,7 @@ class Rounds:
     def expire(self, now: float) -> None:
         """Take in the time, and forget what is too old."""
         self._now = now
-        while self._kept and now - self._kept[0].at > self._seconds:
+        while self._kept and now - self._kept[0].at > self._seconds + self._late_seconds:
             self._drop_oldest()
 
     def _drop_oldest(self) -> int:

@@ -6,8 +6,10 @@ Rules
 * Filters are evaluated by brute force, outside every index: each executor asks the reference interpreter of predicates
   about every (event, distinct selector) pair, so three-valued logic is exactly that of the reference. All else is
   joins, groups and windows.
-* An event is named by the position of its publication. Subscriptions, advertisements and quiet moments are few beside
-  events and notifications: they are read by the driver and sent along.
+* An event is named by the position of its publication. Subscriptions, notices, advertisements and quiet moments are
+  few beside events and notifications: they are read by the driver and sent along.
+* Claims of loss are few, too, and only those of what had to come and did not are looked into: by the driver, in what
+  was kept, as the judge does (:mod:`rayvous.faults.checker.ledger`).
 * A few violations of each condition are explained: the part of the trace that is about them is read again.
 """
 
@@ -21,13 +23,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...faults.checker.conditions import RULES, test_of
+from ...faults.checker.conditions import RULES
+from ...faults.checker.ledger import Ledger, Moment
+from ...faults.checker.predicates import test_of
 from ...faults.checker.reliability import explain_violation
 from ...faults.checker.trace import EventId, Trace
 from ...faults.checker.verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
-from .trace_files import check_folder, decode_event, operations_from, read_table
+from .trace_files import TABLES, check_folder, decode_event, operations_from, read_table
 
 with extra("spark"):
     from pyspark.sql import Window
@@ -89,11 +93,14 @@ class _Audit:
         self.partitions = min(PARTITIONS_MAX, 1 + rows_most // ROWS_A_PARTITION)
         marks = read_table(folder, "marks")
         self.quiet = sorted(row["position"] for row in marks if row["kind"] == "quiet")
+        self.seconds = {row["position"]: row["time_seconds"] for row in marks}
         self.lost = [row for row in marks if row["kind"] == "lost"]
         self.subscriptions = read_table(folder, "subscriptions")
+        self.notices = read_table(folder, "notices")
         self.advertisements = read_table(folder, "advertisements")
-        selectors = [row["selector"] for row in (*self.subscriptions, *self.advertisements)]
+        selectors = [row["selector"] for row in (*self.subscriptions, *self.notices, *self.advertisements)]
         self.filters = {selector: code for code, selector in enumerate(dict.fromkeys(selectors))}
+        self.wanted: dict[str, list[int]] = {}
         self.held: list[DataFrame] = []
 
     def run(self, progress: Callable[[int, int], None] | None) -> Verdict:
@@ -109,14 +116,18 @@ class _Audit:
         return self.verdict
 
     def _jobs(self) -> tuple[Callable[[], None], ...]:
-        return self._load, self._each, self._reasons, self._complete, self._advertised
+        return self._load, self._each, self._reasons, self._complete, self._noticed, self._advertised
 
     # Tables.
 
     def _load(self) -> None:
         events = self._hold(
             self._read("published").select(
-                F.col("position").alias("event_at"), "publisher", "sequence", "event"
+                F.col("position").alias("event_at"),
+                F.col("time_seconds").alias("event_seconds"),
+                "publisher",
+                "sequence",
+                "event",
             )
         )
         if events.groupBy("publisher", "sequence").count().where("count > 1").limit(1).count():
@@ -128,6 +139,7 @@ class _Audit:
             .mapInArrow(_matcher(list(self.filters), self.quiet), _MATCH)
         )
         self.wishes = self._lives(self.subscriptions, "client")
+        self.given = self._lives(self.notices, "client")
         self.offers = self._lives(self.advertisements, "publisher")
         pairs = self.matches.join(F.broadcast(self.wishes), "filter")
         self.pairs = self._hold(pairs.drop("filter", "number"))
@@ -217,34 +229,102 @@ class _Audit:
         )
         asked = asked.join(self.last, ["client", "event_at"], "left")
         came = F.coalesce(F.col("last") > event_at, F.lit(False))
-        asked = self._with_losses(asked.withColumn("came", came))
-        lost = F.col("due") & F.col("named") & ~F.col("came")
-        kept = F.when(F.col("came") | F.col("named"), 2).when(F.col("due"), 0).otherwise(1)
-        named = asked.join(self.events, "event_at").withColumn("position", event_at)
+        named = asked.withColumn("came", came).join(self.events, "event_at").withColumn("position", event_at)
+        named = self._with_limits(self._hold(named))
+        lost = F.coalesce(F.col("limit") != "", F.lit(False))
+        missing = F.col("due") & ~F.col("came")
+        kept = F.when(F.col("came") | lost, 2).when(F.col("due"), 0).otherwise(1)
         counted = self._count(
-            self._hold(named),
-            F.count(F.when(lost, 1)).alias("lost"),
-            F.count(F.when(F.col("due") & ~lost, 1)).alias("due"),
+            named,
+            F.count(F.when(missing & (F.col("limit") == ""), 1)).alias("unexplained"),
+            F.count(F.when(F.col("due") & ~(missing & lost), 1)).alias("due"),
+            *(F.count(F.when(missing & (F.col("limit") == name), 1)).alias(name) for name in self.limits),
             complete=kept,
         )
-        self.verdict.lost, self.verdict.notifications_expected = counted["lost"], counted["due"]
+        self.verdict.notifications_expected, self.verdict.unexplained = counted["due"], counted["unexplained"]
+        self.verdict.losses = {name: counted[name] for name in self.limits if counted[name]}
 
-    def _with_losses(self, asked: DataFrame) -> DataFrame:
-        """Add whether each was said to be lost, to its subscriber or to all, after it was published."""
+    def _with_limits(self, asked: DataFrame) -> DataFrame:
+        """Add the limit that explains each loss that was told: "" where none does, null where nobody says so."""
+        self.limits: list[str] = []
         if not self.lost:
-            return asked.withColumn("named", F.lit(False))
-        rows = [(row["client"], row["publisher"], row["sequence"], row["position"]) for row in self.lost]
-        losses = (
-            self.spark.createDataFrame(rows, "whose string, publisher string, sequence long, said long")
-            .join(self.events, ["publisher", "sequence"])
-            .where("said > event_at")
+            return asked.withColumn("limit", F.lit(None).cast("string"))
+        told: dict[tuple[str, str, int], list[int]] = {}
+        for row in self.lost:
+            told.setdefault((row["client"], row["publisher"], row["sequence"]), []).append(row["position"])
+        events = self.spark.createDataFrame(
+            list(dict.fromkeys(key[1:] for key in told)), "publisher string, sequence long"
         )
-        to_all = losses.where("whose = ''").select("event_at").distinct().withColumn("all", F.lit(True))
-        to_one = losses.where("whose <> ''").select(F.col("whose").alias("client"), "event_at").distinct()
-        asked = asked.join(to_all, "event_at", "left").join(
-            to_one.withColumn("one", F.lit(True)), ["client", "event_at"], "left"
+        missing = asked.where(~F.col("came")).join(F.broadcast(events), ["publisher", "sequence"], "semi")
+        fields = "client", "event_at", "event_seconds", "publisher", "sequence"
+        ledger = self._ledger()
+        explained = []
+        for client, event_at, seconds, publisher, sequence in missing.select(*fields).collect():
+            said = [told.get((who, publisher, sequence), ()) for who in (client, "")]
+            limits = [
+                self._limit(ledger, client, (publisher, sequence), Moment(event_at, seconds), position)
+                for position in (position for each in said for position in each)
+                if position > event_at
+            ]
+            if limits:
+                explained.append((client, event_at, next(filter(None, limits), "")))
+        self.limits = sorted({limit for *_, limit in explained} - {""})
+        found = self.spark.createDataFrame(explained, "client string, event_at long, limit string")
+        return self._hold(asked.join(F.broadcast(found), ["client", "event_at"], "left"))
+
+    def _ledger(self) -> Ledger:
+        tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        tables |= {name: read_table(self.folder, name) for name in ("kept", "limits")}
+        return Ledger(operations_from(tables))
+
+    def _limit(self, ledger: Ledger, client: str, event: EventId, published: Moment, position: int) -> str:
+        """Return the limit that explains what was said at a position, "" for none."""
+        quiet = _after(self.quiet, published.position)
+        settled = None if quiet == NEVER else Moment(quiet, self.seconds[quiet])
+        claimed = Moment(position, self.seconds[position])
+        return ledger.explain(client, event, published, claimed, settled, lambda: self._wanted(client))
+
+    def _wanted(self, client: str) -> list[int]:
+        """Return where all was published that matches a subscription which a client ever had."""
+        if client not in self.wanted:
+            rows = self.pairs.where(F.col("client") == client).select("event_at").distinct().collect()
+            self.wanted[client] = sorted(at for (at,) in rows)
+        return self.wanted[client]
+
+    # Notices.
+
+    def _noticed(self) -> None:
+        """Answer the rule `noticed`: of every subscriber and event but those that a notice matched, it is asked."""
+        if not self.notices:
+            return
+        begun = min(row["registered"] for row in self.notices)
+        event_at, registered, cancelled = F.col("event_at"), F.col("registered"), F.col("cancelled")
+        later = event_at > begun
+        going = (cancelled < event_at) & (event_at < F.col("over"))
+        coming = (event_at < registered) & (registered < F.col("settled"))
+        active = (registered < event_at) & (event_at < cancelled)
+        known = (
+            self.matches.join(F.broadcast(self.given), "filter")
+            .where(later)
+            .groupBy("client", "event_at")
+            .agg(F.max(F.when(active, 2).when(going | coming, 1).otherwise(0)).alias("known"))
         )
-        return asked.withColumn("named", F.coalesce("all", "one", F.lit(False)))
+        clients = self._hold(self._clients())
+        known = self._hold(known.join(clients, "client", "semi"))
+        told = (
+            self.last.where(later & (F.col("last") > event_at))
+            .join(known, ["client", "event_at"], "left")
+            .join(self.events, "event_at")
+            .withColumn("known", F.coalesce("known", F.lit(0)))
+            .where("known < 2")
+            .withColumn("position", event_at)
+        )
+        self._count(self._hold(told), noticed=F.col("known"))
+        pairs = self.events.where(later).count() * clients.count()
+        self.verdict.findings["noticed"].checked = pairs - known.where("known = 2").count()
+
+    def _clients(self) -> DataFrame:
+        return self.notes.select("client").union(self.wishes.select("client")).distinct()
 
     # Advertisements.
 
@@ -269,8 +349,7 @@ class _Audit:
             .withColumn("client", F.lit(""))
         )
         self._count(asked, within=F.col("covered"))
-        clients = self.notes.select("client").union(self.wishes.select("client")).distinct()
-        outside = asked.where("covered = 0").drop("client").crossJoin(clients)
+        outside = asked.where("covered = 0").drop("client").crossJoin(self._clients())
         told = outside.join(self.last, ["client", "event_at"], "left")
         broken = F.coalesce(F.col("last") > F.col("event_at"), F.lit(False))
         self._count(told, advertised=F.when(broken, 0).otherwise(2))
@@ -329,7 +408,10 @@ class _Audit:
             "published": read_table(self.folder, "published", events),
             "notified": read_table(self.folder, "notified", [mine, *events]),
             "subscriptions": read_table(self.folder, "subscriptions", [mine]),
+            "notices": self.notices,
             "advertisements": self.advertisements,
+            "kept": read_table(self.folder, "kept", events),
+            "limits": [row for row in read_table(self.folder, "limits") if row["kind"] != "shed"],
             "marks": [row for row in read_table(self.folder, "marks") if concerns(row)],
         }
         placed = operations_from(tables)

@@ -4,12 +4,15 @@ Rules
 -----
 * What is in the folder, with one row for each::
 
-      trace.json             {"format": "rayvous trace", "version": 1, "rows": {table: how many}}
+      trace.json             {"format": "rayvous trace", "version": 2, "rows": {table: how many}}
       published.parquet      publication: position, time, publisher, sequence, event
       notified.parquet       notification: position, time, client, publisher, sequence
       subscriptions.parquet  subscription: client, number, selector, and when it was registered, installed, cancelled
+      notices.parquet        notice of a subscriber: client, number, selector, and when it was registered, cancelled
       advertisements.parquet advertisement: publisher, number, selector, and when it was registered, cancelled
       marks.parquet          quiet moment and named loss: position, time, kind, client, publisher, sequence
+      kept.parquet           event that was taken to be kept: position, time, broker, publisher, sequence, batch, bytes
+      limits.parquet         what else may explain a loss: position, time, kind, and the fields of that kind
 
 * `position` is the place in the trace: it says what was before what, also where two times are the same.
 * An event is JSON: attribute name to value; a timestamp is ``["timestamp", nanoseconds]``.
@@ -29,8 +32,13 @@ import pyarrow.parquet
 
 from ...faults.checker.trace import (
     Adv,
+    Advertised,
+    Begins,
+    Bounded,
     Cancelled,
     Confirmed,
+    Died,
+    Kept,
     Life,
     LossTold,
     Notified,
@@ -38,8 +46,10 @@ from ...faults.checker.trace import (
     Published,
     Registered,
     Settled,
+    Shed,
     Trace,
     UnAdv,
+    Unadvertised,
     check_trace,
     lives,
 )
@@ -47,8 +57,11 @@ from ...protocol.errors import InputError
 from ...protocol.values import Timestamp, Value
 
 FORMAT: Final = "rayvous trace"
-VERSION: Final = 1
+VERSION: Final = 2
 ROWS_A_GROUP: Final = 65_536
+
+LIMITS: Final[dict[str, Any]] = {"bounded": Bounded, "died": Died, "shed": Shed}
+"""The operations in ``limits.parquet`` by their kind."""
 
 _POSITION = (("position", pa.int64()), ("time_seconds", pa.float64()))
 _EVENT = (("publisher", pa.string()), ("sequence", pa.int64()))
@@ -67,8 +80,27 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "subscriptions": pa.schema(
         [("client", pa.string()), *_FILTER, *_window("registered", "installed", "cancelled")]
     ),
+    "notices": pa.schema([("client", pa.string()), *_FILTER, *_window("registered", "cancelled")]),
     "advertisements": pa.schema([("publisher", pa.string()), *_FILTER, *_window("registered", "cancelled")]),
     "marks": pa.schema([*_POSITION, ("kind", pa.string()), ("client", pa.string()), *_EVENT]),
+    "kept": pa.schema(
+        [*_POSITION, ("broker", pa.int64()), *_EVENT, ("batch", pa.int64()), ("size_bytes", pa.int64())]
+    ),
+    "limits": pa.schema(
+        [
+            *_POSITION,
+            ("kind", pa.string()),
+            ("broker", pa.int64()),
+            ("client", pa.string()),
+            *_EVENT,
+            ("events_max", pa.int64()),
+            ("bytes_max", pa.int64()),
+            ("seconds", pa.float64()),
+            ("limit", pa.string()),
+            ("measured", pa.float64()),
+            ("allowed", pa.float64()),
+        ]
+    ),
 }
 """The columns of each table."""
 
@@ -113,6 +145,10 @@ def _rows(trace: Trace) -> dict[str, list[tuple[Any, ...]]]:
                 rows["marks"].append((position, at, "quiet", None, None, None))
             case LossTold(at, client, publisher, sequence):
                 rows["marks"].append((position, at, "lost", client, publisher, sequence))
+            case Kept():
+                rows["kept"].append((position, *op))
+            case Bounded() | Died() | Shed():
+                rows["limits"].append((position, *_limit(op)))
 
     def window(life: Life, *moments: int | None) -> tuple[Any, ...]:
         pairs = ((moment, None if moment is None else times[moment]) for moment in moments)
@@ -121,10 +157,17 @@ def _rows(trace: Trace) -> dict[str, list[tuple[Any, ...]]]:
     rows["subscriptions"] = [
         window(life, life.registered, life.installed, life.cancelled) for life in lives(trace)
     ]
-    rows["advertisements"] = [
-        window(life, life.registered, life.cancelled) for life in lives(trace, advertisements=True)
-    ]
+    ended: tuple[tuple[str, Begins], ...] = (("notices", Adv), ("advertisements", Advertised))
+    for name, begins in ended:
+        rows[name] = [window(life, life.registered, life.cancelled) for life in lives(trace, begins)]
     return rows
+
+
+def _limit(op: Bounded | Died | Shed) -> list[Any]:
+    """Return a row of limits but for its position: what this kind does not have is null."""
+    (kind,) = (word for word, each in LIMITS.items() if type(op) is each)
+    fields = {"time_seconds": op.at_seconds, "kind": kind, **op._asdict()}
+    return [fields.get(name) for name in TABLES["limits"].names[1:]]
 
 
 def encode_event(event: Mapping[str, Any]) -> str:
@@ -225,9 +268,21 @@ def operations_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[t
         lost = row["kind"] == "lost"
         mark = LossTold(at, row["client"], row["publisher"], row["sequence"]) if lost else Settled(at)
         placed.append((row["position"], mark))
-    for name, begin, end in (("subscriptions", Registered, Cancelled), ("advertisements", Adv, UnAdv)):
+    for row in tables["kept"]:
+        placed.append((row["position"], _operation(Kept, row)))
+    for row in tables["limits"]:
+        placed.append((row["position"], _operation(LIMITS[row["kind"]], row)))
+    for name, begin, end in (
+        ("subscriptions", Registered, Cancelled),
+        ("notices", Adv, UnAdv),
+        ("advertisements", Advertised, Unadvertised),
+    ):
         placed += _windows(tables[name], begin, end)
     return sorted(placed, key=lambda pair: pair[0])
+
+
+def _operation(kind: Any, row: Mapping[str, Any]) -> Any:
+    return kind(row["time_seconds"], *(row[name] for name in kind._fields[1:]))
 
 
 def _windows(rows: Iterable[Mapping[str, Any]], begin: Any, end: Any) -> list[tuple[int, Operation]]:

@@ -86,8 +86,12 @@ def test_one_seed_says_what_was_drawn_first(tmp_path: Path, monkeypatch, capsys)
 
 def test_what_retention_could_not_save_is_counted_where_everybody_looks(capsys):
     result = run_chaos_seeds(313, 1, "sim", None, None, stable=True, as_json=False)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "told by name" in line]
-    assert result["lost_by_retention"] == int(line.split()[-1]) > 0 and not result["failed"]
+    told, explained = [
+        line for line in capsys.readouterr().out.splitlines() if "told by name" in line or "explained" in line
+    ]
+    assert result["lost_by_retention"] == int(told.split()[-1]) > 0 and not result["failed"]
+    assert explained.split(maxsplit=4)[-1] == f"{result['lost']} (100%): retention {result['lost']}"
+    assert result["losses_explained_share"] == 1.0 and result["unexplained"] == 0
 
 
 def test_every_kind_of_killing_is_in_thirty_seeds():

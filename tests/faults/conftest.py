@@ -1,36 +1,52 @@
 """Traces for the checkers: correct ones, of a small system that does everything right, and arbitrary ones."""
 
 import pytest
-from rayvous.faults.checker.conditions import test_of as reference_test
+from rayvous.faults.checker.predicates import test_of as reference_test
 from rayvous.faults.checker.trace import (
+    ITSELF,
     Adv,
+    Advertised,
+    Bounded,
     Cancelled,
     Confirmed,
+    Died,
+    Kept,
     LossTold,
     Notified,
     Published,
     Registered,
     Settled,
+    Shed,
     Trace,
     UnAdv,
+    Unadvertised,
 )
 
 SELECTORS = ("x > 2", "x <= 2", "x = 1 OR s = 'a'", "NOT s = 'a'", "x IS NULL", "TRUE")
 
 
-class Perfect:
-    """A system of one broker, with a queue between it and each client; it does what it promises."""
+KEPT_MAX = 6
 
-    def __init__(self, dice):
+
+class Perfect:
+    """A system of one broker, with a queue between it and each client; it does what it promises.
+
+    With `forgets` it keeps six events, and what was pushed out of those it may lose, and says so.
+    """
+
+    def __init__(self, dice, forgets=False):
         self.dice, self.trace, self.now = dice, Trace(), 0.0
+        self.forgets, self.kept = forgets, []
+        if forgets:
+            self.trace.operations.append(Bounded(0.0, "", KEPT_MAX, 1_000_000, 1e6))
         self.active, self.asked, self.queues, self.sequences = {}, {}, {}, {}
         self.numbers = 0
 
     def step(self):
         self.now += 0.25
-        getattr(
-            self, self.dice.choice(("register", "cancel", "quiet", *("publish", "arrive", "confirm") * 4))
-        )()
+        words = ("register", "cancel", "quiet", *("publish", "arrive", "confirm") * 4)
+        words += ("forget", "publish", "publish") * 2 * self.forgets
+        getattr(self, self.dice.choice(words))()
 
     def register(self):
         client, selector = self.dice.choice("abc"), self.dice.choice(SELECTORS)
@@ -56,6 +72,9 @@ class Perfect:
         event = {name: value for name, value in event.items() if self.dice.random() > 0.2}
         self.sequences[publisher] = sequence = self.sequences.get(publisher, 0) + 1
         self.trace.published(self.now, publisher, sequence, [event])
+        if self.forgets:
+            self.kept.append((publisher, sequence))
+            self.trace.operations.append(Kept(self.now, 0, publisher, sequence, len(self.kept), 10))
         for client in {client for client, _ in self.active}:
             mine = [selector for (owner, _), selector in self.active.items() if owner == client]
             if any(reference_test(selector)(event) is True for selector in mine):
@@ -67,6 +86,13 @@ class Perfect:
             client = self.dice.choice(sorted(waiting))
             self.trace.notified(self.now, client, *self.queues[client].pop(0))
 
+    def forget(self):
+        gone = self.kept[:-KEPT_MAX]
+        for client, queue in self.queues.items():
+            for event in [event for event in queue if event in gone]:
+                queue.remove(event)
+                self.trace.lost(self.now, *event, client)
+
     def quiet(self):
         while any(self.queues.values()):
             self.arrive()
@@ -77,12 +103,12 @@ class Perfect:
 
 @pytest.fixture(scope="session")
 def correct_trace():
-    """``correct_trace(dice, steps, advertised)``: a trace that keeps every condition."""
+    """``correct_trace(dice, steps, advertised, forgets)``: a trace that keeps every condition."""
 
-    def make(dice, steps=60, advertised=False):
-        system = Perfect(dice)
+    def make(dice, steps=60, advertised=False, forgets=False):
+        system = Perfect(dice, forgets)
         if advertised:
-            system.trace.operations += [Adv(0.0, "p", 1, "TRUE"), Adv(0.0, "q", 1, "TRUE")]
+            system.trace.operations += [Advertised(0.0, "p", 1, "TRUE"), Advertised(0.0, "q", 1, "TRUE")]
         for client in "ab":
             for selector in dice.sample(SELECTORS, 2):
                 system.numbers += 1
@@ -97,28 +123,88 @@ def correct_trace():
     return make
 
 
+class Nonsense:
+    """Operations without rhyme or reason; each event is published once at most, and batches are kept in one piece."""
+
+    def __init__(self, dice):
+        self.dice, self.batches = dice, 0
+        self.fresh = [(publisher, sequence) for publisher in "pq" for sequence in (1, 2, 3, 4)]
+        dice.shuffle(self.fresh)
+
+    def event(self):
+        return self.dice.choice("pq"), self.dice.randint(1, 4)
+
+    def some(self):
+        """A few operations."""
+        dice = self.dice
+        return dice.choice((
+            lambda: [Published(0.0, *self.fresh.pop(), {"x": dice.randrange(5)}) if self.fresh else Settled(0.0)],
+            lambda: [Notified(0.0, dice.choice("ab"), *self.event())],
+            lambda: [Notified(0.0, dice.choice("ab"), *self.event())],
+            lambda: [Registered(0.0, dice.choice("ab"), dice.randint(1, 2), dice.choice(SELECTORS))],
+            lambda: [Confirmed(0.0, dice.choice("ab"), dice.randint(1, 2))],
+            lambda: [Cancelled(0.0, dice.choice("ab"), dice.randint(1, 2))],
+            lambda: [Settled(0.0)],
+            lambda: [LossTold(0.0, dice.choice(("a", "")), *self.event())],
+            lambda: self.kept(),
+            lambda: [dice.choice((
+                Adv(0.0, dice.choice("ab"), 1, dice.choice(SELECTORS)),
+                UnAdv(0.0, dice.choice("ab"), 1),
+                Advertised(0.0, dice.choice("pq"), 1, dice.choice(SELECTORS)),
+                Unadvertised(0.0, dice.choice("pq"), 1),
+                Died(0.0, *dice.choice(((0, ""), (1, ""), (ITSELF, "p")))),
+                Shed(0.0, *self.event(), "queue", dice.choice((4.0, 6.0)), 5.0),
+            ))],
+        ))()  # fmt: skip
+
+    def kept(self):
+        self.batches += 1
+        broker, publisher = self.dice.choice((ITSELF, 0, 1)), self.dice.choice("pq")
+        first = self.dice.randint(1, 4)
+        return [
+            Kept(0.0, broker, publisher, sequence, self.batches, self.dice.choice((1, 10)))
+            for sequence in range(first, min(5, first + self.dice.randint(1, 2)))
+        ]
+
+    def bounds(self):
+        dice = self.dice
+        bounds = [Bounded(0.0, "", dice.randint(1, 4), dice.choice((15, 1000)), dice.choice((4.0, 1e6)))]
+        bounds.append(Bounded(0.0, "a", dice.randint(1, 3), dice.choice((15, 1000)), dice.choice((4.0, 1e6))))
+        return [bound for bound in bounds if dice.random() < 0.7]
+
+
 @pytest.fixture(scope="session")
 def any_trace():
-    """``any_trace(dice, steps)``: operations without rhyme or reason; each event is published once at most."""
+    """``any_trace(dice, steps)``: operations without rhyme or reason."""
 
     def make(dice, steps):
-        fresh = [(publisher, sequence) for publisher in "pq" for sequence in (1, 2, 3, 4)]
-        dice.shuffle(fresh)
-        makers = (
-            lambda: Published(0.0, *fresh.pop(), {"x": dice.randrange(5)}) if fresh else Settled(0.0),
-            lambda: Notified(0.0, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 4)),
-            lambda: Notified(0.0, dice.choice("ab"), dice.choice("pq"), dice.randint(1, 4)),
-            lambda: Registered(0.0, dice.choice("ab"), dice.randint(1, 2), dice.choice(SELECTORS)),
-            lambda: Confirmed(0.0, dice.choice("ab"), dice.randint(1, 2)),
-            lambda: Cancelled(0.0, dice.choice("ab"), dice.randint(1, 2)),
-            lambda: Settled(0.0),
-            lambda: dice.choice((
-                LossTold(0.0, dice.choice(("a", "")), dice.choice("pq"), dice.randint(1, 4)),
-                Adv(0.0, dice.choice("pq"), 1, dice.choice(SELECTORS)),
-                UnAdv(0.0, dice.choice("pq"), 1),
-            )),
-        )  # fmt: skip
-        trace = Trace(dice.choice(makers)() for _ in range(steps))
-        return Trace(op._replace(at_seconds=float(place)) for place, op in enumerate(trace))
+        nonsense = Nonsense(dice)
+        operations = nonsense.bounds() if dice.random() < 0.7 else []
+        while len(operations) < steps:
+            operations += nonsense.some()
+        return Trace(op._replace(at_seconds=float(place)) for place, op in enumerate(operations[:steps]))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def losing_trace():
+    """``losing_trace(dice, steps)``: nonsense in which much is published, wanted, kept and said to be lost."""
+
+    def make(dice, steps):
+        nonsense = Nonsense(dice)
+        operations = [*nonsense.bounds(), Registered(0.0, "a", 1, "TRUE"), Confirmed(0.0, "a", 1)]
+        while len(operations) < steps:
+            if dice.random() < 0.5:
+                operations += dice.choice((
+                    nonsense.kept,
+                    lambda: [LossTold(0.0, dice.choice(("a", "")), *nonsense.event())],
+                    lambda: [Died(0.0, *dice.choice(((0, ""), (1, ""), (ITSELF, "p"))))],
+                    lambda: [Published(0.0, *nonsense.fresh.pop(), {"x": 1})] if nonsense.fresh else [],
+                ))()  # fmt: skip
+            else:
+                operations += nonsense.some()
+        operations = [*operations[:steps], Settled(0.0), LossTold(0.0, "", *nonsense.event())]
+        return Trace(op._replace(at_seconds=float(place)) for place, op in enumerate(operations))
 
     return make

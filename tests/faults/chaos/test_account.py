@@ -2,11 +2,13 @@
 
 from rayvous.faults.chaos.account import Account
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.checker.trace import Notified
+from rayvous.faults.checker.trace import ITSELF, Bounded, Died, Kept, LossTold, Notified, Trace
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.messages.recovery import Recovery
 
 
-def written() -> Account:
-    account = Account()
+def written(account: Account | None = None) -> Account:
+    account = Account() if account is None else account
     account.subscribed(0.0, "s", 1, "n >= 0")
     account.confirmed(0.0, "s", 1)
     account.published(1.0, "p", 1, [{"n": 1}, {"n": 2}])
@@ -35,13 +37,56 @@ def test_what_no_broker_has_accepted_never_was_and_its_number_is_used_again() ->
 
 
 def test_what_only_dead_brokers_had_is_forgiven_and_nothing_else() -> None:
-    account = written()
+    account = written(Account(Recovery()))
     account.published(2.0, "p", 3, [{"n": 3}])
     account.published(2.0, "q", 1, [{"n": 3}])
-    account.died_with_broker(3.0, "p", 2)
+    account.accepted(2.1, 7, batch_of([{"n": 3}], publisher="p", first_sequence=3))
+    account.died(2.5, "p")
+    account.died_with_broker(3.0, "p", 2, [7])
     account.notified(3.5, "s", "q", 1)
     account.settled(4.0)
     verdict = judge(account)
-    assert verdict.holds and verdict.lost == 1
+    assert verdict.holds and verdict.losses == {"died": 1}
+    lives = Trace(op for op in account if op != Died(3.0, 7, ""))
+    assert not judge(lives).holds and judge(lives).unexplained == 1, "a broker that lives has it"
     account.rolled_back("s", {"p": 2})
     assert not judge(account).holds
+
+
+def test_at_the_end_what_no_living_broker_had_of_a_dead_publisher_is_lost() -> None:
+    account = written(Account(Recovery(), stable=True))
+    account.published(2.0, "p", 3, [{"n": 3}, {"n": 4}])
+    account.accepted(2.1, 7, batch_of([{"n": 3}], publisher="p", first_sequence=3))
+    account.accepted(2.1, 8, batch_of([{"n": 4}], publisher="p", first_sequence=4))
+    account.died(2.5, "p")
+    for broker in (7, 8):
+        account.crashed(2.6, broker)  # it has a store
+    account.dead_for_good(9.0, [7])
+    account.settled(9.0)
+    assert [op[1:] for op in account if isinstance(op, LossTold)] == [
+        ("", "p", 1),
+        ("", "p", 2),
+        ("", "p", 3),
+    ]
+    verdict = judge(account)
+    assert verdict.losses == {"died": 1} and verdict.violated == ["complete"] and verdict.missing == 1, (
+        "#4 is with a broker that lives"
+    )
+
+
+def test_what_a_broker_takes_to_keep_is_written_down_with_its_size() -> None:
+    recovery = Recovery(retention_events_max=20, retention_bytes_max=300, retention_seconds=5.0)
+    batch = batch_of([{"n": 1}, {"n": 2}], publisher="p")
+    for stable in (False, True):
+        account = Account(recovery, stable=stable)
+        account.published(1.0, "p", 1, [{"n": 1}, {"n": 2}])
+        account.accepted(1.1, 7, batch)
+        account.accepted(1.2, 7, batch)
+        kept = [op for op in account if isinstance(op, Kept)]
+        assert account.operations[0] == Bounded(0.0, "", 20, 300, 5.0)
+        assert [(op.broker, op.sequence) for op in kept[:4]] == [(ITSELF, 1), (ITSELF, 2), (7, 1), (7, 2)]
+        assert sum(op.size_bytes for op in kept[:2]) == sum(op.size_bytes for op in kept[2:4]) == batch.nbytes
+        again = [] if stable else [(7, 1), (7, 2)]
+        assert [(op.broker, op.sequence) for op in kept[4:]] == again, "a store knows what it has"
+        assert len({op.batch for op in kept}) == 2 + len(again) // 2
+    assert not [op for op in written() if isinstance(op, Bounded | Kept)], "where nothing is kept"

@@ -3,12 +3,21 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.faults.checker import conditions as said
-from rayvous.faults.checker.conditions import RULES, Rule, definition_8, definition_9, never_unannounced, safe
+from rayvous.faults.checker import predicates as said
+from rayvous.faults.checker.conditions import (
+    RULES,
+    Rule,
+    definition_8,
+    definition_9,
+    never_unadvertised,
+    never_unannounced,
+    safe,
+)
 from rayvous.faults.checker.ltl import always, earlier, holds
 from rayvous.faults.checker.reliability import judge, judge_by_formulas
 from rayvous.faults.checker.trace import (
     Adv,
+    Advertised,
     Cancelled,
     Confirmed,
     LossTold,
@@ -18,6 +27,7 @@ from rayvous.faults.checker.trace import (
     Settled,
     Trace,
     UnAdv,
+    Unadvertised,
     lives,
     steps,
 )
@@ -76,10 +86,6 @@ def test_wanted(operations, kept):
         ((*WANT, EVENT, REST, GONE), BROKEN),
         ((*WANT, GONE, EVENT, REST), NOTHING),
         ((EVENT, *WANT, REST), NOTHING),
-        ((*WANT, EVENT, REST, LossTold(0.0, "c", "p", 1)), KEPT),
-        ((*WANT, EVENT, REST, LossTold(0.0, "", "p", 1)), KEPT),
-        ((*WANT, EVENT, REST, LossTold(0.0, "d", "p", 1)), BROKEN),
-        ((*WANT, LossTold(0.0, "c", "p", 1), EVENT, REST), BROKEN),
         ((*WANT, Registered(0.0, "c", 2, "TRUE"), EVENT, Cancelled(0.0, "c", 2), REST), BROKEN),
     ],
 )
@@ -124,16 +130,16 @@ def test_ordered():
 
 
 def test_advertised():
-    announced = Adv(0.0, "p", 1, "x > 1")
+    announced = Advertised(0.0, "p", 1, "x > 1")
     assert found("within", *WANT, EVENT, GOT) == found("advertised", *WANT, EVENT, GOT) == NOTHING
     assert found("within", announced, EVENT) == KEPT
     assert found("within", announced, Published(0.0, "p", 1, {"x": 0})) == BROKEN
-    assert found("within", announced, UnAdv(0.0, "p", 1), EVENT) == BROKEN
-    assert found("within", Adv(0.0, "q", 1, "x > 1"), EVENT) == BROKEN
+    assert found("within", announced, Unadvertised(0.0, "p", 1), EVENT) == BROKEN
+    assert found("within", Advertised(0.0, "q", 1, "x > 1"), EVENT) == BROKEN
     assert found("within", EVENT, announced) == NOTHING, "nobody had advertised anything yet"
     assert found("advertised", announced, *WANT, EVENT, GOT) == NOTHING, "nothing was outside"
-    assert found("advertised", Adv(0.0, "p", 1, "x > 5"), *WANT, EVENT, GOT) == BROKEN
-    assert found("advertised", Adv(0.0, "p", 1, "x > 5"), *WANT, EVENT) == KEPT
+    assert found("advertised", Advertised(0.0, "p", 1, "x > 5"), *WANT, EVENT, GOT) == BROKEN
+    assert found("advertised", Advertised(0.0, "p", 1, "x > 5"), *WANT, EVENT) == KEPT
 
 
 @settings(max_examples=60, deadline=None)
@@ -145,7 +151,6 @@ def test_definition_8_is_the_rules_of_safety_read_at_once(any_trace, dice, size)
     broken = {"once", "published", "wanted"} & set(verdict.violated)
     undecided = verdict.findings["wanted"].indeterminate
     assert (holds(always(safe()), trace) is False) == bool(broken or undecided)
-    assert (holds(never_unannounced(), trace) is False) <= any(type(op) is Published for op in trace)
     for literal, strict in (
         (definition_8(), always(safe())),
         (definition_9(), always(safe() & never_unannounced())),
@@ -153,6 +158,74 @@ def test_definition_8_is_the_rules_of_safety_read_at_once(any_trace, dice, size)
         assert holds(strict, trace) is False or holds(literal, trace) is True
         last = len(trace) - 1
         assert holds(literal, trace) is holds(strict, trace, last), "it asks for the last position only"
+
+
+NOTICE = Adv(0.0, "c", 1, "x > 1")
+BACK = UnAdv(0.0, "c", 1)
+
+
+@pytest.mark.parametrize(
+    ("operations", "kept"),
+    [
+        ((*WANT, EVENT, GOT), NOTHING),  # nobody gives notice of anything
+        ((NOTICE, *WANT, EVENT, GOT), NOTHING),  # it matched
+        ((Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, GOT), BROKEN),  # that was somebody else
+        ((Adv(0.0, "c", 1, "x > 2"), *WANT, EVENT, GOT), BROKEN),
+        ((Adv(0.0, "c", 1, "x > 2"), *WANT, EVENT), KEPT),
+        ((NOTICE, BACK, REST, *WANT, EVENT, GOT), BROKEN),
+        ((NOTICE, *WANT, BACK, EVENT, GOT), OPEN),  # just going
+        ((NOTICE, *WANT, BACK, EVENT, REST), KEPT),
+        ((Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, NOTICE, GOT), OPEN),  # just coming
+        ((Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, REST, NOTICE, GOT), BROKEN),
+        ((NOTICE, Adv(0.0, "c", 1, "x < 1"), REST, *WANT, EVENT, GOT), BROKEN),  # in place of the first
+        (
+            (NOTICE, EVENT, BACK, REST, GOT),
+            NOTHING,
+        ),  # only what was given notice of at the publication counts
+    ],
+)
+def test_noticed(operations, kept):
+    """Paper 4, definition 9: ActAdv(C) is what subscriber C has given notice of (section 2, definition 2)."""
+    assert found("noticed", *operations) == kept
+
+
+def test_definition_9_is_about_the_notices_of_each_subscriber_and_not_about_publishers():
+    """Each of the two versions is broken alone, and then definition 8 holds: nothing else asks for it."""
+    offer = Advertised(0.0, "p", 1, "TRUE")
+    unnoticed = Trace([offer, Adv(0.0, "c", 1, "x > 2"), Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, GOT])
+    unadvertised = Trace([offer._replace(selector="x > 2"), NOTICE, *WANT, EVENT, GOT])
+    for trace, noticed, advertised in ((unnoticed, False, True), (unadvertised, True, False)):
+        assert holds(always(safe()), trace) is True
+        assert holds(always(never_unannounced()), trace) is noticed
+        assert holds(always(never_unadvertised()), trace) is advertised
+        assert ("noticed" in judge(trace).violated, "advertised" in judge(trace).violated) == (
+            not noticed,
+            not advertised,
+        )
+    # From the notification on all is well in both, so that "eventually always" holds of the finite traces.
+    assert holds(definition_9(), unnoticed) is holds(definition_8(), unnoticed) is True
+    assert holds(safe() & never_unannounced(), unnoticed, 5) is False, "it is the publication that shows it"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 14))
+def test_what_definition_9_adds_is_what_it_says(any_trace, dice, size):
+    """Against the sentence of the definition, said aloud over states and positions."""
+    trace = any_trace(dice, size)
+    told = {
+        (op.client, (op.publisher, op.sequence), at) for at, op in enumerate(trace) if type(op) is Notified
+    }
+    broken = dict.fromkeys(("act_adv", "offers"), False)
+    for at, (now, op) in enumerate(steps(trace)):
+        if type(op) is Published:
+            for client, event, later in told:
+                if event == op[1:3] and later > at:
+                    mine = now.act_adv.get(client, {}).values()
+                    theirs = now.offers.get(op.publisher, {}).values()
+                    broken["act_adv"] |= not any(said.test_of(text)(op.event) is True for text in mine)
+                    broken["offers"] |= not any(said.test_of(text)(op.event) is True for text in theirs)
+    assert (holds(always(never_unannounced()), trace) is False) == broken["act_adv"]
+    assert (holds(always(never_unadvertised()), trace) is False) == broken["offers"]
 
 
 @settings(max_examples=60, deadline=None)

@@ -106,3 +106,14 @@ def test_a_failure_is_news_unless_an_older_one_was_learned_of_not_long_ago():
     machine.expire(120.0)
     assert machine.learn(95.0), "it is remembered for longer"
     assert machine.doubtful(89.0, 5.0) and not machine.doubtful(88.0, 5.0)
+
+
+def test_nothing_is_let_go_too_soon_because_the_time_was_told_late():
+    """Promise 2: within `retention_seconds` nothing is lost, whatever the clock of a broker is behind."""
+    machine = Rounds(100, 10.0, late_seconds=1.0)
+    machine.expire(50.0)
+    machine.keep(50.0, "p", batch_of([{}], publisher="p"))  # it came at 50.9, before the next tick
+    machine.expire(60.8)
+    assert len(machine.kept()) == 1
+    machine.expire(61.1)
+    assert not machine.kept()

@@ -10,16 +10,23 @@ from hypothesis import strategies as st
 from rayvous.faults.checker.mutants import MUTANTS
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.checker.trace import (
+    ITSELF,
     Adv,
+    Advertised,
+    Bounded,
     Cancelled,
     Confirmed,
+    Died,
+    Kept,
     LossTold,
     Notified,
     Published,
     Registered,
     Settled,
+    Shed,
     Trace,
     UnAdv,
+    Unadvertised,
 )
 from rayvous.pipelines.audit.trace_files import (
     TABLES,
@@ -35,16 +42,25 @@ from rayvous.simulator.chaos import run_chaos
 
 STORY = Trace(
     [
-        Adv(0.0, "p", 1, "TRUE"),
+        Bounded(0.0, "", 2, 100, 60.0),
+        Bounded(0.0, "c", 2, 100, 60.0),
+        Advertised(0.0, "p", 1, "TRUE"),
+        Adv(0.0, "c", 1, "x > 1"),
         Registered(0.0, "c", 1, "x > 1"),
         Confirmed(0.0, "c", 1),
         Published(1.0, "p", 1, {"x": 2}),
+        Kept(1.0, ITSELF, "p", 1, 1, 30),
+        Kept(1.0, 3, "p", 1, 2, 30),
         Notified(1.0, "c", "p", 1),
+        Shed(1.0, "p", 1, "queue", 5.5, 5.0),
+        Died(1.2, 3, ""),
+        Died(1.2, ITSELF, "p"),
         Registered(1.5, "c", 1, "x < 1"),  # in place of the first
         LossTold(1.5, "", "p", 1),
         Settled(2.0),
         Cancelled(3.0, "c", 1),
-        UnAdv(3.0, "p", 1),
+        UnAdv(3.0, "c", 1),
+        Unadvertised(3.0, "p", 1),
     ]
 )
 
@@ -68,7 +84,8 @@ def test_a_trace_comes_back(tmp_path):
     folder = save_trace(STORY, tmp_path / "new" / "trace")
     assert load_trace(folder).operations == STORY.operations
     assert check_folder(folder) == {
-        "published": 1, "notified": 1, "subscriptions": 2, "advertisements": 1, "marks": 2
+        "published": 1, "notified": 1, "subscriptions": 2, "notices": 1, "advertisements": 1, "marks": 2,
+        "kept": 2, "limits": 5,
     }  # fmt: skip
     save_trace(Trace(), folder)
     assert load_trace(folder).operations == [], "a trace is written over, whole"
@@ -137,7 +154,7 @@ def test_half_a_trace_is_refused(tmp_path):
     assert "has the columns" in broken(lambda at: shutil.copy(at / "marks.parquet", at / "published.parquet"))
     head = {"format": "rayvous trace", "version": 9, "rows": {}}
     assert "version 9" in broken(lambda at: (at / "trace.json").write_text(json.dumps(head)))
-    head = {"format": "rayvous trace", "version": 1, "rows": dict.fromkeys(TABLES, 7)}
+    head = {"format": "rayvous trace", "version": 2, "rows": dict.fromkeys(TABLES, 7)}
     assert "has 1 rows, and trace.json says 7" in broken(
         lambda at: (at / "trace.json").write_text(json.dumps(head))
     )

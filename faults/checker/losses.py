@@ -1,0 +1,190 @@
+"""What explains a loss: the limits past which an event may be lost, written as formulas.
+
+Rules
+-----
+* That something is lost is a claim of the system that is judged. It is accepted only where a limit explains it, by what
+  the trace says was kept, how large it was, when, and with whom it died.
+* *retention*: while the network had not settled since the publication, the event grew older than what is kept, or who
+  has to keep it had too much. The broker that took it last answers for it, and so does its publisher. Whoever keeps
+  lets go of whole batches, the oldest first, and never of the newest one.
+* *died*: the publisher died before the network had settled, and every broker that had taken the event has died since.
+* *durable*: what waits for one durable subscriber is older, more, or larger than what is kept for it. Seen from
+  outside that is, at most, all that was published since and matches one of its subscriptions.
+* Any other limit has a name of its own (*queue*, *quota*), and whoever drops for it says how much it measured.
+* Had the network settled, everything had come: what passes a limit after that is not excused by it.
+
+Source: promise 2 of docs/spec.md (a loss within the limits is none); docs/decisions/0027-losses-are-checked.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from .ltl import Formula, Positions, Truths, constant, earlier, operation
+from .predicates import in_pub_noti, quiet, subscriptions, test_of
+from .trace import ITSELF, Bounded, Died, EventId, Kept, Operation, Published, Shed, Trace
+
+Keeper: TypeAlias = tuple[int, str]
+"""A broker and "", or ITSELF and a publisher."""
+
+
+def explained(client: str, event: EventId) -> Formula:
+    """Return "a limit explains that the event is lost for the client"."""
+    return shed(event) | past_retention(event) | died_out(event) | past_durable(client, event)
+
+
+def unsettled(event: EventId) -> Formula:
+    """Return "the event is published, and the network had not settled since before this"."""
+    return in_pub_noti(event) & ~earlier(quiet() & in_pub_noti(event))
+
+
+def past_retention(event: EventId) -> Formula:
+    """Return "before it had settled nobody had to keep the event any more"."""
+    then = unsettled(event) & (_Older("", event) | _Replayed(lambda now: now.let_go_of(event)))
+    return then | earlier(quiet() & then)
+
+
+def died_out(event: EventId) -> Formula:
+    """Return "the event has died with its publisher and with all brokers that had it"."""
+    death = operation(lambda op: type(op) is Died and op[1:3] == (ITSELF, event[0]))
+    return earlier(unsettled(event) & death) & _Replayed(lambda now: not now.takers.get(event))
+
+
+def past_durable(client: str, event: EventId) -> Formula:
+    """Return "more waits for the durable subscriber than is kept for it"."""
+    return in_pub_noti(event) & (_Older(client, event) | _Crowded(client, event))
+
+
+def shed(event: EventId) -> Formula:
+    """Return "the event was dropped for a limit that was passed"."""
+    return earlier(operation(lambda op: type(op) is Shed and op[1:3] == event and op.measured > op.allowed))
+
+
+class Keepers:
+    """Who has to keep what, as brokers and publishers keep it: a replay, operation by operation.
+
+    Attributes
+    ----------
+    kept
+        What each has to keep, in order.
+    let_go
+        What each had to let go of since it took it last.
+    takers
+        The brokers that have taken each event and live, in the order in which they took it last.
+    """
+
+    def __init__(self, bound: Bounded | None) -> None:
+        self.kept: dict[Keeper, list[Kept]] = {}
+        self.let_go: dict[Keeper, set[EventId]] = {}
+        self.takers: dict[EventId, list[int]] = {}
+        self._last: dict[EventId, int] = {}
+        self._bound = bound
+
+    def after(self, op: Operation) -> None:
+        """Take in an operation."""
+        if isinstance(op, Kept):
+            keeper, event = _keeper(op), (op.publisher, op.sequence)
+            kept = self.kept.setdefault(keeper, [])
+            kept.append(op)
+            self.let_go.setdefault(keeper, set()).discard(event)
+            while len({each.batch for each in kept}) > 1 and self._too_much(kept):
+                oldest = kept[0].batch
+                dropped = {(one.publisher, one.sequence) for one in kept if one.batch == oldest}
+                kept[:] = [one for one in kept if one.batch != oldest]
+                self.let_go[keeper] |= dropped - {(one.publisher, one.sequence) for one in kept}
+            if op.broker != ITSELF:
+                self._last[event] = op.broker
+                others = [broker for broker in self.takers.get(event, []) if broker != op.broker]
+                self.takers[event] = [*others, op.broker]
+        elif isinstance(op, Died):
+            self.kept.pop(_keeper(op), None)
+            for takers in self.takers.values() if op.broker != ITSELF else ():
+                takers[:] = [broker for broker in takers if broker != op.broker]
+
+    def _too_much(self, kept: list[Kept]) -> bool:
+        bound = self._bound
+        return bound is not None and (
+            len(kept) > bound.events_max or sum(each.size_bytes for each in kept) > bound.bytes_max
+        )
+
+    def let_go_of(self, event: EventId) -> bool:
+        """Return whether the broker that took an event last, or its publisher, had to let go of it."""
+        answer = [(ITSELF, event[0])]
+        if event in self._last:
+            answer.append((self._last[event], ""))
+        return any(event in self.let_go.get(keeper, ()) for keeper in answer)
+
+
+def _keeper(op: Kept | Died) -> Keeper:
+    return op.broker, op.publisher if op.broker == ITSELF else ""
+
+
+def bounds_of(trace: Trace) -> dict[str, Bounded]:
+    """Return how much is kept, by durable subscriber; "" is of publications. What is said last holds."""
+    return {op.client: op for op in trace if type(op) is Bounded}
+
+
+class _Absent(Formula):
+    """What is not there where it is False, and nothing shorter than the claim itself where it is True."""
+
+    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
+        return frozenset((at,)) if truth else frozenset()
+
+
+class _Replayed(_Absent):
+    def __init__(self, test: Callable[[Keepers], bool]) -> None:
+        self.test = test
+
+    def truths(self, trace: Trace) -> Truths:
+        keepers = Keepers(bounds_of(trace).get(""))
+        out = np.zeros(len(trace), np.int8)
+        for position, op in enumerate(trace):
+            out[position] = 2 * self.test(keepers)
+            keepers.after(op)
+        return out
+
+
+class _Older(_Absent):
+    """The event is older than what is kept, for a durable subscriber or, with "", to be sent again."""
+
+    def __init__(self, client: str, event: EventId) -> None:
+        self.client = client
+        self.event = event
+
+    def truths(self, trace: Trace) -> Truths:
+        bound = bounds_of(trace).get(self.client)
+        published = next((op for op in trace if type(op) is Published and op[1:3] == self.event), None)
+        if bound is None or published is None:
+            return constant(False).truths(trace)
+        return np.array([2 * (op.at_seconds - published.at_seconds > bound.seconds) for op in trace], np.int8)
+
+
+class _Crowded(_Absent):
+    """More was published since, for a durable subscriber, than is kept for it."""
+
+    def __init__(self, client: str, event: EventId) -> None:
+        self.client = client
+        self.event = event
+
+    def truths(self, trace: Trace) -> Truths:
+        out = constant(False).truths(trace)
+        bound = bounds_of(trace).get(self.client)
+        if bound is None or not self.client:
+            return out
+        wishes = [test_of(life.selector) for life in subscriptions(self.client)(trace)]
+        events, sizes, begun = 0, 0, False
+        own: list[Kept] = []
+        for position, op in enumerate(trace):
+            batch = next((each.batch for each in reversed(own) if each[2:4] == self.event), None)
+            first = next((place for place, each in enumerate(own) if each.batch == batch), len(own))
+            sizes = sum(each.size_bytes for each in own[first:])
+            out[position] = 2 * (begun and (events > bound.events_max or sizes > bound.bytes_max))
+            if isinstance(op, Kept) and op.broker == ITSELF:
+                own.append(op)
+            elif isinstance(op, Published):
+                begun = begun or op[1:3] == self.event
+                events += begun and any(wish(op.event) is True for wish in wishes)
+        return out

@@ -1,0 +1,173 @@
+"""What conditions are made of: what a trace holds, and what is true at one of its positions.
+
+Rules
+-----
+* A filter says of an event what the reference interpreter of predicates says: never an index, never a normal form.
+* Of an event that was never published nothing is known.
+
+Source: paper 4, definitions 1, 2 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from ...routing.language.questions import compile_predicate, to_predicate
+from .ltl import Formula, Positions, Truths, constant, earlier, operation, since, state, until
+from .trace import (
+    Adv,
+    Advertised,
+    EventId,
+    Life,
+    LossTold,
+    Notified,
+    Published,
+    Registered,
+    Settled,
+    Trace,
+    lives,
+)
+
+# What quantifiers range over.
+
+
+def clients(trace: Trace) -> list[str]:
+    """Return every subscriber of a trace."""
+    return list(dict.fromkeys(op.client for op in trace if isinstance(op, Registered | Notified)))
+
+
+def publishers(trace: Trace) -> list[str]:
+    """Return every publisher of a trace."""
+    return list(dict.fromkeys(op.publisher for op in trace if isinstance(op, Published | Advertised)))
+
+
+def events(trace: Trace) -> list[EventId]:
+    """Return every event that was published, or that somebody was notified of."""
+    return list(
+        dict.fromkeys((op.publisher, op.sequence) for op in trace if isinstance(op, Published | Notified))
+    )
+
+
+def events_of(publisher: str) -> Callable[[Trace], list[EventId]]:
+    """Return every event of one publisher."""
+    return lambda trace: [event for event in events(trace) if event[0] == publisher]
+
+
+def subscriptions(client: str) -> Callable[[Trace], list[Life]]:
+    """Return every subscription that a client has had."""
+    return lambda trace: [life for life in lives(trace) if life.client == client]
+
+
+def notices(client: str) -> Callable[[Trace], list[Life]]:
+    """Return every notice that a subscriber has given of what it means to subscribe to."""
+    return lambda trace: [life for life in lives(trace, Adv) if life.client == client]
+
+
+def advertisements(publisher: str) -> Callable[[Trace], list[Life]]:
+    """Return every advertisement of a publisher."""
+    return lambda trace: [life for life in lives(trace, Advertised) if life.client == publisher]
+
+
+# What is true at one position.
+
+
+def publish(event: EventId) -> Formula:
+    """Return "the event is published here": Publish(P, E)."""
+    return operation(lambda op: type(op) is Published and op[1:3] == event)
+
+
+def notify(client: str, event: EventId) -> Formula:
+    """Return "the client is notified of the event here": Notify(C, E)."""
+    return operation(lambda op: type(op) is Notified and op[1:4] == (client, *event))
+
+
+def lost(client: str, event: EventId) -> Formula:
+    """Return "it is said here that the event is lost for the client"."""
+    return operation(lambda op: type(op) is LossTold and op[2:4] == event and op.client in (client, ""))
+
+
+def quiet() -> Formula:
+    """Return "nothing is on its way here"."""
+    return operation(lambda op: type(op) is Settled)
+
+
+def register(life: Life) -> Formula:
+    """Return "this subscription, or notice, is made here": Register(C, F), Adv(C, F)."""
+    return _At(life.registered)
+
+
+def installed(life: Life) -> Formula:
+    """Return "this subscription is confirmed here, for the first time"."""
+    return _At(life.installed)
+
+
+def cancel(life: Life) -> Formula:
+    """Return "this subscription, or notice, is taken back here": Cancel(C, F), UnAdv(C, F)."""
+    return _At(life.cancelled)
+
+
+class _At(Formula):
+    """True at one position: numbers are used again, so that an operation alone does not say whose it is."""
+
+    def __init__(self, position: int | None) -> None:
+        self.position = position
+
+    def truths(self, trace: Trace) -> Truths:
+        out = constant(False).truths(trace)
+        if self.position is not None:
+            out[self.position] = 2
+        return out
+
+    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
+        return frozenset((at,)) if truth else frozenset()
+
+
+# What is true of the state (definition 2).
+
+
+def in_pub_noti(event: EventId, publisher: str | None = None) -> Formula:
+    """Return "the event is in PubNoti(P)"; of its own publisher unless one is given."""
+    owner = event[0] if publisher is None else publisher
+    return state(lambda now: owner == event[0] and event[1] in now.pub_noti.get(owner, ()))
+
+
+def in_act_sub(life: Life) -> Formula:
+    """Return "the subscription is in ActSub(C)": registered and not cancelled; of a notice, that it is in ActAdv(C)."""
+    return since(~cancel(life), register(life))
+
+
+def in_sat_all(event: EventId, life: Life) -> Formula:
+    """Return "the event is in SatAll(F)"; nothing is known of one that was never published."""
+    return _Satisfies(event, life.selector)
+
+
+class _Satisfies(Formula):
+    def __init__(self, event: EventId, selector: str) -> None:
+        self.event = event
+        self.selector = selector
+
+    def truths(self, trace: Trace) -> Truths:
+        found = next((op for op in trace if type(op) is Published and op[1:3] == self.event), None)
+        satisfied = found is not None and test_of(self.selector)(found.event) is True
+        return constant(satisfied).truths(trace)
+
+    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
+        return frozenset()
+
+
+@lru_cache(maxsize=4096)
+def test_of(selector: str) -> Callable[[Mapping[str, Any]], bool | None]:
+    """Return the reference test of a selector, made once; only True is a match."""
+    return compile_predicate(to_predicate(selector))
+
+
+def coming(life: Life) -> Formula:
+    """Return "it is made before the network settles"."""
+    return until(~quiet(), register(life))
+
+
+def going(life: Life) -> Formula:
+    """Return "cancelled, and the network has not settled since"."""
+    return since(~quiet(), cancel(life)) & earlier(register(life))

@@ -1,0 +1,137 @@
+"""That an event is lost is a claim, and is believed only where a limit explains it (promise 2; decision 0027)."""
+
+import random
+
+import pytest
+from rayvous.faults.checker.mutants import MUTANTS
+from rayvous.faults.checker.reliability import judge, judge_by_formulas
+from rayvous.faults.checker.trace import (
+    ITSELF,
+    Bounded,
+    Confirmed,
+    Died,
+    Kept,
+    LossTold,
+    Published,
+    Registered,
+    Settled,
+    Shed,
+    Trace,
+)
+from rayvous.simulator.chaos import run_chaos
+
+WANT = Registered(0.0, "c", 1, "TRUE"), Confirmed(0.0, "c", 1)
+EVENT = Published(1.0, "p", 1, {})
+QUIET = Settled(50.0)
+LOST = LossTold(9.0, "c", "p", 1)
+TWO = Bounded(0.0, "", 2, 100, 60.0)
+
+
+def kept(broker, *batches, publisher="p", first=1, size=1):
+    """Operations: events from number `first` on, taken in batches of these lengths."""
+    out, number = [], first
+    for place, length in enumerate(batches):
+        batch = 100 * broker + number + 10_000 * (publisher == "q")
+        for _ in range(length):
+            out.append(Kept(2.0 + place, broker, publisher, number, batch, size))
+            number += 1
+    return out
+
+
+def explained(*operations):
+    """Return the limit by which event 1 was lost for c, "" where it is a violation; formulas and ledger agree."""
+    trace = Trace([*WANT, EVENT, *operations])
+    quick = judge(trace)
+    assert judge_by_formulas(trace).conditions() == quick.conditions()
+    assert quick.notifications_expected + quick.lost == 1
+    assert (quick.lost == 0) == ("complete" in quick.violated) == (quick.missing == 1)
+    (limit,) = quick.losses or ("",)
+    return limit
+
+
+def test_a_claim_alone_explains_nothing():
+    assert explained(LOST, QUIET) == ""
+    assert explained(TWO, *kept(0, 1), LOST, QUIET) == "", "it had to be kept still"
+    verdict = judge(Trace([*WANT, EVENT, TWO, LOST, QUIET]))
+    assert verdict.unexplained == 1 and verdict.examples == [
+        "c was never notified of p #1, which is said to be lost, and no limit explains that"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operations", "limit"),
+    [
+        (kept(0, 1, 1, 1), "retention"),
+        (kept(0, 1, 1), ""),
+        (kept(0, 3), ""),  # the newest batch is kept, however large
+        (kept(0, 2, 1), "retention"),  # a batch goes as one
+        ([*kept(0, 1), *kept(1, 1, 1, first=2)], ""),  # somebody else took those
+        ([*kept(0, 1), *kept(0, 1, 1, publisher="q")], "retention"),  # of all publishers together
+        ([*kept(ITSELF, 1), *kept(ITSELF, 1, 1, publisher="q")], ""),  # a publisher keeps its own alone
+        (kept(ITSELF, 1, 1, 1), "retention"),
+        ([*kept(0, 1, 1, 1), *kept(1, 1)], ""),  # brought along to a broker that has room
+        ([*kept(0, 1), Died(3.0, 0, ""), *kept(0, 1, 1, first=2)], ""),  # the dead keep nothing
+        ([*kept(0, 1, 1, 1), Died(6.0, 0, "")], "retention"),  # it was let go before
+        (kept(0, 1, 1, size=60), "retention"),
+        (kept(0, 1, 1, size=50), ""),
+    ],
+)
+def test_retention_by_number_and_by_size(operations, limit):
+    assert explained(TWO, *operations, LOST, QUIET) == limit
+
+
+def test_retention_by_age_and_only_until_the_network_has_settled():
+    late = LOST._replace(at_seconds=62.0)
+    assert explained(TWO, LOST._replace(at_seconds=61.0), QUIET) == ""
+    assert explained(TWO, late, QUIET._replace(at_seconds=70.0)) == "retention"
+    assert explained(TWO, QUIET, late) == "", "it would have come long before"
+    assert explained(TWO, QUIET._replace(at_seconds=65.0), late._replace(at_seconds=66.0)) == "retention"
+    crowd = kept(0, 1, 1, 1)
+    assert explained(TWO, crowd[0], Settled(2.5), *crowd[1:], LOST) == ""
+    assert explained(TWO, *crowd, QUIET, LOST._replace(at_seconds=51.0)) == "retention"
+
+
+def test_what_died_with_all_that_had_it():
+    gone, away = Died(3.0, ITSELF, "p"), Died(4.0, 0, "")
+    assert explained(TWO, *kept(0, 1), gone, away, LOST, QUIET) == "died"
+    assert explained(TWO, gone, LOST, QUIET) == "died", "no broker had it"
+    assert explained(TWO, *kept(0, 1), away, LOST, QUIET) == "", "its publisher lives"
+    assert explained(TWO, *kept(0, 1), gone, LOST, QUIET) == "", "its broker lives"
+    assert explained(TWO, *kept(0, 1), *kept(1, 1), gone, away, LOST, QUIET) == "", "another one has it"
+    assert explained(TWO, away, *kept(0, 1), gone, LOST, QUIET) == "", "it lives again"
+    assert explained(TWO, Settled(2.0), gone, LOST) == "", "it had come before"
+
+
+def test_what_was_kept_for_a_durable_subscriber():
+    bound = Bounded(0.0, "c", 2, 100, 60.0)
+    more = [Published(2.0, "p", number, {}) for number in (2, 3)]
+    stranger = Registered(0.0, "d", 1, "TRUE")
+
+    def limits(*operations):
+        return judge(Trace([*WANT, EVENT, *operations])).losses
+
+    assert limits(bound, *more, LOST, QUIET) == {"durable": 1}
+    assert limits(bound, more[0], LOST, QUIET) == {} == limits(*more, LOST, QUIET)
+    assert limits(bound._replace(client="d"), stranger, *more, LOST, QUIET) == {}, "that is another one"
+    assert limits(bound, LOST._replace(at_seconds=62.0)) == {}, "whether it had to come is not known yet"
+    assert limits(bound, QUIET, LOST._replace(at_seconds=62.0)) == {"durable": 1}, "it waits there"
+    large = kept(ITSELF, 1, 1, size=60)
+    assert limits(bound, large[0], more[0], large[1], LOST, QUIET) == {"durable": 1}
+    assert limits(bound, large[0], more[0], large[1]._replace(size_bytes=40), LOST, QUIET) == {}
+
+
+def test_another_limit_says_what_it_measured():
+    assert explained(Shed(2.0, "p", 1, "queue", 5.5, 5.0), LOST, QUIET) == "queue"
+    assert explained(Shed(2.0, "p", 1, "queue", 5.0, 5.0), LOST, QUIET) == ""
+    assert explained(Shed(2.0, "p", 2, "queue", 5.5, 5.0), LOST, QUIET) == ""
+    assert explained(LOST, Shed(2.0, "p", 1, "queue", 5.5, 5.0), QUIET) == "", "the claim came first"
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_run_of_chaos_without_its_notifications_and_all_said_to_be_lost_is_violated(seed):
+    trace = run_chaos(seed, brokers_max=8, seconds=4.0, keep_trace=True).trace
+    mutant = MUTANTS["silence"][0](trace, random.Random(seed))
+    right, wrong = judge(trace), judge(mutant)
+    assert right.holds and right.notifications_delivered > 20 and not right.lost
+    assert wrong.violated == ["complete"]
+    assert wrong.unexplained == wrong.missing == right.notifications_expected
