@@ -5,8 +5,8 @@ Rules
 * A broker takes in one event after the other, at its rate; a link sends one after the other, at its own. What comes
   meanwhile waits, first in first out. Announcements and answers cost nothing; where brokers heal they wait behind the
   events that came before them, since there links are first in, first out.
-* An event that would wait longer than the deadline at one place is dropped there and counted: "cpu" at a broker,
-  "bandwidth" at a link.
+* An event that would wait longer than the deadline at one place is dropped there (`admission.waiting`) and counted:
+  "cpu" at a broker, "bandwidth" at a link.
 
 Source: paper 3, section 5.1 (the processing and link rates, and the 5 s after which a node drops an event).
 """
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..admission.waiting import too_long
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained, Effect, Missed, Multicast, Received, Send
 from ..protocol.ids import GROUP, BrokerId
@@ -72,7 +73,7 @@ class Queues:
             if start == now or network.recovery is None:
                 return True
             network.at(start, self._served, host, host.life, given, 0)
-        elif start - now > self._deadline:
+        elif too_long(now, start, self._deadline):
             self._drop("cpu", host, batch, start - now)
         else:
             done = start + len(batch) / self._capacity_of(host.id).events_per_second
@@ -96,7 +97,7 @@ class Queues:
         start = max(now, self._link_free_at.get(link, 0.0))
         if batch is None:
             return start
-        if start - now > self._deadline:
+        if too_long(now, start, self._deadline):
             self._drop("bandwidth", host, batch, start - now)
             return None
         done = self._link_free_at[link] = start + len(batch) / self._capacity_of(host.id).link(to)

@@ -214,7 +214,7 @@ class Publisher(Client):
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has brought it along
             events = [Events(batch, again=again)]
-            self._answer(host.request.remote(broker, self.name, events), host, seconds)
+            self._answer(host.request.remote(broker, self.name, events, "", time.time()), host, seconds)
             self._stay(host)  # at the next broker, too, its events are to be all there up to the last
             self.on_accepted(broker, batch)
 
@@ -229,7 +229,7 @@ class Publisher(Client):
             again = self._machine.moved(time.time())
         for events in again:
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await host.request.remote(broker, self.name, [events])
+                await host.request.remote(broker, self.name, [events], "", time.time())
             self._taken = (broker, int(events.batch.sequence[-1]))
             self.on_accepted(broker, events.batch)
 

@@ -13,11 +13,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-
-import numpy as np
 
 from ...admission.meters import CapacityMeter
+from ...admission.waiting import too_long
 from ...protocol.effects import Received
 from ...protocol.errors import RateExceeded, SubscriptionRejected
 from ...protocol.ids import BrokerId, ClientId
@@ -35,12 +33,12 @@ from ...protocol.messages.admission import (
     WouldAdmit,
     required,
 )
-from ...protocol.messages.pubsub import Events, Register
+from ...protocol.messages.pubsub import Directed, Events, Register
 from .hosted_broker import HostedBroker
 
 
 class HostAdmission:
-    """Admission control at one host: what clients are told, how old events may be, what the CPU can carry.
+    """Admission control at one host: what clients are told, how long events may wait, what the CPU can carry.
 
     Parameters
     ----------
@@ -63,6 +61,11 @@ class HostAdmission:
         self._drive = drive
         self._measuring: asyncio.Task[None] | None = None
         self._burden_seconds, self._share = 0.0, 1.0
+
+    @property
+    def deadline_seconds(self) -> float | None:
+        """How long an event may wait at one place; None for ever."""
+        return None if self.config is None else self.config.deadline_seconds
 
     def require(self) -> None:
         """Raise InputError in a network without admission control."""
@@ -95,27 +98,18 @@ class HostAdmission:
         """Let each event that a broker here takes in cost so much CPU time, at that share of a CPU, from now on."""
         self._burden_seconds, self._share = cpu_seconds, share
 
-    def take_in(self, seat: HostedBroker, message: Events) -> Events | None:
-        """Return the events that are not older than the deadline, once they were worked on."""
-        in_time = self._in_time(seat, message)
-        if self._burden_seconds and in_time is not None:
-            work = self._burden_seconds * len(in_time.batch)
+    def take_in(self, seat: HostedBroker, message: Events | Directed, since: float | None) -> bool:
+        """Return whether events that wait for the broker since then are taken in; they are worked on first."""
+        if too_long(since, time.time(), self.deadline_seconds):
+            seat.expired_events += len(message.batch)
+            return False
+        if self._burden_seconds:
+            work = self._burden_seconds * len(message.batch)
             until, over = time.thread_time() + work, time.monotonic() + work / self._share
             while time.thread_time() < until:
                 pass
             time.sleep(max(0.0, over - time.monotonic()))  # on the event loop: nothing else goes on meanwhile
-        return in_time
-
-    def _in_time(self, seat: HostedBroker, message: Events) -> Events | None:
-        """Return the events that are not older than the deadline; the others are dropped and counted."""
-        if self.config is None or self.config.deadline_seconds is None:
-            return message
-        young = message.batch.published_at >= time.time() - self.config.deadline_seconds
-        rows = np.flatnonzero(young)
-        if len(rows) == len(young):
-            return message
-        seat.expired_events += len(young) - len(rows)
-        return replace(message, batch=message.batch.take(rows)) if len(rows) else None
+        return True
 
     # Capacity.
 

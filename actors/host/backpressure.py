@@ -1,4 +1,7 @@
-"""Backpressure: the queues that a call has filled, so that whoever made it waits until they have room again."""
+"""Backpressure: the queues that a call has filled, so that whoever made it waits until they have room again.
+
+Rule: it is made when a call is worked on, and goes with what the call brings; so it also says since when that waits.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from .sessions import Session
 
 @dataclass(slots=True, eq=False)
 class Backpressure:
-    """The outboxes and the sessions of client processes that one call has filled."""
+    """The outboxes and the sessions of client processes that one call has filled, and when it was made."""
 
+    since: float | None = None
     outboxes: dict[Outbox, None] = field(default_factory=dict)
     sessions: dict[Session, None] = field(default_factory=dict)
 
     def from_clients(self) -> Backpressure:
         """Return one of the same sessions, for messages after which nobody waits for links."""
-        return Backpressure(sessions=self.sessions)
+        return Backpressure(self.since, sessions=self.sessions)

@@ -119,17 +119,12 @@ class Driver:
         """Hand a broker a message; the queues that this fills are noted in `pressure`."""
         self.handled += not is_beat(message)
         carried = message.message if isinstance(message, Numbered) else message
-        if isinstance(carried, Events):
-            taken = self.admission.take_in(seat, carried)
-            if isinstance(message, Numbered):  # it is acknowledged, whatever is left of it
-                taken = taken or replace(carried, batch=carried.batch.take(NONE))
-                message = message if taken is carried else replace(message, message=taken)
-            elif taken is None:
-                return
-            else:
-                message = taken
-            carried = taken
         if isinstance(carried, Events | Directed):
+            if not self.admission.take_in(seat, carried, None if pressure is None else pressure.since):
+                if not isinstance(message, Numbered):
+                    return
+                carried = _emptied(carried)
+                message = replace(message, message=carried)  # it is acknowledged all the same
             seat.events_in += len(carried.batch)
             if seat.metrics is not None:
                 seat.metrics.events_in(len(carried.batch))
@@ -246,3 +241,11 @@ class Driver:
                 self.attachments.end_session(session.name)
             else:
                 await session.room(self._delivery_wait_seconds)
+
+
+def _emptied(message: Events | Directed) -> Events | Directed:
+    """Return a message without its events."""
+    batch = message.batch.take(NONE)
+    if isinstance(message, Directed):
+        return replace(message, batch=batch, targets=(), numbers=())
+    return replace(message, batch=batch)

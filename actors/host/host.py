@@ -113,6 +113,7 @@ class BrokerHost:
             reborn=self._drop_links,
             missed=self._missed if recovery is not None else None,
             carried_out=lambda broker, row: self.telemetry.carried_out(broker, row),
+            deadline_seconds=None if admission is None else admission.deadline_seconds,
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
         self.driver = Driver(
@@ -252,15 +253,23 @@ class BrokerHost:
     # What comes in.
 
     async def receive(
-        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        life: int = 0,
+        since: float | None = None,
     ) -> str:
-        """Take messages from another broker in its `life`, or from the rendezvous point, in order; return the node."""
+        """Take messages from another broker in its `life`, or from the rendezvous point, in order, made `since`.
+
+        Returns the node.
+        """
         if self._asleep:
             await self._wake()
         seat = self.seats.get(to) if await self._heard(to, source, len(messages), life) else None
         if seat is None:
             return node_here()  # its sender was in an earlier life, or the broker has left
-        pressure = Backpressure()
+        pressure = Backpressure(since)
         for message in messages:
             again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
             self.driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
@@ -278,11 +287,16 @@ class BrokerHost:
         return True
 
     async def request(
-        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = ""
+        self,
+        at: BrokerId,
+        client: ClientId,
+        messages: Sequence[Request],
+        session: str = "",
+        since: float | None = None,
     ) -> Any:
         """Hand a client's messages to its broker, in order; return the answer to the last (see `requests`).
 
-        `session` names the process of a subscriber that comes or subscribes.
+        `session` names the process of a subscriber that comes or subscribes; `since` is when a publisher called.
         """
         if self._asleep:
             await self._wake()
@@ -291,7 +305,7 @@ class BrokerHost:
         owed = questions(client, messages)
         published = () if self.admission.config is None else publications(client, messages)
         answers = [seat.answers.owe(question) for question in owed]
-        pressure = Backpressure()
+        pressure = Backpressure(since)
         try:
             if self.numbered is None:
                 taken = [self._take(seat, client, message, pressure) for message in messages]

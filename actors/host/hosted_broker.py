@@ -34,7 +34,7 @@ class HostedBroker:
     events_in: int = 0
     events_out: int = 0
     notifications: int = 0
-    expired_events: int = 0  # dropped because they were older than the deadline
+    expired_events: int = 0  # dropped because they had waited for the broker for too long
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
     answers: Answers = field(default_factory=Answers)

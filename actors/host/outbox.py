@@ -19,11 +19,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from ...admission.waiting import too_long
 from ...protocol.batch import EventBatch, concat
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionMessage
@@ -98,6 +100,11 @@ class Outbox:
     missed
         Called, with how many seconds ago the call was made, when `fly` says `Unreached`. Then nothing leaves before
         `renew`. None for a link that just goes on.
+    deadline_seconds
+        How long events may wait here; what waits longer is dropped and counted in `expired_events`. Numbered ones would
+        come again, and stay. None for ever.
+    clock
+        Tells the time for that.
     """
 
     def __init__(
@@ -107,8 +114,14 @@ class Outbox:
         call_events_max: int,
         events_max: int,
         missed: Callable[[float], None] | None = None,
+        deadline_seconds: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
+        self._clock = clock
+        self._deadline_seconds = deadline_seconds
+        self._since: deque[float] = deque()  # when each message that waits was put
+        self.expired_events = 0
         self._missed = missed
         self._broken = False
         self.events = 0  # that wait or fly; a message that carries none counts as one
@@ -145,6 +158,7 @@ class Outbox:
             self._fly_aside(message)
             return
         self._waiting.append(message)
+        self._since.append(self._clock())
         self.events += _size(message)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -161,6 +175,7 @@ class Outbox:
             self._ordered -= not is_beat(message) and not isinstance(message, CARRIERS)
             self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
         self._waiting.clear()
+        self._since.clear()
         self._moved.set()
 
     async def room(self) -> None:
@@ -178,6 +193,8 @@ class Outbox:
     async def _run(self) -> None:
         while self._waiting:
             load = self._next_load()
+            if not load.messages:
+                continue  # all that waited has expired
             try:
                 lost_copies = await self._fly(load.messages)
             except Exception as error:
@@ -197,6 +214,15 @@ class Outbox:
         self._task = None
         self._moved.set()
 
+    def _expire(self, message: Events | Directed) -> None:
+        """Drop the events that have waited longest: for too long."""
+        self._waiting.popleft()
+        self._since.popleft()
+        self.events -= _size(message)
+        self._counted -= 1
+        self.expired_events += len(message.batch)
+        self._moved.set()
+
     def _fly_aside(self, beat: Queued) -> None:
         """Send a heartbeat beside the call in flight; when too many are out, this one says nothing new."""
         if len(self._aside) < BEATS_ASIDE_MAX:
@@ -212,12 +238,15 @@ class Outbox:
 
     def _next_load(self) -> _Load:
         """Take what goes with the next call, neighbouring events as one batch."""
-        load = _Load([])
+        load, now = _Load([]), self._clock()
         batches: list[EventBatch] = []
         kind: Events | None = None  # only events that differ in nothing else make a batch
         while self._waiting:
             message = self._waiting[0]
             if isinstance(message, CARRIERS):
+                if too_long(self._since[0], now, self._deadline_seconds):
+                    self._expire(message)
+                    continue
                 if load.events and load.events + len(message.batch) > self._call_events_max:
                     break
                 load.events += len(message.batch)
@@ -231,6 +260,7 @@ class Outbox:
                 load.messages.append(message)
             load.count(message)
             self._waiting.popleft()
+            self._since.popleft()
         _join(load.messages, batches, kind)
         return load
 

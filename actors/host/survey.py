@@ -45,7 +45,7 @@ def sizes_of(seat: HostedBroker) -> dict[str, int]:
         "lost_events": sum(box.lost_events for box in boxes),
         "shed_notifications": seat.tally.shed,
         "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
-        "expired_events": seat.expired_events,
+        "expired_events": seat.expired_events + sum(box.expired_events for box in boxes),
         "events_in": seat.events_in,
         "events_out": seat.events_out,
         "notifications": seat.notifications,

@@ -46,7 +46,7 @@ class Transport:
     seated
         The brokers that are here.
     receive
-        How those here are handed messages: ``receive(to, source, messages, life)``.
+        How those here are handed messages: ``receive(to, source, messages, life, since)``.
     died
         Called with (broker here, other) when a call finds that the other one's process is dead.
     reborn
@@ -55,6 +55,8 @@ class Transport:
         Called with a broker here and what another one has missed of it; None where nothing can be done about it.
     carried_out
         Called with a broker here and what became of a load for its group.
+    deadline_seconds
+        How long events may wait for their turn on a link; None for ever.
     """
 
     def __init__(
@@ -67,9 +69,11 @@ class Transport:
         reborn: Callable[[BrokerId], None],
         missed: Callable[[BrokerId, Missed], None] | None = None,
         carried_out: Callable[[BrokerId, CarriedOut], None] | None = None,
+        deadline_seconds: float | None = None,
     ) -> None:
         self._missed = missed
         self._carried_out = carried_out
+        self._deadline_seconds = deadline_seconds
         self.rendezvous: Any = None
         self.link_faults: HostLinkFaults | None = None
         self._limits = limits
@@ -180,7 +184,8 @@ class Transport:
         fly: Flight,
         missed: Callable[[float], None] | None = None,
     ) -> Outbox:
-        return Outbox(name, fly, self._limits.call_events_max, self._limits.outbox_events_max, missed)
+        most = self._limits.call_events_max, self._limits.outbox_events_max
+        return Outbox(name, fly, *most, missed, self._deadline_seconds)
 
     def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[object]]:
         """Return how a broker here hands messages to any other; nothing is awaited before unless it has to be.
@@ -188,12 +193,13 @@ class Transport:
         Its answer is the Ray node that the other one is on.
         """
         life = self._own_lives.get(source, 0)
-        said = (life,) if life else ()
+        stamped = self._deadline_seconds is not None
 
         async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> object:
             if self.link_faults is not None:
                 await self.link_faults.passage(source, to, lane)
             peer = self._peers.get(to) or await self._find(to)
+            said = (life, time.time()) if stamped else (life,) if life else ()
             try:
                 async with asyncio.timeout(seconds):  # in a network that heals no call hangs a link for ever
                     return await peer.receive(to, source, load, *said)

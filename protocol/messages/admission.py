@@ -97,8 +97,8 @@ class AdmissionConfig:
     sample_seconds
         Between two samples of the load (the paper's interval I).
     deadline_seconds
-        Events that are older when a broker takes them in are dropped and counted; None keeps all and slows publishers
-        down instead.
+        Events that have waited longer at one broker, for it or for one of its links, are dropped there and counted (the
+        paper's 5 s); None keeps all and slows publishers down instead.
     held_events_max, held_bytes_max
         How much of one publisher may wait at its broker because it publishes faster than it advertised; what comes past
         that is refused.

@@ -7,6 +7,8 @@ import ray
 import rayvous as rv
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.pubsub import Events
+from rayvous.simulator.overload import Queues
+from rayvous.simulator.simulation import Simulation
 
 CAPACITY = rv.Capacity(events_per_second=200, link_events_per_second=60)
 
@@ -156,10 +158,33 @@ def test_a_network_that_heals_keeps_its_books_when_a_broker_dies(ray_started):
         )
 
 
-def test_old_events_are_dropped_and_counted_where_that_is_wanted(ray_started):
-    config = rv.AdmissionConfig(refusing_share_max=None, deadline_seconds=1e-9)
-    with rv.Network.launch(rv.ClusterTree(1, 2), brokers_per_actor=2, admission=config) as net:
-        publisher = net.publisher("p", broker=0)
-        publisher.advertise("x > 0", max_rate=1000)
-        publisher.publish_batch([{"x": 1}] * 5)
-        assert net.describe().nodes[0]["expired_events"] == 5
+def test_both_hosts_drop_what_waits_too_long_at_one_broker(ray_started):
+    """Paper 3, 5.1. Nine seconds' worth at once, 0.2 s of work each: what waits longer than 1.1 s is dropped."""
+    batches, size, deadline_seconds = 9, 10, 1.1
+    capacity = rv.Capacity(events_per_second=size / 0.2)
+    config = rv.AdmissionConfig(refusing_share_max=None, deadline_seconds=deadline_seconds)
+    simulated = Simulation(
+        rv.ClusterTree(2, 1).positions(),
+        admission=config,
+        queues=Queues(lambda broker: capacity if broker == 0 else rv.Capacity(), deadline_seconds),
+    )
+    simulated.advertise("p", 0, "x > 0", 50)
+    simulated.subscribe("s", 1, "x > 0")
+    simulated.run()
+    for _ in range(batches):
+        simulated.publish("p", 0, [{"x": 1}] * size)
+    simulated.run()
+    with rv.Network.launch(rv.ClusterTree(2, 1), admission=config) as net:
+        publisher, subscriber = net.publisher("p", broker=0), net.subscriber("s", broker=1)
+        publisher.advertise("x > 0", max_rate=50)
+        subscriber.subscribe("x > 0")
+        net.burden({0: 0.001}, 0.05)  # a twentieth of a CPU: 0.02 s an event
+        host, now = net.host_of(0), time.time()
+        given = [
+            batch_of([{"x": 1}] * size, publisher="p", first_sequence=1 + size * i) for i in range(batches)
+        ]
+        ray.get([host.request.remote(0, "p", [Events(batch)], "", now) for batch in given])
+        net.settle()
+        expired = {broker: node["expired_events"] for broker, node in net.describe().nodes.items()}
+        assert expired == {0: 30, 1: 0} and simulated.queues.dropped_events() == {"cpu": 30, "bandwidth": 0}
+        assert len(list(subscriber.notifications(0))) == len(simulated.notifications("s")) == 60

@@ -31,7 +31,7 @@ class Host:
         self.pid = SimpleNamespace(remote=lambda: asyncio.sleep(0))
         self.end_session = SimpleNamespace(remote=lambda *_: None)
 
-    def _take(self, broker: int, name: str, messages: list[Events]) -> Any:
+    def _take(self, broker: int, name: str, messages: list[Events], *also: Any) -> Any:
         async def take() -> None:
             self.asked.set()
             await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)

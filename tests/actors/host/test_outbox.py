@@ -250,3 +250,38 @@ def test_what_waits_behind_a_call_that_fails_is_lost_with_it_and_a_lost_heartbea
         assert missed == [0.1] and box.lost_events == 5 and box.idle and box.events == 0
 
     asyncio.run(run())
+
+
+def test_events_that_wait_for_the_link_past_the_deadline_are_dropped_and_counted() -> None:
+    """Paper 3, 5.1: what a node has not processed after 5 s. What carries no events waits as long as it has to."""
+
+    async def run() -> None:
+        wire, now = Wire(), [0.0]
+        box = Outbox("link", wire.fly, 100, 100, deadline_seconds=5.0, clock=lambda: now[0])
+        box.put(events(0, 1))
+        await pause()
+        for second, message in ((1.0, events(1, 3)), (1.0, Installed(7)), (2.0, events(4, 2))):
+            now[0] = second
+            box.put(message)
+        now[0] = 6.5
+        wire.open()
+        await box.drained()
+        assert wire.loads == [[[0]], [7, [4, 5]]]
+        assert box.expired_events == 3 and box.events == 0 and box.idle
+
+    asyncio.run(run())
+
+
+def test_a_load_of_nothing_is_not_sent() -> None:
+    async def run() -> None:
+        wire, now = Wire(), [0.0]
+        box = Outbox("link", wire.fly, 100, 100, deadline_seconds=5.0, clock=lambda: now[0])
+        box.put(events(0, 1))
+        await pause()
+        box.put(events(1, 3))
+        now[0] = 9.0
+        wire.open()
+        await box.drained()
+        assert wire.loads == [[[0]]] and box.expired_events == 3
+
+    asyncio.run(run())
