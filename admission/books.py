@@ -299,9 +299,9 @@ class Books:
     def _demand(
         self, out: dict[Account, int], account: Account, item: Filter, without: Sequence[Link]
     ) -> None:
-        """Charge an account with the largest demand by formula 1, which may be more than it grows by."""
+        """Charge an account with the largest demand; as corrected, it is never less than what the account grows by."""
         most = demand(self.dag, item, self.estimator, without=set(without)).rate_max
-        out[account] = max(out.get(account, 0), most)
+        out[account] = most if self.estimator == "printed" else max(out.get(account, 0), most)
 
     def _covered(self, item: Filter, link: Link) -> bool:
         items = self.held.get(link)

@@ -2,11 +2,14 @@
 
 Rules
 -----
-* ``"paper"``: a node that equals the filter says it exactly; else it lies between the largest successor and the
-  smallest predecessor (formula 1).
-* What the node that bounds it does not cover, but the filter meets, is added to the upper bound. The paper leaves it
-  out, and Theorem 1 is then false: a publisher of all prices also publishes those above 5, and stands *above* that
-  node. Where nothing covers the filter, its upper bound is all that it meets.
+* ``"printed"``: a node that equals the filter says it exactly; else it lies between the largest successor and the
+  smallest predecessor (formula 1). Without a successor the lower bound is 0; without a predecessor, of which the paper
+  says nothing, the upper one is all that is advertised.
+* Theorem 1 is false as printed. A publisher of all prices also publishes those above 5; it stands *above* the node that
+  bounds the filter, and is not in its rate. So do publishers that only overlap. So it is too where a node equals the
+  filter: that has only what it covers.
+* ``"paper"``: the same, and what the bounding node does not cover, but the filter meets, is added to the upper bound.
+  Where nothing covers the filter, its upper bound is all that it meets. So the theorem holds.
 * ``"tight"``: between all that it covers and all that it meets. Both bounds are over distinct advertisements.
 * The lower bounds hold for publishers that publish as fast as they said; the upper ones for all.
 """
@@ -52,13 +55,13 @@ def demand(
     item
         What is subscribed to.
     estimator
-        ``"paper"`` or ``"tight"``.
+        ``"paper"``, ``"printed"`` or ``"tight"``.
     without
         Links whose advertisements do not count, since they do not come from where the events would come from.
     """
     left_out = [dag.rows[link] for link in without if link in dag.rows]
     relations = dag.relations(item)
-    bounds = _tight if estimator == "tight" else _paper
+    bounds = {"paper": _paper, "printed": _printed, "tight": _tight}[estimator]
     rates = bounds(dag, relations, _but(dag.own_rate, left_out), _but(dag.rate, left_out))
     counts = bounds(dag, relations, _but(dag.own_count, left_out), _but(dag.count, left_out))
     return Demand(*rates, *counts)
@@ -78,6 +81,16 @@ def _tight(dag: AdvertisementDag, relations: Relations, own: Micros, all_covered
         covered = covered.copy()
         covered[relations.same] = True
     return _sum(own, covered), _sum(own, relations.meets)
+
+
+def _printed(
+    dag: AdvertisementDag, relations: Relations, own: Micros, all_covered: Micros
+) -> tuple[int, int]:
+    if relations.same >= 0:
+        exact = int(all_covered[relations.same])
+        return exact, exact
+    below, above = all_covered[relations.below], all_covered[relations.above]
+    return int(below.max(initial=0)), int(above.min()) if len(above) else int(own.sum())
 
 
 def _paper(dag: AdvertisementDag, relations: Relations, own: Micros, all_covered: Micros) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..checks import flag, instance, number, one_of, whole_number, wrong
 from ..errors import InputError
@@ -26,7 +26,7 @@ from .pubsub import FilterLike
 MICRO: Final = 1_000_000
 """Micro-events in an event."""
 
-Estimator: TypeAlias = Literal["paper", "tight"]
+Estimator: TypeAlias = Literal["paper", "printed", "tight"]
 Resource: TypeAlias = Literal["cpu", "bandwidth", "memory"]
 
 
@@ -83,7 +83,8 @@ class AdmissionConfig:
         Of the brokers asked, the share that may refuse while the subscription still enters: 0 is the full guarantee,
         0.2 and 0.4 the paper's percentages; None admits everything and only keeps the books.
     estimator
-        How the demand of a subscription is estimated: ``"paper"`` (3.4) or ``"tight"``.
+        How the demand of a subscription is estimated: ``"paper"`` (3.4, with a bound that holds), ``"printed"``
+        (formula 1 to the letter, under which more may come than was reserved) or ``"tight"``.
     capacity
         Of every broker that is not in `capacities`.
     capacities
@@ -133,7 +134,7 @@ class AdmissionConfig:
             and not number("refusing_share_max", self.refusing_share_max) < 1
         ):
             raise wrong("refusing_share_max", self.refusing_share_max, "from 0 to below 1, or None")
-        one_of("estimator", self.estimator, ("paper", "tight"))
+        one_of("estimator", self.estimator, get_args(Estimator))
         flag("measure", self.measure)
         for name in ("default_rate", "utilisation_max", "sample_seconds"):
             number(name, getattr(self, name), above=True)
