@@ -162,7 +162,7 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class Inform:
-    """Tell a client what became of its subscription or its advertisement (admission); for the number see `Deliver`."""
+    """Tell a client what became of its subscription or its advertisement; for the number see `Deliver`."""
 
     client: ClientId
     news: News

@@ -15,12 +15,16 @@ Rules
 * A layer inside may bring back subscriptions from a store (`Held`), and let some go by itself (`Released`): the books
   are told.
 * An event that none of its publisher's advertisements covers goes no further, and is counted.
+* Who advertises here is told to the layers inside, where one wants to know. When an advertisement is known everywhere
+  is for the books to say.
+* A subscription that asks local publishers first (`Register.local_first`) is judged as any other: all others may have
+  to be told of it at any time, and it must not be refused then.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,10 +35,10 @@ from ...admission.books import Advert
 from ...admission.controller import Admission
 from ...admission.flows import HandOn
 from ...protocol.configs import Placed
-from ...protocol.effects import Multicast, Plain, Received, Send, Ticked
+from ...protocol.effects import Inform, Multicast, Plain, Received, Send, Ticked
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Held, Inward, Out, Released, RoundBegan
-from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.admission import AdmissionConfig, Advertise, Everywhere, Unadvertise
 from ...protocol.messages.pubsub import Cancel, Detach, Events, Register
 from ...routing.matching.table import RoutingTable
 
@@ -58,6 +62,8 @@ class Admitting:
         Whether it has been started again: its neighbours know more than it does, and have to be greeted.
     grace_seconds
         For how long after a round has begun everything climbs.
+    inside
+        What layers inside take.
     """
 
     def __init__(
@@ -69,6 +75,7 @@ class Admitting:
         hand_on: HandOn | None = None,
         anew: bool = False,
         grace_seconds: float = 0.0,
+        inside: Collection[type] = (),
     ) -> None:
         self._stands = placed
         self._grace_seconds = grace_seconds
@@ -80,11 +87,17 @@ class Admitting:
         self._above = RoutingTable()  # what goes up; where events flood, what goes anywhere
         self._gates: tuple[int, ...] = ()  # where that is wanted
         self._turn()
-        clients = dict.fromkeys((Register, Cancel, Detach), self._on_message)
+        adverts = [kind for kind in (Advertise, Unadvertise) if kind in inside]
+        looked_at: dict[type, Handler] = {
+            **dict.fromkeys((Register, Cancel, Detach), self._on_message),
+            **dict.fromkeys(adverts, self._on_advert),
+            Events: self._on_events,
+            Ticked: self._on_tick,
+        }
         self.takes: Mapping[type, Handler] = dict.fromkeys(
-            self.admission.takes - clients.keys(), self._on_message
+            self.admission.takes - looked_at.keys(), self._on_message
         )
-        self.sees: Mapping[type, Handler] = {**clients, Events: self._on_events, Ticked: self._on_tick}
+        self.sees: Mapping[type, Handler] = looked_at
         self.alters: Mapping[type, Handler] = {
             Send: self._on_send,
             Multicast: self._on_send,
@@ -92,6 +105,7 @@ class Admitting:
             RoundBegan: self._on_round,
             Held: self._on_held,
             Released: self._on_released,
+            Inform: self._on_inform,
         }
 
     # On the way in.
@@ -100,6 +114,9 @@ class Admitting:
         out = self.admission.handle(event.source, event.message)
         self._follow()
         return out
+
+    def _on_advert(self, event: Received) -> list[Out]:
+        return [*self._on_message(event), Inward(event)]
 
     def _on_tick(self, event: Ticked) -> list[Out]:
         self._now = event.now
@@ -146,6 +163,9 @@ class Admitting:
         if cut is None:
             return []
         return [effect if cut is message else _with(effect, cut)]
+
+    def _on_inform(self, effect: Inform) -> list[Out]:
+        return [] if isinstance(effect.news, Everywhere) else [effect]
 
     def _climbs(self, effect: Send | Multicast) -> bool:
         """Return whether an effect takes events towards the root."""

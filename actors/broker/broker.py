@@ -29,7 +29,7 @@ from ...protocol.configs import Position
 from ...protocol.effects import Effect, Ticked
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Layer, RecordedLayer
-from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.admission import AdmissionConfig, Advertise
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stability
 from ...routing.schemes.claims import claims_of
@@ -182,10 +182,17 @@ class Broker:
         if admission is None:
             return
         here = self._router.placed() if self.healing is None else self.healing.placed
+        inside = self._router.takes if self.healing is None else self.healing.takes
         grace = 0.0 if recovery is None else GRACE_HEARTBEATS * recovery.heartbeat_seconds
         hand_on = handed_on if fans_out else None
         self.admitting = Admitting(
-            self.position.broker, here, admission, hand_on=hand_on, anew=anew, grace_seconds=grace
+            self.position.broker,
+            here,
+            admission,
+            hand_on=hand_on,
+            anew=anew,
+            grace_seconds=grace,
+            inside=inside,
         )
 
     def _around(self, *, fan: FanOut | None) -> list[FanOut | Admitting]:
@@ -229,6 +236,11 @@ class Broker:
     def router(self) -> Router:
         """Its router, to look at."""
         return self._router
+
+    @property
+    def takes_advertisements(self) -> bool:
+        """Whether publishers may say here what they will publish."""
+        return Advertise in self.pipeline.takes
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what the broker keeps."""

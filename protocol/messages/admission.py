@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from ..checks import flag, instance, number, one_of, whole_number, wrong
 from ..errors import InputError
 from ..ids import GROUP, BrokerId, ClientId
-from .pubsub import FilterLike
+from .pubsub import Answers, FilterLike, Unanswered
 
 MICRO: Final = 1_000_000
 """Micro-events in an event."""
@@ -191,7 +191,8 @@ class Refusal:
 class Advertise:
     """A publisher will publish events of this filter, at most `rate` micro-events a second.
 
-    Said again at another broker it has a higher `version`: the last word counts.
+    Said again at another broker it has a higher `version`: the last word counts. Without admission control no rate is
+    looked at.
     """
 
     number: int
@@ -372,4 +373,4 @@ class OverQuota:
     reason: str
 
 
-News: TypeAlias = Judgement | Standing | Everywhere | HeldBack | LetIn | OverQuota
+News: TypeAlias = Judgement | Standing | Everywhere | HeldBack | LetIn | OverQuota | Answers | Unanswered

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..batch import EventBatch
 from ..ids import FIRST_ROUND, Ballot, BrokerId, ClientId, RoundNumber
@@ -118,12 +118,17 @@ class Register:
     """A subscriber registers a subscription under a number of its own (paper 4, table 1).
 
     With admission control, the lowest `priority` degrades first, and what was `admitted` before is not judged again.
+
+    With `local_first` the subscriber is satisfied with publishers at its own broker, as long as some of them advertise
+    something that the filter overlaps (paper 2, 2.3(1)). It is a permission: a scheme may tell other brokers all the
+    same, and then the subscriber is notified of more.
     """
 
     subscription: int
     filter: FilterLike
     priority: int = 0
     admitted: bool = False
+    local_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +260,63 @@ class Spread:
     change: Announce | Withdraw | None
 
 
+class Answer(NamedTuple):
+    """A publisher that may have what a subscription asks for: who, at which broker, and what it advertises."""
+
+    publisher: ClientId
+    broker: BrokerId
+    filter: FilterLike
+
+
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """The reply to a `Spread`, back along its path: it has been taken in here and by everybody behind."""
+    """The reply to a `Spread`, back along its path: it has been taken in here and by everybody behind.
+
+    Attributes
+    ----------
+    version, origin, number
+        Those of the `Spread`.
+    answers
+        Advertisements of publishers here and behind that overlap the filter, by broker (paper 2, 2.3(2)).
+    more
+        How many there are beside these: the answers that are named are bounded.
+    """
 
     version: int
     origin: BrokerId
+    number: int
+    answers: tuple[Answer, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a subscriber is told of publishers that may have what it asks for (paper 2, 2.3(1) and (4)).
+
+    Attributes
+    ----------
+    number
+        Of the subscription.
+    known, more
+        As in `Echo`.
+    here
+        Whether these are all at the subscriber's own broker and satisfy it: the subscription is in force there, and no
+        other broker is told of it.
+    """
+
+    number: int
+    known: tuple[Answer, ...]
+    more: int = 0
+    here: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Publishers at the subscriber's broker satisfy a subscription no longer: all others are told of it now.
+
+    What they publish is not due before that is confirmed.
+    """
+
     number: int
 
 

@@ -48,8 +48,8 @@ class CoveringDag:
     Parameters
     ----------
     index
-        The match index that holds the same filters under the same slots. The caller keeps it in step: it inserts a
-        filter there before here and removes it there after here.
+        The match index that holds the same filters, and perhaps others, under the same slots. The caller keeps it in
+        step: it inserts a filter there before here and removes it there after here.
     """
 
     def __init__(self, index: MatchIndex) -> None:
@@ -99,7 +99,7 @@ class CoveringDag:
             Its slot in the match index, where it is already.
         """
         witnesses = _known(item)
-        above = self._closure(self._find_above(item, slot, witnesses), lambda node: node.above)
+        above = self._closure(self._find_above(item, witnesses), lambda node: node.above)
         below = self._closure(self._find_below(item), lambda node: node.below, stop=above)
         node = DagNode(item, slot)
         parents = [other for other in above.values() if above.keys().isdisjoint(other.below)]
@@ -140,7 +140,7 @@ class CoveringDag:
                 exposed.append(child.filter)
         return exposed
 
-    def _find_above(self, item: Filter, slot: int, witnesses: list[dict[str, Value]]) -> list[DagNode]:
+    def _find_above(self, item: Filter, witnesses: list[dict[str, Value]]) -> list[DagNode]:
         """Return every filter that covers `item`."""
         if len(self._nodes) <= SCAN_MAX or not witnesses:
             candidates: Iterable[DagNode] = self._nodes.values()
@@ -148,7 +148,7 @@ class CoveringDag:
             matches = self._index.match(batch_of(witnesses))
             slots, counts = np.unique(matches.slots, return_counts=True)
             found = slots[counts == len(witnesses)].tolist()
-            candidates = [self._by_slot[other] for other in found if other != slot]
+            candidates = [self._by_slot[other] for other in found if other in self._by_slot]
         return [node for node in candidates if covers(node.filter, item)]
 
     def _find_below(self, item: Filter) -> list[DagNode]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,15 @@ class RoutingTable:
         """Return the links over which a filter is wanted; none when it is not in the table."""
         entry = self._entries.get(item)
         return () if entry is None else tuple(entry.links)
+
+    def holders(self, item: Filter) -> Iterator[tuple[Link, Any]]:
+        """Iterate over who wants a filter, each with its link."""
+        entry = self._entries.get(item)
+        return (
+            (link, holder)
+            for link, holders in (() if entry is None else entry.links.items())
+            for holder in holders
+        )
 
     def add(self, item: Filter, link: Link, holder: Hashable) -> bool:
         """Note that `holder` behind `link` wants `item`; return whether the filter is new to the table."""

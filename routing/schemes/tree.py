@@ -18,8 +18,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ...protocol.configs import Placed, Position
-from ...protocol.effects import Confirm, Deliver, Effect, Multicast, Plain, Received, Send
+from ...protocol.effects import Confirm, Deliver, Effect, Inform, Multicast, Plain, Received, Send
 from ...protocol.ids import GROUP, BrokerId, ClientId, Link
+from ...protocol.messages.admission import Advertise, Everywhere, Unadvertise
 from ...protocol.messages.pubsub import (
     Announce,
     BrokerMessage,
@@ -70,6 +71,8 @@ class TreeRouter:
             Register: self._on_register,
             Cancel: self._on_cancel,
             Detach: self._on_detach,
+            Advertise: self._on_advertise,
+            Unadvertise: self._on_unadvertise,
             Gone: self._on_gone,
         }
 
@@ -188,6 +191,15 @@ class TreeRouter:
         parent = self.position.parent
         return {} if parent is None else {(parent, parent): tuple(self.announcer.announced())}
 
+    # Publishers.
+
+    def _on_advertise(self, source: Link, message: Advertise) -> list[Effect]:
+        """Say that it is known wherever it has to be: events climb to the root, whoever publishes what."""
+        return [Inform(source, Everywhere(message.number))] if isinstance(source, str) else self._stray()
+
+    def _on_unadvertise(self, source: Link, message: Unadvertise) -> list[Effect]:
+        return []
+
     # The one way in and the one way out of the table.
 
     def _hold(self, item: Any, link: Link, holder: Link, waiter: tuple[Link, int]) -> list[Effect]:
@@ -260,4 +272,9 @@ class TreeRouter:
         self.table.check()
         self.dag.check()
         self.announcer.check()
-        assert len(self.table) == len(self.dag) and all(entry.filter in self.dag for entry in self.table)
+        told = self._to_be_told()
+        assert len(told) == len(self.dag) and all(item in self.dag for item in told)
+
+    def _to_be_told(self) -> list[Filter]:
+        """Return the filters in the table that others have to know of."""
+        return [entry.filter for entry in self.table]

@@ -2,9 +2,11 @@
 
 Rules
 -----
-* **Local answer first** (paper 2, 2.3): a subscription counts at its own broker at once, for all that is published
-  there. Then all others are told, unless one that they were told before covers it: a subscription here asks for what
-  *every* publisher has to say, so the local answer never does for all.
+* **Local answer first** (paper 2, 2.3(1)): a subscription counts at its own broker at once, for all that is published
+  there, and may be satisfied with that (`local_first`). Of any other one all others are told, unless one that they were
+  told before covers it.
+* A broker that records a change puts those of its publishers into its echo that may have what is asked for (2.3(2));
+  so the subscriber learns who they are, and where (2.3(4)).
 * Every broker records what every other wants. A change is passed on as the scheme says; its echo comes back along the
   same way, from each broker when it has taken the change in and all behind it have. When the echo is back the
   subscription is installed everywhere.
@@ -32,8 +34,9 @@ from ...protocol.messages.pubsub import Announce, Echo, Spread, Withdraw
 from ...protocol.messages.views import CubeView, CubeWants, ToAll
 from ..filters.filter import Filter
 from ..interest.announcer import Announcer, AnnouncerSteps
+from ..interest.local_first import NO_REPLY, Reply, gathered
 from ..matching.table import RoutingTable
-from .tree import TreeRouter
+from .local_first import LocalFirstRouter
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +50,15 @@ class _Told:
 
 @dataclass(slots=True)
 class _Awaited:
-    """The echoes that a broker waits for before it gives its own: from whom, and to whom its own goes."""
+    """The echoes that a broker waits for before it gives its own: from whom, and to whom its own goes, with what."""
 
     back: BrokerId | None
     behind: set[BrokerId]
     taken_in: bool
+    reply: Reply = NO_REPLY
 
 
-class ViewedRouter(TreeRouter):
+class ViewedRouter(LocalFirstRouter):
     """A broker that knows who is in its network, and what each of them wants.
 
     Parameters
@@ -136,13 +140,15 @@ class ViewedRouter(TreeRouter):
     def _carry_out(self, steps: AnnouncerSteps) -> list[Effect]:
         effects: list[Effect] = []
         for message in steps.up:
+            item: Any = message.filter
+            self.local.elsewhere.pop(item, None)
             self._number += 1
             tokens = (message.token,) if isinstance(message, Announce) else ()
             self._told.append(_Told(self._number, message, tokens))
             effects += self._tell(self._told[-1])
         for source, number in steps.ready:
             assert isinstance(source, str)
-            effects.append(Confirm(source, number))
+            effects += [*self._answers(source, number), Confirm(source, number)]
         return effects
 
     def _tell(self, told: _Told) -> list[Effect]:
@@ -190,7 +196,10 @@ class ViewedRouter(TreeRouter):
                 self.others.add(change.filter, origin, origin)  # type: ignore[arg-type]
             elif change is not None:
                 self._forget_filter(origin, change.filter)
-        self._awaited[origin, message.number].taken_in = True
+        awaited = self._awaited[origin, message.number]
+        awaited.taken_in = True
+        if isinstance(change, Announce):
+            awaited.reply = gathered(awaited.reply, self.local.here(change.filter))  # type: ignore[arg-type]
         return self._echo(origin, message.number)
 
     def _forget_filter(self, origin: BrokerId, item: Any) -> None:
@@ -202,6 +211,7 @@ class ViewedRouter(TreeRouter):
         if awaited is None or not self._is_of_this_view(source, message):
             return self._stray()
         awaited.behind.discard(source)
+        awaited.reply = gathered(awaited.reply, Reply(message.answers, message.more))
         return self._echo(message.origin, message.number)
 
     def _echo(self, origin: BrokerId, number: int) -> list[Effect]:
@@ -211,9 +221,17 @@ class ViewedRouter(TreeRouter):
             return []
         del self._awaited[origin, number]
         if awaited.back is None:
+            self._note_answer(number, awaited.reply)
             return self._installed_to(number)
         assert self.view is not None
-        return [Send(awaited.back, Echo(self.view.version, origin, number))]
+        return [Send(awaited.back, Echo(self.view.version, origin, number, *awaited.reply))]
+
+    def _note_answer(self, number: int, reply: Reply) -> None:
+        """Note what all others have answered to a change of this broker, if it still wants that."""
+        change = next((told.change for told in self._told if told.number == number), None)
+        item: Any = None if change is None else change.filter
+        if isinstance(change, Announce) and item in self.dag:
+            self.local.elsewhere[item] = reply
 
     def _is_of_this_view(self, source: Link, message: Spread | Echo) -> bool:
         return isinstance(source, int) and self.view is not None and message.version == self.view.version
@@ -315,7 +333,7 @@ class ViewedRouter(TreeRouter):
             "number": self._number,
             "told": [(told.number, told.change, told.tokens) for told in self._told],
             "awaited": [
-                (key, awaited.back, sorted(awaited.behind), awaited.taken_in)
+                (key, awaited.back, sorted(awaited.behind), awaited.taken_in, tuple(awaited.reply))
                 for key, awaited in self._awaited.items()
             ],
             "too_early": {origin: list(early) for origin, early in self._too_early.items()},
@@ -332,14 +350,20 @@ class ViewedRouter(TreeRouter):
         self._number = plain["number"]
         self._told.extend(_Told(*told) for told in plain["told"])
         self._awaited.update(
-            (key, _Awaited(back, set(behind), taken)) for key, back, behind, taken in plain["awaited"]
+            (key, _Awaited(back, set(behind), taken, Reply(*reply)))
+            for key, back, behind, taken, reply in plain["awaited"]
         )
         self._too_early.update((origin, list(early)) for origin, early in plain["too_early"].items())
         self._have = dict(plain["have"])
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps; `recorded` counts the filters of other brokers."""
-        return {**super().describe(), "recorded": len(self.others), "untold": len(self._told)}
+        sizes = {
+            "recorded": len(self.others),
+            "untold": len(self._told),
+            "served_here": len(self.local.served),
+        }
+        return {**super().describe(), **sizes}
 
     def check(self) -> None:
         """Assert that tables, DAG and what was told agree; for tests."""

@@ -28,10 +28,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ....protocol.configs import Placed
-from ....protocol.effects import Deliver, Missed, Propose, Received, Renew, Send, Ticked
+from ....protocol.effects import Deliver, Inform, Missed, Propose, Received, Renew, Send, Ticked
 from ....protocol.ids import BrokerId, ClientId, Link, RoundNumber
 from ....protocol.layers import Event, Handler, Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
-from ....protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, Register, Spread
+from ....protocol.messages.admission import Advertise, Unadvertise
+from ....protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, Register, Spread, Unanswered
 from ....protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ....protocol.messages.rounds import Forgotten
 from ....protocol.messages.views import CubeBeat, CubeLeave, CubeView, CubeWants, ToAll
@@ -110,6 +111,8 @@ class HealingViews:
             Register: self._on_client,
             Cancel: self._on_client,
             Detach: self._on_detach,
+            Advertise: self._on_client,
+            Unadvertise: self._on_client,
             **{
                 kind: self._on_routed for kind in (Spread, Echo, Directed, ToAll) if kind in self.router.takes
             },
@@ -202,7 +205,20 @@ class HealingViews:
         assert isinstance(source, str)
         if isinstance(message, Register):
             self._clients[source] = None
-        return [*self.router.handle(Received(source, message))]
+        out: list[Any] = self.router.handle(Received(source, message))
+        for each in out:
+            if isinstance(each, Inform) and isinstance(each.news, Unanswered):
+                self._lacks_of_others(each.client)
+        return out
+
+    def _lacks_of_others(self, client: ClientId) -> None:
+        """Let a subscriber wait for a round that publishers here satisfied up to now.
+
+        One of these may have gone to another broker, and published there before that is told what is wanted here.
+        """
+        self.rounds.close(client)
+        self.rounds.doubt_from(self.now - self.recovery.doubt_seconds)
+        self._wants_round = True
 
     def _on_detach(self, source: Link, message: Detach) -> list[Out]:
         assert isinstance(source, str)

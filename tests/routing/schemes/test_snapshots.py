@@ -20,6 +20,7 @@ from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Position
 from rayvous.protocol.effects import Effect, Multicast, Received, Send
 from rayvous.protocol.ids import Link
+from rayvous.protocol.messages.admission import Advertise, Unadvertise
 from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Gone, Register
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.matching.covering_dag import SCAN_MAX
@@ -167,7 +168,12 @@ def play(net: Net, kind: str, one: int, two: int) -> None:
     client = f"c{broker}.{one // 6 % 2}"
     match kind:
         case "subscribe":
-            net.give(broker, client, Register(two // 12 % 3, FILTERS[two % len(FILTERS)]))
+            asked = Register(two // 12 % 3, FILTERS[two % len(FILTERS)], local_first=one % 2 == 0)
+            net.give(broker, client, asked)
+        case "advertise":
+            net.give(broker, f"p{broker}", Advertise(two // 12 % 3, FILTERS[two % len(FILTERS)], 0))
+        case "unadvertise":
+            net.give(broker, f"p{broker}", Unadvertise(two % 3))
         case "cancel":
             net.give(broker, client, Cancel(two % 3))
         case "detach":
@@ -182,7 +188,10 @@ def play(net: Net, kind: str, one: int, two: int) -> None:
             net.lose(broker)
 
 
-KINDS = ("subscribe", "subscribe", "cancel", "detach", "publish", "publish", "run", "run", "twins", "lose")
+KINDS = (
+    *("subscribe", "subscribe", "cancel", "detach", "advertise", "unadvertise"),
+    *("publish", "publish", "run", "run", "twins", "lose"),
+)
 STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 63), st.integers(0, 63)), max_size=40)
 
 

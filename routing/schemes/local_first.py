@@ -1,0 +1,161 @@
+"""Routing in which publishers at a subscriber's own broker are asked first (paper 2, section 2.3).
+
+Rules
+-----
+* A subscription counts at its own broker at once, for all that is published there.
+* One that asks publishers here first (`Register.local_first`) is *served here* as long as one of them may have what it
+  asks for (`interest.local_first`): its subscriber is told who they are, and no other broker is told of it.
+* Others are told of any other one, and of this as soon as nobody here satisfies it. The covering DAG has exactly what
+  others have to know of.
+* Who is confirmed has been told before who may have what it asks for, here and elsewhere, if anybody says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...protocol.configs import Position
+from ...protocol.effects import Effect, Inform, Plain
+from ...protocol.ids import ClientId, Link
+from ...protocol.messages.admission import Advertise, Unadvertise
+from ...protocol.messages.pubsub import Answers, Cancel, Detach, Register, Unanswered
+from ..filters.filter import Filter
+from ..interest.announcer import Waiter
+from ..interest.local_first import LocalFirst, Subscription
+from .tree import TreeRouter
+
+
+class LocalFirstRouter(TreeRouter):
+    """A broker that tells others only what its own publishers do not satisfy.
+
+    Parameters
+    ----------
+    position
+        The broker's place.
+
+    Attributes
+    ----------
+    local
+        What publishers here advertise, and which subscriptions these satisfy.
+    """
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position)
+        self.local = LocalFirst(position.broker)
+
+    # Publishers here, and who is satisfied with them.
+
+    def _on_advertise(self, source: Link, message: Advertise) -> list[Effect]:
+        known = super()._on_advertise(source, message)
+        if not isinstance(source, str):
+            return known
+        news = self.local.advertise(source, message.number, message.filter)  # type: ignore[arg-type]
+        return [*known, *self._turn(news)]
+
+    def _on_unadvertise(self, source: Link, message: Unadvertise) -> list[Effect]:
+        if not isinstance(source, str):
+            return self._stray()
+        return self._turn(self.local.unadvertise(source, message.number))
+
+    def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
+        effects = super()._on_detach(source, message)
+        return [*effects, *self._turn(self.local.forget(source))] if isinstance(source, str) else effects
+
+    # Subscriptions.
+
+    def _on_register(self, source: Link, message: Register) -> list[Effect]:
+        if not isinstance(source, str):
+            return self._stray()
+        key, item = (source, message.subscription), message.filter
+        effects: list[Effect] = []
+        if self._subscriptions.get(source, {}).get(message.subscription, item) != item:
+            effects += self._on_cancel(source, Cancel(message.subscription))
+        if not message.local_first:
+            was_served = self.local.drop(key)
+            effects += [Inform(source, Unanswered(message.subscription))] if was_served else []
+            return effects + super()._on_register(source, message)
+        self.local.permitted[key] = item  # type: ignore[assignment]
+        if not self.local.here(item).known:  # type: ignore[arg-type]
+            return effects + super()._on_register(source, message)
+        self._subscriptions.setdefault(source, {})[message.subscription] = item  # type: ignore[assignment]
+        self.table.add(item, source, message.subscription)  # type: ignore[arg-type]
+        self.local.served.pop(key, None)  # who registers again is answered again
+        return effects + self._settle(key)
+
+    def _on_cancel(self, source: Link, message: Cancel) -> list[Effect]:
+        if isinstance(source, str):
+            self.local.drop((source, message.subscription))
+        return super()._on_cancel(source, message)
+
+    def _turn(self, news: Iterable[Filter]) -> list[Effect]:
+        """Do what follows for subscriptions when something else is advertised here than before."""
+        return [effect for key in self.local.touched(news) for effect in self._settle(key)]
+
+    def _settle(self, key: Subscription) -> list[Effect]:
+        """Serve a subscription here if publishers here satisfy it; else see that all others are told of it."""
+        (client, number), item = key, self.local.permitted[key]
+        before, reply = self.local.served.get(key), self.local.here(item)
+        if reply.known:
+            self.local.served[key] = reply
+            news = [] if reply == before else [Inform(client, Answers(number, *reply, here=True))]
+            return [*news, *(self._keep_here(key, item) if before is None else [])]
+        if before is None:
+            return []
+        del self.local.served[key]
+        return [Inform(client, Unanswered(number)), *self._hold(item, client, number, key)]
+
+    def _keep_here(self, key: Subscription, item: Filter) -> list[Effect]:
+        """Tell all others that a subscription is none of theirs any more, if they were told of it."""
+        self._forget(key, item)
+        return self._carry_out(self.announcer.release(item)) if self._told_in_vain(item) else []
+
+    def _told_in_vain(self, item: Filter) -> bool:
+        """Return whether others know of a filter although whoever holds it is served here."""
+        return item in self.dag and all(holder in self.local.served for holder in self.table.holders(item))
+
+    def _to_be_told(self) -> list[Filter]:
+        served, holders = self.local.served, self.table.holders
+        return [
+            item for item in super()._to_be_told() if not all(holder in served for holder in holders(item))
+        ]
+
+    def _hold(self, item: Any, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
+        self.table.add(item, link, holder)
+        effects: list[Effect] = []
+        if item not in self.dag:
+            effects = self._carry_out(self.announcer.hold(item, self.table.slot(item)))
+        return effects + self._carry_out(self.announcer.wait(waiter, item))
+
+    def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:
+        nobody = self.table.remove(item, link, holder)
+        effects = self._carry_out(self.announcer.release(item)) if self._told_in_vain(item) else []
+        if nobody:
+            self.table.drop(item)
+        return effects
+
+    def _answers(self, client: ClientId, number: int) -> list[Effect]:
+        """Return what tells a subscriber who may have what it asks for, now that all others have been told."""
+        item = self._subscriptions[client][number]
+        reply = self.local.reply(item, self.dag.root_above(item))
+        return [Inform(client, Answers(number, *reply))] if reply.known else []
+
+    # What it keeps.
+
+    def snapshot(self) -> dict[str, Plain]:
+        """Return all that this router keeps; `restore` takes it."""
+        return {**super().snapshot(), "local": self.local.snapshot()}
+
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        super().restore(plain)
+        self.local.restore(plain["local"])
+
+    def describe(self) -> dict[str, int]:
+        """Return the sizes of what it keeps; `served_here` counts the subscriptions that no other broker is told of."""
+        return {**super().describe(), "served_here": len(self.local.served)}
+
+    def check(self) -> None:
+        """Assert that tables, DAG and what is served here agree; for tests."""
+        super().check()
+        self.local.check()
