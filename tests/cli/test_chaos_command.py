@@ -141,13 +141,6 @@ def test_so_they_do_on_ray(monkeypatch):
     assert case.operations and case.adverts and case.stable and case.plan == on_ray.draw_ray_case(4).plan
 
 
-def test_what_a_scheme_cannot_is_refused_with_the_reason(monkeypatch):
-    asked = pretend(monkeypatch)
-    with pytest.raises(InputError, match=r"scheme 'flooding' has no clusters to operate: .*; hybrid, .* can"):
-        run_chaos_seeds(0, 1, "ray", None, None, scheme="flooding", operations=True, as_json=True)
-    assert not asked
-
-
 def test_stores_go_with_the_options_of_hybrid(monkeypatch):
     asked = pretend(monkeypatch, fails=[4])
     result = run_chaos_seeds(4, 1, "ray", None, None, stable=True, scheme="hybrid+quench", as_json=True)

@@ -76,7 +76,6 @@ class WaitsForWhatWasWithdrawn(HealingBroker):
 KEPT = [
     (DoesNotWaitForAnotherBallot, 3, {"brokers_max": 12, "seconds": 15.0}),
     pytest.param(DoesNotWaitWhenLeftOut, 7, {"brokers_max": 20}, marks=pytest.mark.slow),
-    (OpensForARoundThatBeganBefore, 30, OPERATED),
     (WaitsForWhatWasWithdrawn, 33, OPERATED),
 ]
 
