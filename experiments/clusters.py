@@ -73,7 +73,7 @@ class Plan:
     def points(self) -> list[Point]:
         """Return the points, the largest first, so that none is left over at the end."""
         points = [
-            Point(curve, publishers, subscribers, run, seconds)
+            Point(curve, publishers, subscribers, run, seconds, replace(self.tree, seed=run))
             for publishers, axis in self.subscribers.items()
             for subscribers in axis
             for run in range(self.runs)
@@ -92,6 +92,7 @@ class Point:
     subscribers: int
     run: int
     send_seconds: float
+    tree: ClusterTree
 
 
 AXIS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
@@ -108,24 +109,23 @@ PRESETS: Final = {
 }
 
 
-def measure(point: Point, tree: ClusterTree = TREE) -> dict[str, Table]:
+def measure(point: Point) -> dict[str, Table]:
     """Run one point in virtual time and return its telemetry.
 
     Returns
     -------
     dict
-        Two tables, both with the columns of `Point`. ``links``: `broker`, `link_kind`, and how many messages with
+        Two tables, both with the columns of `Point` but the last. ``links``: `broker`, `link_kind`, and how many messages with
         `events` and how many of `control` it sent over its links of that kind. ``heard``: for each `subscriber`
         the `notifications`, the publication of the `first` of their events and the time of the `last` one, in seconds.
     """
-    tree = replace(tree, seed=point.run)
     seen = _Seen()
     net = Simulation(
-        tree.positions(),
+        point.tree.positions(),
         SCHEMES[point.curve],
         links=LinkModel(send_seconds=point.send_seconds),
         seed=point.run,
-        delay_of=tree.path_seconds,
+        delay_of=point.tree.path_seconds,
         telemetry=SimulatedTelemetry(
             seen.take, trace_events=True, limits=Limits(telemetry_rows_max=10_000_000)
         ),

@@ -1,0 +1,84 @@
+"""Experiments on Ray and Spark: the figures of small tables, computed by hand, and a whole one from runs to pictures."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from rayvous.experiments import clusters, reproduction
+from rayvous.experiments.clusters import Plan
+from rayvous.pipelines.figures.experiments import aed_by_point, tct_by_point
+from rayvous.protocol.errors import InputError
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+KEYS = ["curve", "publishers", "subscribers", "send_seconds", "run"]
+POINT = ("hrm", 2, 3, 0.001)
+
+
+def test_tct_is_the_sum_over_links_and_the_mean_over_runs(spark):
+    """Reference: paper 1, 5.1."""
+    rows = [
+        (*POINT, 0, 7, "up", 10, 1),
+        (*POINT, 0, 8, "multicast", 5, 2),
+        (*POINT, 1, 7, "up", 20, 0),
+        ("hr", 2, 3, 0.001, 0, 7, "up", 100, 4),
+    ]
+    names = [*KEYS, "broker", "link_kind", "events", "control"]
+    found = {row["curve"]: row.asDict() for row in tct_by_point(spark.createDataFrame(rows, names)).collect()}
+    assert (found["hrm"]["tct"], found["hrm"]["events"], found["hrm"]["control"]) == (19.0, 17.5, 1.5)
+    assert found["hrm"]["tct_stddev"] == pytest.approx(2**0.5) and found["hrm"]["runs"] == 2
+    assert (found["hr"]["tct"], found["hr"]["tct_stddev"], found["hr"]["runs"]) == (104.0, 0.0, 1)
+
+
+def test_aed_is_a_subscribers_and_the_quotient_of_all_stands_beside(spark):
+    """Reference: paper 1, 5.1; decision 0030."""
+    rows = [
+        (*POINT, 0, "a", 2, 10.0, 14.0),  # 2 s an event
+        (*POINT, 0, "b", 4, 11.0, 15.0),  # 1 s
+        (*POINT, 0, "c", 0, 0.0, 0.0),  # heard nothing
+    ]
+    names = [*KEYS, "subscriber", "notifications", "first", "last"]
+    (row,) = aed_by_point(spark.createDataFrame(rows, names)).collect()
+    assert (row["aed_seconds"], row["seconds_per_notification"]) == (1.5, pytest.approx(5 / 6))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    plan = Plan(ClusterTree(4, 3, degree=3), {2: (1, 8), 4: (1, 8)}, 2, (clusters.SEND_SECONDS,))
+    runs = replace(reproduction.CLUSTERS, presets={"paper": plan, "quick": plan})
+    for name, one in reproduction.EXPERIMENTS.items():
+        monkeypatch.setitem(reproduction.EXPERIMENTS, name, replace(one, runs=runs))
+
+
+def test_an_experiment_from_its_runs_to_its_statements_and_again_without_running(
+    ray_started, spark, small, tmp_path, monkeypatch
+):
+    told = []
+    result = reproduction.run(["tct", "aed"], tmp_path, spark, progress=lambda *said: told.append(said))
+    assert told[0] == ("clusters", 0, 24) and ("clusters", 24, 24) in told
+    rows = {
+        (row["curve"], row["publishers"], row["subscribers"]): row
+        for row in result["experiments"]["tct"]["rows"]
+    }
+    assert len(rows) == 3 * 2 * 2 and all(row["runs"] == 2 for row in rows.values())
+    assert rows["hr", 4, 8]["tct"] > rows["hrm", 4, 8]["tct"] > 0
+    assert {each["experiment"] for each in result["statements"]} == {"tct", "aed"}
+    assert len(list((tmp_path / "clusters" / "links").glob("run=1/*.parquet"))) == 12
+    for name in ("tct.png", "aed.png", "results.json"):
+        assert (tmp_path / name).stat().st_size > 0
+    assert json.loads((tmp_path / "results.json").read_text())["statements"] == json.loads(
+        json.dumps(result["statements"])
+    )
+    monkeypatch.setattr(reproduction, "spread", None)
+    assert reproduction.rebuild(tmp_path, spark)["statements"] == result["statements"]
+
+
+def test_what_cannot_be_run_or_made_again_says_why(spark, tmp_path):
+    with pytest.raises(InputError, match="no experiment 'tc': there are tct, aed, all"):
+        reproduction.run(["tc"], tmp_path, spark)
+    with pytest.raises(InputError, match="--preset slow: it is paper or quick"):
+        reproduction.run(["tct"], tmp_path, spark, preset="slow")
+    with pytest.raises(InputError, match="it holds no experiments"):
+        reproduction.rebuild(tmp_path, spark)
+    (tmp_path / reproduction.WRITTEN).write_text('{"experiments": ["tct"], "preset": "quick"}')
+    with pytest.raises(InputError, match="the table of paper 1, figure 4 is not there"):
+        reproduction.rebuild(tmp_path, spark)
