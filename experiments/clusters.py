@@ -62,7 +62,7 @@ class Plan:
     runs
         How many of each point, with seeds from 0.
     send_seconds
-        What one copy takes, for the figures and then to see what depends on it.
+        What one copy takes: for the figures; the others, in run 0, to see what depends on it.
     """
 
     tree: ClusterTree
@@ -77,7 +77,7 @@ class Plan:
             for publishers, axis in self.subscribers.items()
             for subscribers in axis
             for run in range(self.runs)
-            for seconds in self.send_seconds
+            for seconds in (self.send_seconds if run == 0 else self.send_seconds[:1])
             for curve in SCHEMES
         ]
         return sorted(points, key=lambda point: (-point.publishers, -point.subscribers))
@@ -115,9 +115,10 @@ def measure(point: Point) -> dict[str, Table]:
     Returns
     -------
     dict
-        Two tables, both with the columns of `Point` but the last. ``links``: `broker`, `link_kind`, and how many messages with
-        `events` and how many of `control` it sent over its links of that kind. ``heard``: for each `subscriber`
-        the `notifications`, the publication of the `first` of their events and the time of the `last` one, in seconds.
+        Two tables, both with the columns of `Point` but the last. ``links``: `broker`, `link_kind`, and how many
+        messages with `events` and how many of `control` it sent over its links of that kind. ``heard``: for each
+        `subscriber` the `notifications`, the publication of the `first` of their events and the time of the `last`
+        one, in seconds.
     """
     seen = _Seen()
     net = Simulation(

@@ -413,25 +413,10 @@ class BrokerHost:
     # What a host is asked about all its brokers.
 
     async def quiet(self, deliveries: bool = True) -> int:
-        """Wait until nothing waits to leave; return how many messages this host has handled so far.
-
-        A call returns only after the other side has handled it, so a message is always in some outbox: when two rounds
-        over all hosts return the same numbers, nothing was under way between them.
-
-        Parameters
-        ----------
-        deliveries
-            Whether to wait also until the client processes have acknowledged all notifications.
-        """
-        while True:
-            if self._asleep:
-                await self._wake()
-            await self.rest.come(deliveries)
-            handled = self.driver.handled
-            if self.numbered is None:
-                return handled
-            if await self.numbered.at_rest(self.driver.tell_time) and handled == self.driver.handled:
-                return handled
+        """Wait until nothing waits to leave, as `QuietWait.still`; return how many messages this host has handled."""
+        if self._asleep:
+            await self._wake()
+        return await self.rest.still(deliveries, self.driver, self.numbered)
 
     async def survey(self) -> dict[BrokerId, dict[str, Any]]:
         """Return where each broker here stands, in a network that heals."""

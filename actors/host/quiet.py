@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from ...protocol.configs import Limits
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
+from .driver import Driver
 from .hosted_broker import HostedBroker
+from .numbered import NumberedLinks
 from .sessions import Session
 
 
@@ -45,8 +47,28 @@ class QuietWait:
         self._patience = None if recovery is None else recovery.client_patience_seconds
         self._end_session = end_session
 
-    async def come(self, deliveries: bool) -> None:
-        """Wait until nothing waits to leave, nor, with `deliveries`, for client processes to acknowledge it."""
+    async def still(self, deliveries: bool, driver: Driver, numbered: NumberedLinks | None) -> int:
+        """Wait until nothing waits to leave; return how many messages the host has handled so far.
+
+        A call returns only after the other side has handled it, so a message is always in some outbox: when two rounds
+        over all hosts return the same numbers, nothing was under way between them.
+
+        Parameters
+        ----------
+        deliveries
+            Whether to wait also until the client processes have acknowledged all notifications.
+        driver, numbered
+            Of the host; what is numbered has to be acknowledged too.
+        """
+        while True:
+            await self._come(deliveries)
+            handled = driver.handled
+            if numbered is None:
+                return handled
+            if await numbered.at_rest(driver.tell_time) and handled == driver.handled:
+                return handled
+
+    async def _come(self, deliveries: bool) -> None:
         boxes = [box for seat in self._seats.values() for box in seat.boxes()]
         while True:
             for box in boxes:

@@ -19,12 +19,18 @@ from .. import console
 from ..inputs import check_out
 
 WAIT_SECONDS = 0.5
+EXPERIMENTS = "experiments.json"
+"""In a folder that experiments have written: `experiments.reproduction.WRITTEN`."""
+
 LINES_MAX = 15
 """Windows on the screen; the file has more."""
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="A telemetry folder; see docs/telemetry.md.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="A telemetry folder (docs/telemetry.md), or one that experiments have written."),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for what is written; made if it is not there.")] = Path(
         "out/report"
     ),
@@ -49,8 +55,11 @@ def report(
         bool,
         typer.Option("--json", help="Print JSON on standard output: one object, or a line with each change."),
     ] = False,
-) -> None:
+) -> int:
     """Compute the figures of a run from its telemetry folder with Spark; with --follow while it goes on.
+
+    Of a folder that `rayvous experiment` has written, makes tables, statements and pictures again, in that folder,
+    without running anything.
 
     Writes the report: tables, figures, pictures. With --follow instead live.json, with the sums so far and the last
     windows of time, and a checkpoint, from which the next start goes on without counting anything twice.
@@ -62,11 +71,29 @@ def report(
       rayvous report out/telemetry --follow --window-seconds 10 --json
     """
     require("spark")
+    if (folder / EXPERIMENTS).is_file() and not follow:
+        return rebuild_experiments(folder, address, as_json=as_json)
     check_out(out)
     if follow:
         follow_folder(folder, out, run, address, (window_seconds, late_seconds), as_json=as_json)
     else:
         report_folder(folder, out, run, address, as_json=as_json)
+    return 0
+
+
+def rebuild_experiments(folder: Path, address: str | None, *, as_json: bool) -> int:
+    """Make the figures of experiments again of what their runs wrote; return 1 when a statement fails, else 0."""
+    require("plots")
+    from ...experiments.reproduction import rebuild
+    from ...pipelines.spark.local import session_at
+    from .reproduction import show
+
+    with console.steps() as steps:
+        steps.show("Spark", 0, 1)
+        with session_at(address) as spark:
+            steps.show("Spark", 1, 1)
+            result = rebuild(folder, spark, progress=steps.show)
+    return show(result, as_json=as_json)
 
 
 def report_folder(

@@ -1,4 +1,4 @@
-"""Experiments on Ray and Spark: the figures of small tables, computed by hand, and a whole one from runs to pictures."""
+"""Experiments on Ray and Spark: figures of small tables, computed by hand, and a whole one from runs to pictures."""
 
 import json
 from dataclasses import replace
@@ -50,7 +50,7 @@ def small(monkeypatch):
 
 
 def test_an_experiment_from_its_runs_to_its_statements_and_again_without_running(
-    ray_started, spark, small, tmp_path, monkeypatch
+    ray_started, spark, small, rayvous, tmp_path, monkeypatch
 ):
     told = []
     result = reproduction.run(["tct", "aed"], tmp_path, spark, progress=lambda *said: told.append(said))
@@ -68,6 +68,9 @@ def test_an_experiment_from_its_runs_to_its_statements_and_again_without_running
     assert json.loads((tmp_path / "results.json").read_text())["statements"] == json.loads(
         json.dumps(result["statements"])
     )
+    status, out, told = rayvous("report", str(tmp_path), "--json")
+    assert status == int(any(reproduction.failed(result["statements"]))), told
+    assert json.loads(out)["statements"] == json.loads(json.dumps(result["statements"]))
     monkeypatch.setattr(reproduction, "spread", None)
     assert reproduction.rebuild(tmp_path, spark)["statements"] == result["statements"]
 
