@@ -19,8 +19,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import ray
@@ -30,21 +29,12 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import Events, Numbered
 from ...protocol.telemetry.tables import CarriedOut
-from .outbox import Queued, Renewed, first_line
+from .outbox import Peer, Queued, Regrouped, Renewed, first_line
 
 _LOG = logging.getLogger("rayvous.host")
 
 INLINE_BYTES_MAX: Final = 65_536
 CALLS_OUT_MAX: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Another broker and how to hand it messages: ``receive(to, source, messages)``."""
-
-    broker: BrokerId
-    receive: Callable[..., Awaitable[object]]
-    local: bool
 
 
 def node_here() -> str:
@@ -101,7 +91,29 @@ class MulticastGroup:
         self._tasks: set[asyncio.Task[bool]] = set()
 
     async def fly(self, load: list[Queued]) -> int:
-        """Take a load to every member; return how many did not get it. Who died before this load is not counted."""
+        """Take a load to every member; return how many did not get it. Who died before this load is not counted.
+
+        A multicast goes to those that were the group when it was put: whoever leaves gets what says so.
+        """
+        lost, part = 0, list[Queued]()
+        try:
+            for message in load:
+                if isinstance(message, Regrouped):
+                    lost += await self._take(part)
+                    self._fellows, part = message.fellows, []
+                else:
+                    part.append(message)
+            return lost + await self._take(part)
+        except Exception:
+            for message in load:
+                if isinstance(message, Regrouped):  # what was to be taken is lost, not who the members are
+                    self._fellows = message.fellows
+            raise
+
+    async def _take(self, load: list[Queued]) -> int:
+        """Take a load to every member as they are now."""
+        if not load:
+            return 0
         living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
         plain = [message for message in load if not isinstance(message, Renewed)]
         events, size = _events_of(plain)
@@ -148,10 +160,6 @@ class MulticastGroup:
             for place, message in enumerate(load)
             if not isinstance(message, Renewed) and (place >= first or is_beat(message))
         ]
-
-    def meet(self, fellows: Sequence[Peer]) -> None:
-        """Take loads to these from now on."""
-        self._fellows = tuple(fellows)
 
     def begin_anew(self, broker: BrokerId) -> None:
         """Forget what is known of a member that has been started again; what was out to it is gone."""

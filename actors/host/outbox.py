@@ -36,7 +36,7 @@ from ...protocol.messages.recovery import RecoveryMessage
 _LOG = logging.getLogger("rayvous.host")
 
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
-Queued: TypeAlias = "LinkMessage | Renewed"
+Queued: TypeAlias = "LinkMessage | Renewed | Regrouped"
 Flight: TypeAlias = Callable[[list[Any]], Awaitable[int]]
 """Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
 
@@ -51,6 +51,22 @@ class Renewed:
     """In the outbox of a group: from here on this member is handed messages again."""
 
     member: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another broker and how to hand it messages: ``receive(to, source, messages)``."""
+
+    broker: BrokerId
+    receive: Callable[..., Awaitable[object]]
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouped:
+    """In the outbox of a group: from here on it is these, and up to here those that it was."""
+
+    fellows: tuple[Peer, ...]
 
 
 class Unreached(Exception):
@@ -74,7 +90,7 @@ class _Load:
     @property
     def recovery_only(self) -> bool:
         """Whether its loss is nothing to be told of: the recovery machines ask again."""
-        return all(isinstance(message, RecoveryMessage | Renewed) for message in self.messages)
+        return all(isinstance(message, RecoveryMessage | Renewed | Regrouped) for message in self.messages)
 
     def count(self, message: Queued) -> None:
         """Take a message into the count."""

@@ -27,8 +27,8 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.telemetry.tables import CarriedOut
 from ..chaos.link_faults import Forecast, HostLinkFaults
-from .group import MulticastGroup, Peer
-from .outbox import Flight, LinkMessage, Outbox, Unreached, first_line
+from .group import MulticastGroup
+from .outbox import Flight, LinkMessage, Outbox, Peer, Regrouped, Unreached, first_line
 
 Receive = Callable[..., Awaitable[object]]
 
@@ -158,7 +158,7 @@ class Transport:
         reach = self._reach(source, GROUP_LANE)
         fellows = [Peer(other, reach, other in self._seated) for other in members]
         if known is not None:
-            self._groups[source].meet(fellows)
+            known.put(Regrouped(tuple(fellows)))
             return known
         if not fellows:
             return None

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError
 from rayvous.actors.host import group as group_file
-from rayvous.actors.host.group import CALLS_OUT_MAX, INLINE_BYTES_MAX, MulticastGroup, Peer
-from rayvous.actors.host.outbox import Renewed
+from rayvous.actors.host.group import CALLS_OUT_MAX, INLINE_BYTES_MAX, MulticastGroup
+from rayvous.actors.host.outbox import Outbox, Peer, Regrouped, Renewed
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.pubsub import Events, Installed
 from rayvous.protocol.telemetry.tables import CarriedOut
@@ -58,6 +58,46 @@ def test_who_does_not_answer_holds_nobody_up_for_long_and_gets_what_it_missed_in
         fellows.answering.set()
         await asyncio.sleep(0.01)
         assert await group.fly([Installed(1)]) == 0
+
+    asyncio.run(run())
+
+
+def test_a_multicast_goes_to_those_that_were_the_group_when_it_was_wanted() -> None:
+    """So a member that leaves gets the heartbeat that leaves it out, which is put ahead of its going."""
+
+    async def run() -> None:
+        fellows = Fellows()
+        one, two, three = fellows.peers()
+        group = MulticastGroup(0, [one, two], patience_seconds=20.0)
+        box = Outbox("broker 0 to its group", group.fly, 100, 100)
+        box.put(Installed(1))
+        box.put(Regrouped((two, three)))
+        box.put(Installed(2))
+        await box.drained()
+        assert fellows.calls == {1: 1, 2: 2, 3: 1}
+        box.put(Regrouped(()))
+        box.put(Installed(3))
+        await box.drained()
+        assert fellows.calls == {1: 1, 2: 2, 3: 1}
+
+    asyncio.run(run())
+
+
+def test_who_the_members_are_is_known_also_when_what_they_were_to_get_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        fellows = Fellows()
+        one, two, three = [Peer(each.broker, each.receive, False) for each in fellows.peers()]
+        group = MulticastGroup(0, [one, two], patience_seconds=20.0)
+        monkeypatch.setattr(group_file.ray, "put", no_room)
+        with pytest.raises(MemoryError):
+            await group.fly([events(INLINE_BYTES_MAX), Regrouped((three,))])
+        assert await group.fly([Installed(1)]) == 0
+        assert fellows.calls == {3: 1}
+
+    def no_room(value: Any) -> Any:
+        raise MemoryError
 
     asyncio.run(run())
 
