@@ -51,6 +51,9 @@ _FALSE, _UNKNOWN, _TRUE = 0, 1, 2
 _PLAIN: Final = (False, None, True)
 _NOWHERE: Final[Positions] = frozenset()
 
+CHOICES_MAX: Final = 32
+"""So many ways to show a formula are compared: all there can be on a trace of five operations."""
+
 
 class Formula:
     """Something that is True, False or indeterminate at each position of a trace."""
@@ -60,11 +63,18 @@ class Formula:
         raise NotImplementedError
 
     def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        """Return a small set of positions that show why it is `truth` at a position, where it is that.
+        """Return a smallest set of positions that show why it is `truth` at a position, where it is that.
 
         What shows by its absence (a notification that never came) has no position.
         """
-        raise NotImplementedError
+        return self.ways(trace, at, truth)[0]
+
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
+        """Return each set of positions that shows it, the smallest first; the only one is `why` if there is no choice.
+
+        One of the two has to be written.
+        """
+        return [self.why(trace, at, truth)]
 
     def __and__(self, other: Formula) -> Formula:
         return _Both(self, other)
@@ -103,7 +113,9 @@ def explain(formula: Formula, trace: Trace, at: int = 0) -> Trace:
     """Return the shortest part of a trace that shows why a formula is False, or True, at a position.
 
     Shortest among the choices that the formula leaves: one of the positions at which an *always* fails, one element for
-    which a *for_all* does. Empty when it is indeterminate, or shows by absence only.
+    which a *for_all* does; and of several formulas that are all to be shown, those choices that have most in common.
+    Where a formula leaves more than :data:`CHOICES_MAX`, the largest are passed over. Empty when it is indeterminate,
+    or shows by absence only.
     """
     truth = holds(formula, trace, at)
     shown = _NOWHERE if truth is None else formula.why(trace, at, truth)
@@ -174,8 +186,8 @@ class _Not(Formula):
     def truths(self, trace: Trace) -> Truths:
         return (2 - self.term.truths(trace)).astype(np.int8)
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        return self.term.why(trace, at, not truth)
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
+        return self.term.ways(trace, at, not truth)
 
 
 class _Both(Formula):
@@ -186,12 +198,11 @@ class _Both(Formula):
         everywhere = np.full(len(trace), _TRUE, np.int8)
         return reduce(np.minimum, (term.truths(trace) for term in self.terms), everywhere)
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
         if truth:
-            return _NOWHERE.union(*(term.why(trace, at, True) for term in self.terms))
-        return _smallest(
-            term.why(trace, at, False) for term in self.terms if term.truths(trace)[at] == _FALSE
-        )
+            return reduce(_together, (term.ways(trace, at, True) for term in self.terms), [_NOWHERE])
+        false = (term for term in self.terms if term.truths(trace)[at] == _FALSE)
+        return _smallest(way for term in false for way in term.ways(trace, at, False))
 
 
 class _ForAll(Formula):
@@ -206,8 +217,8 @@ class _ForAll(Formula):
     def truths(self, trace: Trace) -> Truths:
         return self._all(trace).truths(trace)
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        return self._all(trace).why(trace, at, truth)
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
+        return self._all(trace).ways(trace, at, truth)
 
 
 Domain: TypeAlias = Iterable[Any] | Callable[[Trace], Iterable[Any]]
@@ -231,8 +242,8 @@ class _Perhaps(Formula):
     def truths(self, trace: Trace) -> Truths:
         return np.minimum(self.term.truths(trace), _UNKNOWN).astype(np.int8)
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        return self.term.why(trace, at, truth)  # it is never True
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
+        return self.term.ways(trace, at, truth)  # it is never True
 
 
 def perhaps(term: Formula) -> Formula:
@@ -256,8 +267,8 @@ class _Next(Formula):
     def truths(self, trace: Trace) -> Truths:
         return np.append(self.term.truths(trace)[1:], np.int8(self.at_the_last))
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        return _NOWHERE if at == len(trace) - 1 else self.term.why(trace, at + 1, truth)
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
+        return [_NOWHERE] if at == len(trace) - 1 else self.term.ways(trace, at + 1, truth)
 
 
 class _Always(Formula):
@@ -267,11 +278,11 @@ class _Always(Formula):
     def truths(self, trace: Trace) -> Truths:
         return np.minimum.accumulate(self.term.truths(trace)[::-1])[::-1]
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
         if truth:
-            return _NOWHERE
+            return [_NOWHERE]
         wrong = np.flatnonzero(self.term.truths(trace)[at:] == _FALSE) + at
-        return _smallest(self.term.why(trace, position, False) for position in wrong.tolist())
+        return _smallest(way for place in wrong.tolist() for way in self.term.ways(trace, place, False))
 
 
 class _Until(Formula):
@@ -287,11 +298,11 @@ class _Until(Formula):
             out.append(after)
         return np.array(out[::-1], np.int8)
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
         sought = self.goal if truth else self.term
         code = _TRUE if truth else _FALSE
         found = np.flatnonzero(sought.truths(trace)[at:] == code)
-        return sought.why(trace, int(found[0]) + at, truth) if len(found) else _NOWHERE
+        return sought.ways(trace, int(found[0]) + at, truth) if len(found) else [_NOWHERE]
 
 
 def next_(term: Formula) -> Formula:
@@ -330,11 +341,13 @@ class _Earlier(Formula):
         so_far = np.maximum.accumulate(self.term.truths(trace))
         return np.concatenate((np.zeros(1, np.int8), so_far[:-1]))
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
         if not truth:
-            return _NOWHERE
+            return [_NOWHERE]
         found = np.flatnonzero(self.term.truths(trace)[:at] == _TRUE)
-        return _smallest(self.term.why(trace, position, True) for position in reversed(found.tolist()))
+        return _smallest(
+            way for place in reversed(found.tolist()) for way in self.term.ways(trace, place, True)
+        )
 
 
 class _Since(Formula):
@@ -350,16 +363,16 @@ class _Since(Formula):
             out.append(before)
         return np.array(out, np.int8)
 
-    def why(self, trace: Trace, at: int, truth: bool) -> Positions:
+    def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
         started = np.flatnonzero(self.start.truths(trace)[: at + 1] == _TRUE)
         if not len(started):
-            return _NOWHERE
+            return [_NOWHERE]
         begin = int(started[-1])
-        shown = self.start.why(trace, begin, True)
-        if truth:
-            return shown
+        shown = self.start.ways(trace, begin, True)
         ended = np.flatnonzero(self.term.truths(trace)[begin + 1 : at + 1] == _FALSE)
-        return shown | self.term.why(trace, int(ended[0]) + begin + 1, False) if len(ended) else shown
+        if truth or not len(ended):
+            return shown
+        return _together(shown, self.term.ways(trace, int(ended[0]) + begin + 1, False))
 
 
 def earlier(term: Formula) -> Formula:
@@ -372,6 +385,15 @@ def since(term: Formula, start: Formula) -> Formula:
     return _Since(term, start)
 
 
-def _smallest(choices: Iterable[Positions]) -> Positions:
-    """Return the first of the smallest."""
-    return min(choices, key=len, default=_NOWHERE)
+def _smallest(choices: Iterable[Positions]) -> list[Positions]:
+    """Return the choices, the smallest first; none of those that are not needed beside a smaller one."""
+    out: list[Positions] = []
+    for choice in sorted(choices, key=len):
+        if len(out) < CHOICES_MAX and not any(other <= choice for other in out):
+            out.append(choice)
+    return out or [_NOWHERE]
+
+
+def _together(some: list[Positions], others: list[Positions]) -> list[Positions]:
+    """Return the ways to show two things."""
+    return _smallest(one | other for one in some for other in others)

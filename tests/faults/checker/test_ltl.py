@@ -1,5 +1,7 @@
 """Temporal logic: against a recursive reference that says the definitions aloud, and against the laws of LTL."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -172,15 +174,83 @@ def test_the_laws_of_temporal_logic(drawn):
         assert left.truths(trace).tolist() == right.truths(trace).tolist()
 
 
-@settings(max_examples=80, deadline=None)
-@given(sized)
-def test_an_explanation_points_into_the_trace(drawn):
-    size, formula = drawn
+def ways(formula, i, n):
+    """Return every set of positions that shows why a formula is True, or False, at a position."""
+    word, *terms = formula
+    truth = reference(formula, i, n)
+    assert truth is not None
+
+    def at(term, j):
+        return ways(terms[term], j, n)
+
+    def is_so(term, j, wanted):
+        return reference(terms[term], j, n) is wanted
+
+    def any_of(term, places, wanted):
+        found = [way for j in places if is_so(term, j, wanted) for way in at(term, j)]
+        return found or [frozenset()]
+
+    def both(some, others):
+        return [one | other for one in some for other in others]
+
+    match word:
+        case "letter":
+            return [frozenset((i,))]
+        case "not" | "perhaps" | "surely":
+            return at(0, i)
+        case "and" | "or" if truth is (word == "and"):
+            return both(at(0, i), at(1, i))
+        case "and" | "or":
+            return [way for term in (0, 1) if is_so(term, i, truth) for way in at(term, i)]
+        case "implies" if truth:
+            return [way for term in (0, 1) if is_so(term, i, bool(term)) for way in at(term, i)]
+        case "implies":
+            return both(at(0, i), at(1, i))
+        case "next" | "weak_next":
+            return at(0, i + 1) if i + 1 < n else [frozenset()]
+        case "always" | "eventually":
+            shows = truth is (word == "eventually")
+            return any_of(0, range(i, n), truth) if shows else [frozenset()]
+        case "earlier":
+            return any_of(0, range(i), True) if truth else [frozenset()]
+        case "until":
+            first = [j for j in range(i, n) if is_so(1 if truth else 0, j, truth)][:1]
+            return any_of(1 if truth else 0, first, truth)
+        case "since":
+            begun = [j for j in range(i + 1) if is_so(1, j, True)][-1:]
+            ended = [j for j in range(begun[0] + 1, i + 1) if is_so(0, j, False)][:1] if begun else []
+            shown = any_of(1, begun, True)
+            return shown if truth else both(shown, any_of(0, ended, False))
+
+
+def assert_shortest(formula, size, positions):
     built, trace = build(formula), blank(size)
-    for position in range(size):
-        shown = explain(built, trace, position)
-        assert [op in trace.operations for op in shown] == [True] * len(shown)
-        assert holds(built, trace, position) is not None or not len(shown)
+    for position in positions:
+        shown = frozenset(op.sequence for op in explain(built, trace, position))
+        if holds(built, trace, position) is None:
+            assert not shown
+        else:
+            all_ways = ways(formula, position, size)
+            assert shown in all_ways and len(shown) == min(map(len, all_ways))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5).flatmap(lambda size: st.tuples(st.just(size), formulas(size))))
+def test_an_explanation_is_the_shortest_there_is(drawn):
+    """By brute force: of all the choices that a formula leaves, everywhere in it, none shows it with fewer."""
+    size, formula = drawn
+    assert_shortest(formula, size, range(size))
+
+
+@pytest.mark.parametrize("word", ["and", "or"])
+@pytest.mark.parametrize(
+    "one, other", [("eventually", "eventually"), ("always", "always"), ("earlier", "always")]
+)
+def test_what_two_formulas_have_in_common_is_shown_once(word, one, other):
+    """All formulas of two letters on a trace of three: what shows the one best need not be what shows both best."""
+    rows = [("letter", row) for row in product((False, True), repeat=3)]
+    for f, g in product(rows, rows):
+        assert_shortest((word, (one, f), (other, g)), 3, (0, 2))
 
 
 # Quantifiers, states, and using it.

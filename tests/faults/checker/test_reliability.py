@@ -61,7 +61,7 @@ def test_of_a_correct_trace_the_formulas_say_so_too(correct_trace, dice):
     assert judge_by_formulas(trace).conditions() == judge(trace).conditions()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(5, 40))
 def test_of_losses_the_ledger_says_what_the_formulas_say(losing_trace, dice, size):
     trace = losing_trace(dice, size)
