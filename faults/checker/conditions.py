@@ -8,6 +8,8 @@ Rules
   has settled, and *surely in force* for an event when it was installed before the publication and stays active until
   the network has settled after it. What only a subscription, or a notice, that is coming or going decides is
   indeterminate.
+* One that publishers at its own broker satisfy is in force for the events of those that its subscriber was told of, and
+  for no others, until it is confirmed that all brokers have it (paper 2, section 2.3(1)).
 * That an event is lost counts where a limit explains it (:mod:`.losses`).
 * Definitions 8 and 9 say "eventually always": a network may start in any state and has to be right from some moment on.
   Of a finite trace that asks for its last position only. The rules say *always*, which is stronger.
@@ -34,22 +36,24 @@ from .ltl import (
     for_all,
     operation,
     perhaps,
+    since,
     surely,
     until,
     weak_next,
 )
 from .predicates import (
     advertisements,
+    begins,
     cancel,
     clients,
     coming,
+    ends,
     events,
     events_of,
     going,
     in_act_sub,
     in_pub_noti,
     in_sat_all,
-    installed,
     lost,
     notices,
     notify,
@@ -223,7 +227,8 @@ def _overtaken(client: str, event: EventId) -> Formula:
 def _due(client: str, event: EventId) -> Formula:
     def in_force(f: Life) -> Formula:
         asked = in_act_sub(f) & in_sat_all(event, f)
-        return asked & earlier(installed(f)) & until(~cancel(f), quiet())
+        begun, ended = begins(f, event[0]), ends(f, event[0])
+        return asked & since(~ended, begun) & until(~cancel(f) & ~ended, quiet())
 
     return surely(exists(subscriptions(client), in_force))
 

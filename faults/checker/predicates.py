@@ -98,26 +98,30 @@ def register(life: Life) -> Formula:
     return _At(life.registered)
 
 
-def installed(life: Life) -> Formula:
-    """Return "this subscription is confirmed here, for the first time"."""
-    return _At(life.installed)
+def begins(life: Life, publisher: str) -> Formula:
+    """Return "the subscriber is told here that this subscription is in force for that publisher"."""
+    return _At(*(position for position, of in life.terms if of is None or publisher in of))
+
+
+def ends(life: Life, publisher: str) -> Formula:
+    """Return "the subscriber is told here that it is in force for others, and not for that publisher"."""
+    return _At(*(position for position, of in life.terms if of is not None and publisher not in of))
 
 
 def cancel(life: Life) -> Formula:
     """Return "this subscription, or notice, is taken back here": Cancel(C, F), UnAdv(C, F)."""
-    return _At(life.cancelled)
+    return _At(*(() if life.cancelled is None else (life.cancelled,)))
 
 
 class _At(Formula):
-    """True at one position: numbers are used again, so that an operation alone does not say whose it is."""
+    """True at some positions: numbers are used again, so that an operation alone does not say whose it is."""
 
-    def __init__(self, position: int | None) -> None:
-        self.position = position
+    def __init__(self, *positions: int) -> None:
+        self.positions = positions
 
     def truths(self, trace: Trace) -> Truths:
         out = constant(False).truths(trace)
-        if self.position is not None:
-            out[self.position] = 2
+        out[list(self.positions)] = 2
         return out
 
     def why(self, trace: Trace, at: int, truth: bool) -> Positions:

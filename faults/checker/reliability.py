@@ -227,7 +227,7 @@ class _Judge:
             mine = (published > life.registered) & (published < ended)
             mine &= columns.matches(life.selector)
             asked |= mine
-            due |= mine & (published > when(life.installed)) & (settled < ended)
+            due |= mine & self._in_force(life, published, settled)
         came = self._last_notified(notes) > published
         lost, claimed = np.zeros((2, columns.events), np.bool_)
         for code in np.flatnonzero(asked & ~came).tolist() if columns.lost else ():
@@ -240,6 +240,20 @@ class _Judge:
         truths = np.where(came | lost, 2, np.where(due, 0, 1))
         rows = np.flatnonzero(asked)
         self._note("complete", notes.client, _Found(truths[rows], published[rows], rows))
+
+    def _in_force(self, life: Life, published: Ints, settled: Ints) -> Bools:
+        """Return for which events a subscription is in force from the publication until the network has settled."""
+        columns = self.columns
+        found, others = np.zeros((2, columns.events), np.bool_)
+        others[:] = True
+        for name in (*sorted(life.named), None):
+            mine = others
+            if name is not None:
+                mine = columns.publisher[: columns.events] == columns.publishers.get(name, -1)
+                others = others & ~mine
+            for begin, end in life.spans(name):
+                found |= mine & (published > begin) & (settled < when(end))
+        return found
 
     def _ever_wanted(self, lives: list[Life]) -> Ints:
         """Return when all was published that matches one of these subscriptions."""

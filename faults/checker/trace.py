@@ -6,8 +6,9 @@ Rules
   what those before it have made. Positions count from 0; the order of the list is the order of time.
 * The operations of the paper are :class:`Published`, :class:`Notified`, :class:`Registered`, :class:`Cancelled`,
   :class:`Adv` and :class:`UnAdv`. The others are ours. :class:`Confirmed`: the subscriber was told that its
-  subscription is in force. :class:`Settled`: nothing was on its way at that moment. :class:`Advertised` and
-  :class:`Unadvertised`: what a publisher says it will publish, which is not the paper's `Adv`.
+  subscription is in force. :class:`Answered`: it is so for some publishers only. :class:`Settled`: nothing was on its
+  way at that moment. :class:`Advertised` and :class:`Unadvertised`: what a publisher says it will publish, which is not
+  the paper's `Adv`.
 * :class:`LossTold` is a claim: somebody said that an event is lost. What could explain it is in the trace, too:
   :class:`Bounded` says how much is kept, :class:`Kept` who took an event to keep it, and its size, :class:`Died` with
   whom it went, :class:`Shed` which other limit it was dropped for.
@@ -62,6 +63,18 @@ class Confirmed(NamedTuple):
     at_seconds: float
     client: str
     number: int
+
+
+class Answered(NamedTuple):
+    """A subscriber is told that its subscription is in force for these publishers and, until confirmed, no others.
+
+    It is satisfied with publishers at its own broker (paper 2, section 2.3(1)).
+    """
+
+    at_seconds: float
+    client: str
+    number: int
+    publishers: tuple[str, ...]
 
 
 class Cancelled(NamedTuple):
@@ -169,6 +182,7 @@ Operation: TypeAlias = (
     | Notified
     | Registered
     | Confirmed
+    | Answered
     | Cancelled
     | Adv
     | UnAdv
@@ -227,6 +241,10 @@ class Trace:
         """Write down that a subscription was confirmed to be installed."""
         self.operations.append(Confirmed(now, client, number))
 
+    def answered(self, now: float, client: str, number: int, publishers: Iterable[str]) -> None:
+        """Write down that a subscription is in force for these publishers, and not for others."""
+        self.operations.append(Answered(now, client, number, tuple(dict.fromkeys(publishers))))
+
     def cancelled(self, now: float, client: str, number: int) -> None:
         """Write down that a subscription was cancelled, and with it the notice of it."""
         self.operations += [Cancelled(now, client, number), UnAdv(now, client, number)]
@@ -268,7 +286,7 @@ def _is_about(operation: Operation, client: str, events: Container[EventId]) -> 
             return (publisher, sequence) in events
         case Notified(_, who, publisher, sequence) | LossTold(_, who, publisher, sequence):
             return who in (client, "") and (publisher, sequence) in events
-        case Registered(_, who, _, _) | Confirmed(_, who, _) | Cancelled(_, who, _):
+        case Registered(_, who) | Confirmed(_, who) | Answered(_, who) | Cancelled(_, who):
             return who == client
     return True
 
@@ -315,6 +333,8 @@ class Life:
         Its number at that client, and what it says.
     registered, installed, cancelled
         When it was asked for, first confirmed, and taken back.
+    terms
+        For whom it is in force, from when on: these publishers, or everybody, which is None.
     """
 
     client: str
@@ -323,6 +343,25 @@ class Life:
     registered: int
     installed: int | None = None
     cancelled: int | None = None
+    terms: list[tuple[int, frozenset[str] | None]] = field(default_factory=list)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The publishers for whom alone it was ever in force."""
+        return frozenset().union(*(of for _, of in self.terms if of is not None))
+
+    def spans(self, publisher: str | None) -> list[tuple[int, int | None]]:
+        """Return (begin, end) of the times in which it is in force for a publisher; None is one that is not `named`."""
+        found: list[tuple[int, int | None]] = []
+        begin: int | None = None
+        for position, of in self.terms:
+            inside = of is None or publisher in of
+            if inside and begin is None:
+                begin = position
+            elif not inside and begin is not None:
+                found.append((begin, position))
+                begin = None
+        return found if begin is None else [*found, (begin, self.cancelled)]
 
 
 Begins: TypeAlias = type[Registered] | type[Adv] | type[Advertised]
@@ -351,10 +390,14 @@ def lives(operations: Iterable[Operation], begins: Begins = Registered) -> list[
             ended = current.pop((op[1], op.number), None)
             if ended is not None:
                 ended.cancelled = position
-        elif isinstance(op, Confirmed) and begins is Registered:
+        elif isinstance(op, Confirmed | Answered) and begins is Registered:
             found = current.get((op.client, op.number))
-            if found is not None and found.installed is None:
+            if found is None:
+                continue
+            of = None if isinstance(op, Confirmed) else frozenset(op.publishers)
+            if of is None and found.installed is None:
                 found.installed = position
+            found.terms.append((position, of))
     return out
 
 

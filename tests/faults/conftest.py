@@ -6,6 +6,7 @@ from rayvous.faults.checker.trace import (
     ITSELF,
     Adv,
     Advertised,
+    Answered,
     Bounded,
     Cancelled,
     Confirmed,
@@ -143,6 +144,9 @@ class Nonsense:
             lambda: [Notified(0.0, dice.choice("ab"), *self.event())],
             lambda: [Registered(0.0, dice.choice("ab"), dice.randint(1, 2), dice.choice(SELECTORS))],
             lambda: [Confirmed(0.0, dice.choice("ab"), dice.randint(1, 2))],
+            lambda: [
+                Answered(0.0, dice.choice("ab"), dice.randint(1, 2), dice.choice(((), ("p",), ("p", "q"))))
+            ],
             lambda: [Cancelled(0.0, dice.choice("ab"), dice.randint(1, 2))],
             lambda: [Settled(0.0)],
             lambda: [LossTold(0.0, dice.choice(("a", "")), *self.event())],

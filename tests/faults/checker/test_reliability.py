@@ -9,7 +9,17 @@ from rayvous.faults.checker.conditions import RULES
 from rayvous.faults.checker.ltl import holds
 from rayvous.faults.checker.mutants import MUTANTS
 from rayvous.faults.checker.reliability import judge, judge_by_formulas
-from rayvous.faults.checker.trace import EventId, Published, Trace, trace_of
+from rayvous.faults.checker.trace import (
+    Answered,
+    Confirmed,
+    EventId,
+    Operation,
+    Published,
+    Registered,
+    Settled,
+    Trace,
+    trace_of,
+)
 from rayvous.faults.checker.verdict import EXAMPLES_MAX, Verdict, total
 from rayvous.protocol.errors import InputError
 
@@ -255,3 +265,39 @@ def test_a_verdict_is_one_line_for_people() -> None:
         "Verdict(violated; violated: once 0 of 20, published 0 of 20, wanted 1 of 20, noticed 1 of 17, "
         "complete 0 of 19, ordered 0 of 19, fresh 0 of 19; 0 indeterminate)"
     )
+
+
+# Subscriptions that publishers at the subscriber's broker satisfy.
+
+
+def missing_of(*operations: Operation) -> list[EventId]:
+    """Return what the one subscriber should have been notified of, and was not, in a trace that settles at its end."""
+    trace = Trace([Registered(0.0, "a", 1, "x > 0"), *operations, Settled(9.0)])
+    for verdict in (judge(trace), judge_by_formulas(trace)):
+        assert verdict.findings["complete"].violated == len(verdict.findings["complete"].violations)
+    return [violation.event for violation in judge(trace).findings["complete"].violations]
+
+
+P1, Q1, P2, Q2 = (
+    Published(2.0, publisher, sequence, {"x": 1}) for sequence in (1, 2) for publisher in ("p", "q")
+)
+HERE, ALL, QUIET = Answered(1.0, "a", 1, ("p",)), Confirmed(1.0, "a", 1), Settled(3.0)
+
+
+@pytest.mark.parametrize(
+    ("operations", "missing"),
+    [
+        ((HERE, P1, Q1), [("p", 1)]),
+        ((ALL, P1, Q1), [("p", 1), ("q", 1)]),
+        ((HERE, P1, Q1, QUIET, ALL, P2, Q2), [("p", 1), ("p", 2), ("q", 2)]),
+        ((ALL, P1, Q1, QUIET, HERE, P2, Q2), [("p", 1), ("q", 1), ("p", 2)]),
+        ((ALL, P1, Q1, HERE), [("p", 1)]),
+        ((HERE, P1, Answered(4.0, "a", 1, ())), []),
+        ((Answered(1.0, "a", 1, ()), P1, Q1), []),
+    ],
+)
+def test_what_a_subscription_that_is_satisfied_locally_is_not_owed_is_no_loss(
+    operations: tuple[Operation, ...], missing: list[EventId]
+) -> None:
+    """It is owed what those publish that its subscriber was told of. Reference: paper 2, 2.3(1)."""
+    assert missing_of(*operations) == missing
