@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..faults.chaos.account import Account
 from ..faults.durability.client_link import ClientLinks
-from ..faults.replay.clients import PublisherMachine, SubscriberMachine
+from ..faults.replay.clients import SubscriberMachine
+from ..faults.replay.publishers import PublisherMachine
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, TellLost
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
-from ..protocol.messages.pubsub import Detach, Events
+from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
 from .hosts import FromClient, Host
 
 if TYPE_CHECKING:
@@ -394,6 +395,18 @@ class Sessions:
             if session.subscriber.judged(news):
                 self.refused += 1
                 self.account.cancelled(now, session.name, news.number)
+        elif isinstance(news, Answers | Unanswered) and session.subscriber is not None:
+            self._answered(session, session.subscriber, news)
+
+    def _answered(
+        self, session: ClientSession, machine: SubscriberMachine, news: Answers | Unanswered
+    ) -> None:
+        """Take in for whose events a subscription is in force, if publishers at its broker satisfy it or did so."""
+        known = news.known if isinstance(news, Answers) else ()
+        if machine.answered(news) and (isinstance(news, Unanswered) or news.here):
+            session.heard_at = self._network.now
+            publishers = (answer.publisher for answer in known)
+            self.account.answered(self._network.now, session.name, news.number, publishers)
 
     # Other brokers.
 

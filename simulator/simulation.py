@@ -22,14 +22,15 @@ from typing import Any, Final, NamedTuple
 
 from ..faults.chaos.account import Account
 from ..faults.chaos.books import Clients, books_problems
-from ..faults.replay.clients import PublisherMachine, SubscriberMachine
+from ..faults.replay.clients import SubscriberMachine
+from ..faults.replay.publishers import PublisherMachine
 from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.configs import Position
 from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages.admission import MICRO, News, WouldAdmit
-from ..protocol.messages.pubsub import Cancel, Detach
+from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
+from ..protocol.messages.pubsub import Answers, Cancel, Detach
 from ..protocol.messages.recovery import Recovery
 from ..routing.language.questions import FilterLike, to_filter
 from .hosts import FromClient, Host
@@ -116,6 +117,7 @@ class Simulation(SimulatedNetwork):
         priority: int = 0,
         *,
         durable: bool = False,
+        local_first: bool = False,
     ) -> int:
         """Subscribe a client, which attaches to `broker` when it is new; return the number of the subscription.
 
@@ -131,6 +133,8 @@ class Simulation(SimulatedNetwork):
             With admission control: the lowest degrades first.
         durable
             Of a client that is new, in a network that heals: whether its broker keeps what it has not acknowledged.
+        local_first
+            Whether publishers at its own broker satisfy it, as long as some of them advertise what it overlaps.
 
         Raises
         ------
@@ -142,6 +146,7 @@ class Simulation(SimulatedNetwork):
         wanted = to_filter(given)
         checks.whole_number("number", number, 0)
         checks.whole_number("priority", priority)
+        checks.flag("local_first", local_first)
         session = self.clients.attach(checks.text("client", client), broker)
         if session.subscriber is None:
             if session.publisher is not None and self.recovery is not None:
@@ -153,7 +158,9 @@ class Simulation(SimulatedNetwork):
         machine = session.subscriber
         number = number or machine.last_number + 1
         self.account.subscribed(self.now, client, number, given if isinstance(given, str) else str(wanted))
-        self.clients.tell(session, machine.subscribe(number, wanted, self.now, priority))
+        self.clients.tell(
+            session, machine.subscribe(number, wanted, self.now, priority, local_first=local_first)
+        )
         return number
 
     def unsubscribe(self, client: ClientId, number: int) -> None:
@@ -238,19 +245,45 @@ class Simulation(SimulatedNetwork):
         host = self.host(checks.whole_number("broker", broker, 0))
         return session is not None and self.clients.move(session, host)
 
-    # Admission control.
+    # Advertisements, and admission control.
 
     def advertise(
-        self, client: ClientId, broker: BrokerId, given: FilterLike, max_rate: float, number: int = 1
+        self,
+        client: ClientId,
+        broker: BrokerId,
+        given: FilterLike,
+        max_rate: float | None = None,
+        number: int = 1,
     ) -> None:
-        """Advertise what a publisher will publish, at most `max_rate` events per second, under a number of its own."""
-        rate = checks.number("max_rate", max_rate, above=True)
+        """Advertise what a publisher will publish, under a number of its own.
+
+        With admission control it is at most `max_rate` events per second, by default the network's `default_rate`.
+
+        Raises
+        ------
+        InputError
+            If a rate is given and the network has no admission control, or its scheme takes no advertisements.
+        """
         item = to_filter(given)
+        rate = self._rate(broker, max_rate)
         session = self._publisher(client, broker)
         messages = publisher(session).advertise(
             checks.whole_number("number", number, 1), item, round(rate * MICRO)
         )
         self.clients.tell(session, messages)
+
+    def _rate(self, broker: BrokerId, max_rate: float | None) -> float:
+        if self.admission is not None:
+            given = self.admission.default_rate if max_rate is None else max_rate
+            return checks.number("max_rate", given, above=True)
+        if max_rate is not None or not self.broker(broker).takes_advertisements:
+            required(None)
+        return 0.0
+
+    def answers(self, client: ClientId, number: int) -> Answers:
+        """Return who may have what a subscription asks for, as its broker has said; nobody before that."""
+        machine = subscriber(self._attached(client))
+        return machine.answers.get(checks.whole_number("number", number), Answers(number, ()))
 
     def unadvertise(self, client: ClientId, number: int = 1) -> None:
         """Withdraw an advertisement."""
@@ -281,6 +314,7 @@ class Simulation(SimulatedNetwork):
                 for item, _ in session.publisher.adverts.values()
             },
             wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
+            served={name: machine.served() for name, machine in subscribers.items()},
             lacking={name: machine.lacking for name, machine in subscribers.items()},
         )
 

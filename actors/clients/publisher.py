@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import ray
 
-from ...faults.replay.clients import PublisherMachine
+from ...faults.replay.publishers import PublisherMachine
 from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import InputError

@@ -5,7 +5,8 @@ Rules (promise 6; paper 1, 4.1.1 and 4.2.2)
 * A broker's table has for each client at it exactly what that client wants, and nothing for anybody else.
 * It has for each other broker exactly what that one has told it, and nothing for whoever tells it nothing.
 * What a broker tells another covers all that it holds over its other links, and is nothing but that: each filter is
-  one of them, or the union of some (perfect merging).
+  one of them, or the union of some (perfect merging). Nobody is told what publishers at a subscriber's own broker
+  satisfy (paper 2, 2.3(1)).
 * Everybody who has to be told is: in a tree the next one on the way to the root, in a view all others.
 * Every member of a cluster has a copy of what the children of its designated broker want (4.1.1).
 
@@ -17,7 +18,7 @@ broker's index or covering DAG. It is all of one moment at which nothing is unde
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ...protocol.ids import BrokerId, ClientId, ClusterId, Link
@@ -94,6 +95,7 @@ def route_problems(
     if any(each is None for each in seen.values()):
         return []
     found = [*_of_clients(routes, clients)]
+    routes = {here: _without_served(mine, clients) for here, mine in routes.items()}
     must_tell = _must_tell(there) if told_first else {}
     for here, mine in routes.items():
         found += _of_told(here, mine, must_tell.get(here, ()))
@@ -111,6 +113,13 @@ def _must_tell(survey: Survey) -> dict[BrokerId, Collection[BrokerId]]:
     if in_views(survey):
         return {here: survey.keys() - {here} for here in survey}
     return {here: () if above is None else (above,) for here, above in above_each(survey).items()}
+
+
+def _without_served(mine: SeenRoutes, clients: Clients) -> SeenRoutes:
+    """Return the routes of a broker without what its clients want that is nobody else's."""
+    known = clients.wanted
+    due = {name: clients.to_be_told(name) if name in known else items for name, items in mine.clients.items()}
+    return replace(mine, clients=due)
 
 
 def _of_clients(routes: Mapping[BrokerId, SeenRoutes], clients: Clients) -> Iterator[str]:

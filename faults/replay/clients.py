@@ -1,4 +1,4 @@
-"""What a client keeps, so that it can go on at another broker when its own dies, or when it has died itself.
+"""What a subscriber keeps, so that it can go on at another broker when its own dies, or when it has died itself.
 
 Rules
 -----
@@ -7,50 +7,34 @@ Rules
 * A durable subscriber also keeps its *position*: what it has acknowledged. That, its subscriptions and the number of
   its life outlive its process (`record`). When it comes back, and when it moves, it says its position, as what it was
   given and has not acknowledged may be needed again.
-* A publisher keeps what it published, within retention, and publishes it again at a new broker, in order and under the
-  same numbers, before anything newer; and says how long ago it was. Brokers drop what they have passed on before. What
-  no broker is known to have accepted is kept whatever the retention: nobody else has it. One whose process died asks
-  its broker for what that keeps of it, and for the last number that it accepted.
+* A subscription is in force when its present broker has confirmed it, or has said that publishers there satisfy it.
 
-Pure: a host tells these machines what happens and sends what they return, over one connection, in order.
+Pure: a host tells this machine what happens and sends what it returns, over one connection, in order. What a publisher
+keeps stands in `publishers`.
 Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections import deque
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.ids import ClientId
-from ...protocol.messages.admission import (
-    AdmissionRequest,
-    Advertise,
-    Judgement,
-    Refusal,
-    Standing,
-    Unadvertise,
-)
+from ...protocol.messages.admission import Judgement, Refusal, Standing
 from ...protocol.messages.pubsub import (
+    Answers,
     Cancel,
     ClientMessage,
     Consumed,
-    Events,
     FilterLike,
-    Flush,
     Lost,
     Register,
     Resume,
+    Unanswered,
 )
-
-Said: TypeAlias = ClientMessage | AdmissionRequest
-"""What a publisher says to its broker."""
 
 
 class SubscriberMachine:
@@ -79,13 +63,17 @@ class SubscriberMachine:
         The subscriptions that are known to have been admitted; they are not judged again.
     lacking
         What each subscription lacks at its present broker, as far as it was told.
+    answers
+        Who may have what each subscription asks for, as its present broker has said.
     """
 
     __slots__ = (
+        "_local_first",
         "_priorities",
         "_since",
         "_subscriptions",
         "admitted",
+        "answers",
         "durable",
         "lacking",
         "last_number",
@@ -101,7 +89,9 @@ class SubscriberMachine:
         self.last_number = 0
         self.admitted: set[int] = set()
         self.lacking: dict[int, tuple[Refusal, ...]] = {}
+        self.answers: dict[int, Answers] = {}
         self._priorities: dict[int, int] = {}
+        self._local_first: set[int] = set()
         self.life = 0
         self.marks: dict[ClientId, int] = {}
         self.position: dict[ClientId, int] = {}
@@ -113,7 +103,13 @@ class SubscriberMachine:
     # Subscriptions.
 
     def subscribe(
-        self, number: int, wanted: FilterLike, now: float, priority: int = 0
+        self,
+        number: int,
+        wanted: FilterLike,
+        now: float,
+        priority: int = 0,
+        *,
+        local_first: bool = False,
     ) -> list[ClientMessage]:
         """Return what to tell the broker about a new subscription."""
         self._since = now if self._since is None else self._since
@@ -122,21 +118,46 @@ class SubscriberMachine:
         self.unconfirmed.add(number)
         if priority:
             self._priorities[number] = priority
+        if local_first:
+            self._local_first.add(number)
+        else:
+            self._local_first.discard(number)
         return [self._register(number, wanted)]
 
     def cancel(self, number: int) -> list[ClientMessage]:
         """Return what to tell the broker about a subscription that is to go."""
         if self._subscriptions.pop(number, None) is None:
             return []
-        for known in (self.unconfirmed, self.admitted):
+        for known in (self.unconfirmed, self.admitted, self._local_first):
             known.discard(number)
-        for told in (self._priorities, self.lacking):
+        for told in (self._priorities, self.lacking, self.answers):
             told.pop(number, None)
         return [Cancel(number)]
 
     def confirmed(self, number: int) -> None:
         """Take in that a subscription is installed up to the root."""
         self.unconfirmed.discard(number)
+
+    def answered(self, news: Answers | Unanswered) -> bool:
+        """Take in who may have what a subscription asks for, or that nobody at its broker has; return if it is there.
+
+        One that publishers at its broker satisfy is in force with that; one that they satisfy no longer is not, until
+        it is confirmed.
+        """
+        if news.number not in self._subscriptions:
+            return False
+        if isinstance(news, Answers):
+            self.answers[news.number] = news
+            if news.here:
+                self.unconfirmed.discard(news.number)
+        else:
+            self.answers.pop(news.number, None)
+            self.unconfirmed.add(news.number)
+        return True
+
+    def served(self) -> list[int]:
+        """Return the subscriptions that publishers at its broker satisfy, so that no other broker is told of them."""
+        return [number for number, answers in self.answers.items() if answers.here]
 
     def granted(self, number: int) -> None:
         """Take in that a subscription is in force, and so was admitted."""
@@ -226,6 +247,7 @@ class SubscriberMachine:
         """Return what to tell a broker in this life: what it has had, and what it wants, or a part of that."""
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
+        self.answers.clear()
         resume = self.resume(now, away_seconds, tuple(wanted))
         return [resume, *(self._register(number, item) for number, item in wanted.items())]
 
@@ -237,7 +259,8 @@ class SubscriberMachine:
         return Resume(dict(self.position), since, away_seconds, self.life, numbers)
 
     def _register(self, number: int, wanted: FilterLike) -> Register:
-        return Register(number, wanted, self._priorities.get(number, 0), admitted=number in self.admitted)
+        priority, admitted = self._priorities.get(number, 0), number in self.admitted
+        return Register(number, wanted, priority, admitted, number in self._local_first)
 
     def died(self) -> None:
         """Forget what only the process knew: all but the record of a durable subscriber."""
@@ -252,6 +275,7 @@ class SubscriberMachine:
             "position": dict(self.position),
             "subscriptions": wanted,
             "priorities": {number: self._priorities.get(number, 0) for number in wanted},
+            "local_first": [number for number in wanted if number in self._local_first],
             "since": self._since,
         }
 
@@ -259,226 +283,9 @@ class SubscriberMachine:
         """Go on from what `record` gave."""
         self.life, self._since = record["life"], record["since"]
         self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
-        self._priorities = dict(record.get("priorities", {}))  # what an earlier version wrote has none
+        # What an earlier version wrote has neither.
+        self._priorities = dict(record.get("priorities", {}))
+        self._local_first = set(record.get("local_first", ()))
         self.admitted = set(self._subscriptions)  # it is written down when it is in force
         self.last_number = max(self._subscriptions, default=0)
         self.marks = dict(self.position)
-
-
-class PublisherMachine:
-    """One publisher.
-
-    Parameters
-    ----------
-    name
-        The publisher.
-    retention_events_max, retention_seconds, retention_bytes_max
-        How much it keeps to publish again; the last batch always is, and what is not known to be accepted.
-
-    Attributes
-    ----------
-    published
-        The last sequence that it has used.
-    accepted
-        The last one that a broker is known to have accepted.
-    adverts
-        What it advertises, by number: a filter, and at most how many micro-events a second.
-    version
-        How often it has come to another broker.
-    """
-
-    __slots__ = (
-        "_bytes_max",
-        "_events_max",
-        "_forgot_at",
-        "_held",
-        "_kept",
-        "_kept_bytes",
-        "_kept_events",
-        "_name",
-        "_seconds",
-        "_unknown",
-        "accepted",
-        "adverts",
-        "published",
-        "version",
-    )
-
-    def __init__(
-        self,
-        name: ClientId,
-        retention_events_max: int,
-        retention_seconds: float,
-        retention_bytes_max: float = math.inf,
-    ) -> None:
-        self._name = name
-        self._events_max = retention_events_max
-        self._bytes_max = retention_bytes_max
-        self._seconds = retention_seconds
-        self._kept_bytes = 0
-        self._kept: deque[tuple[float, EventBatch]] = deque()
-        self._kept_events = 0
-        self._forgot_at = float("-inf")  # when what it does not keep any more was published, at the latest
-        self.published = self.accepted = self.version = 0
-        self.adverts: dict[int, tuple[FilterLike, int]] = {}
-        self._unknown: set[int] = set()
-        self._held: list[tuple[float, Said]] = []
-
-    # Admission control.
-
-    def advertise(self, number: int, item: FilterLike, micro_rate: int) -> list[Said]:
-        """Return what to tell the broker about an advertisement; what is said from now on is held until it is known."""
-        self.adverts[number] = item, micro_rate
-        self._unknown.add(number)
-        return [Advertise(number, item, micro_rate, self.version)]
-
-    def unadvertise(self, number: int, now: float) -> list[Said]:
-        """Return what to tell the broker when an advertisement is taken back."""
-        self.adverts.pop(number, None)
-        return [Unadvertise(number), *self.everywhere(number, now)]
-
-    def everywhere(self, number: int, now: float) -> list[Said]:
-        """Take in that an advertisement is known everywhere; return what was held for it."""
-        self._unknown.discard(number)
-        if self._unknown:
-            return []
-        held, self._held = self._held, []
-        return [_aged(message, now - since) for since, message in held]
-
-    def _say(self, messages: list[Said], now: float) -> list[Said]:
-        """Return what may be said now."""
-        if not self._unknown:
-            return messages
-        self._held += [(now, message) for message in messages]
-        return []
-
-    # Publications.
-
-    def flush(self, number: int, now: float) -> list[Said]:
-        """Return what asks whether all that was published is delivered."""
-        return self._say([Flush(number)], now)
-
-    def publish(
-        self, batch: EventBatch, now: float, published_at: float | None = None
-    ) -> tuple[EventBatch, list[Said]]:
-        """Take in what is published at once, number and keep it.
-
-        Parameters
-        ----------
-        batch
-            The events; whose they are, and their numbers, are not looked at.
-        now
-            The time, on the clock of the one who keeps them.
-        published_at
-            The time that the events bear; `now` when None.
-
-        Returns
-        -------
-        EventBatch, list
-            The events under their numbers, and what to tell the broker.
-        """
-        if not len(batch):
-            return batch, []
-        numbered = self.numbered(batch, now if published_at is None else published_at)
-        self.keep(now, numbered)
-        return numbered, self._say([Events(numbered)], now)
-
-    def numbered(self, batch: EventBatch, published_at: float) -> EventBatch:
-        """Return events under the numbers that come next."""
-        size = len(batch)
-        return replace(
-            batch,
-            publishers=(self._name,),
-            publisher=np.zeros(size, np.int32),
-            sequence=np.arange(self.published + 1, self.published + size + 1, dtype=np.int64),
-            published_at=np.full(size, published_at),
-            _events=[],
-        )
-
-    def skip(self, events: int) -> None:
-        """Use numbers for events that go another way than by this machine."""
-        self.published += events
-
-    def unaccepted(self) -> list[EventBatch]:
-        """Return what no broker is known to have accepted, the oldest first."""
-        waiting = itertools.takewhile(
-            lambda batch: not self._is_accepted(batch), (b for _, b in reversed(self._kept))
-        )
-        return [*waiting][::-1]
-
-    def keep(self, now: float, batch: EventBatch) -> None:
-        """Keep a batch that is published now, under the next numbers."""
-        self.published += len(batch)
-        self._kept.append((now, batch))
-        self._kept_events += len(batch)
-        self._kept_bytes += batch.nbytes
-        self._trim(now)
-
-    def accept(self, last: int, now: float) -> None:
-        """Take in that a broker has accepted all up to a sequence."""
-        self.accepted = max(self.accepted, last)
-        self._trim(now)
-
-    def _trim(self, now: float) -> None:
-        kept = self._kept
-        while len(kept) > 1 and self._is_accepted(kept[0][1]):
-            fits = self._kept_events <= self._events_max and self._kept_bytes <= self._bytes_max
-            if fits and kept[0][0] >= now - self._seconds:
-                return
-            self._forgot_at, batch = kept.popleft()
-            self._kept_events -= len(batch)
-            self._kept_bytes -= batch.nbytes
-
-    def _is_accepted(self, batch: EventBatch) -> bool:
-        return int(batch.sequence[-1]) <= self.accepted
-
-    def arrive(self, now: float) -> list[Said]:
-        """Return what to tell a new broker: what it advertises, and, once that is known, all that is kept."""
-        self.version += 1
-        self._held.clear()  # it is among what is kept
-        adverts = self.adverts.items()
-        said = [message for number, (item, rate) in adverts for message in self.advertise(number, item, rate)]
-        return [*said, *self._say([*self.moved(now)], now)]
-
-    def moved(self, now: float) -> list[Events]:
-        """Return all that is kept, again, for a new broker; it is the first to accept what none has yet."""
-        again: list[Events] = []
-        forgot_at = self._forgot_at
-        for at, batch in self._kept:
-            accepted = self._is_accepted(batch)
-            if accepted and at < now - self._seconds:
-                forgot_at = at
-                continue
-            age = max(0.0, now - at) if accepted else 0.0
-            again.append(Events(batch, again=True, age_seconds=age, forgot_seconds=now - forgot_at))
-        return again
-
-    def come_back(self, now: float, accepted: int, kept: Iterable[tuple[float, EventBatch]]) -> None:
-        """Forget what only the process knew, and go on from what its broker knows.
-
-        Without what the broker keeps, a move to another broker would leave a gap between what the two send.
-
-        Parameters
-        ----------
-        now
-            The time.
-        accepted
-            The last number that was accepted; the next one is used next.
-        kept
-            What the broker keeps of it, each with how many seconds ago it was accepted.
-        """
-        self._kept.clear()
-        self._kept_events = self._kept_bytes = 0
-        self.accepted = accepted
-        kept = list(kept)
-        self._forgot_at = now - kept[0][0] if kept else now
-        for age, batch in kept:
-            self.keep(now - age, batch)
-        self.published = accepted
-
-
-def _aged(message: Any, seconds: float) -> Any:
-    """Return a message that was held for so long; events that are said again say how old they are."""
-    if isinstance(message, Events) and message.again:
-        return replace(message, age_seconds=message.age_seconds + seconds)
-    return message

@@ -8,6 +8,7 @@ Rules
 * What a round should mend and is not kept any more is told to every broker ahead of what is; and by each broker to
   those of its subscribers that have not had it. A publisher that comes from elsewhere without what was before its first
   event here is such a loss, told at once.
+* A subscriber whom publishers here satisfy is owed nothing by others; so of what they have lost it is told nothing.
 * Where nobody notices that two brokers cannot reach each other, the broker asks now and then whether all has come to
   everybody (`arrived`). What it forgets before it knows that, the next round counts as lost, however far back it mends.
 * Stable is what publishers were told is accepted: what is kept of it, and each publisher's last number. Who comes back
@@ -28,7 +29,7 @@ from typing import Final
 import numpy as np
 
 from ...protocol.batch import EventBatch, concat
-from ...protocol.effects import Deliver, Multicast, Received, Send, TellLost, Ticked, Write
+from ...protocol.effects import Deliver, Inform, Multicast, Received, Send, TellLost, Ticked, Write
 from ...protocol.ids import GROUP, BrokerId, ClientId, Link
 from ...protocol.layers import (
     Delivered,
@@ -42,7 +43,16 @@ from ...protocol.layers import (
     RoundWanted,
     Tell,
 )
-from ...protocol.messages.pubsub import Cancel, Consumed, Detach, Events, Register, Resume
+from ...protocol.messages.pubsub import (
+    Answers,
+    Cancel,
+    Consumed,
+    Detach,
+    Events,
+    Register,
+    Resume,
+    Unanswered,
+)
 from ...protocol.messages.recovery import Recovery
 from ...protocol.messages.rounds import Forgotten, Marker
 from ..durability.stores import Store
@@ -104,7 +114,8 @@ class Replay:
         self._now = now
         self._stable = store is not None
         self._accepted: dict[ClientId, int] = {}
-        self._wanting: dict[ClientId, set[int]] = {}
+        # By subscription whose events it is owed: those of these publishers, or everybody's, which is None.
+        self._wanting: dict[ClientId, dict[int, frozenset[ClientId] | None]] = {}
         self._awaited: set[Link] = set()  # links that are closed since an earlier life
         self._remind_at: float | None = None
         self._stale: list[Write] = []  # rows that are not needed any more
@@ -129,6 +140,7 @@ class Replay:
             Send: self._on_send,
             Multicast: self._on_multicast,
             Deliver: self._on_deliver,
+            Inform: self._on_inform,
             RoundBegan: self._on_round_began,
             Heard: self._on_heard,
         }
@@ -233,14 +245,14 @@ class Replay:
 
     def _on_register(self, event: Received) -> list[Out]:
         assert isinstance(event.source, str) and isinstance(event.message, Register)
-        self._wanting.setdefault(event.source, set()).add(event.message.subscription)
+        self._wanting.setdefault(event.source, {})[event.message.subscription] = None
         self.deduplicator.begin(event.source, self._now)
         return [Inward(event)]
 
     def _on_cancel(self, event: Received) -> list[Out]:
         assert isinstance(event.source, str) and isinstance(event.message, Cancel)
-        mine = self._wanting.get(event.source, set())
-        mine.discard(event.message.subscription)
+        mine = self._wanting.get(event.source, {})
+        mine.pop(event.message.subscription, None)
         if not mine:
             self._wanting.pop(event.source, None)
         return [Inward(event)]
@@ -272,7 +284,7 @@ class Replay:
         self.deduplicator.resume(event.client, event.marks, event.since)
         self.rounds.close(event.client)
         self._awaited.add(event.client)
-        self._wanting[event.client] = {register.subscription for register in event.registers}
+        self._wanting[event.client] = dict.fromkeys(register.subscription for register in event.registers)
         return [Inward(event)]
 
     # Time.
@@ -334,18 +346,32 @@ class Replay:
     def _reports(self, message: Forgotten) -> list[Out]:
         """Tell the subscribers here that have not had it."""
         out: list[Out] = []
-        for client in self._wanting:
+        for client, owed in self._wanting.items():
             if not self.rounds.passes(client, message.round):
                 continue
             found = (
                 self.deduplicator.missed(client, publisher, last, self._now - age)
                 for publisher, last, age in message.entries
             )
-            losses = tuple(loss for loss in found if loss is not None)
+            losses = tuple(
+                loss
+                for loss in found
+                if loss is not None and any(of is None or loss.publisher in of for of in owed.values())
+            )
             if losses:
                 self.losses_told += len(losses)
                 out.append(TellLost(client, losses))
         return out
+
+    def _on_inform(self, effect: Inform) -> list[Out]:
+        """Note whose events a subscriber here is owed."""
+        news, mine = effect.news, self._wanting.get(effect.client, {})
+        if isinstance(news, Answers) and news.here and news.number in mine:
+            named = frozenset(answer.publisher for answer in news.known)
+            mine[news.number] = None if news.more else named
+        elif isinstance(news, Unanswered) and news.number in mine:
+            mine[news.number] = None
+        return [effect]
 
     # What may leave.
 

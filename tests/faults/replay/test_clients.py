@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.faults.replay.clients import PublisherMachine, SubscriberMachine
+from rayvous.faults.replay.clients import SubscriberMachine
+from rayvous.faults.replay.publishers import PublisherMachine
 from rayvous.protocol.batch import batch_of, concat
 from rayvous.protocol.messages.admission import Advertise, Judgement, Refusal, Standing, Unadvertise
 from rayvous.protocol.messages.pubsub import Cancel, Consumed, Events, Flush, Lost, Register, Resume
