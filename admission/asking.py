@@ -4,8 +4,9 @@ Rules
 -----
 * A subscription goes to every neighbour from which an advertisement came that it meets, and from there on only over
   links whose events may come this way (`Books.passes`): so along the tree, or the ways of the scheme, to the
-  publishers. Each broker on the way judges it and reserves; the verdicts come back on the reverse path, and the
-  subscriber's broker decides: of those asked, at most a share may refuse (4.3). Else all is released again.
+  publishers; or, where the verdicts of all count (`Spreading.asks_all`), along these to every broker. Each judges it
+  and reserves; the verdicts come back on the reverse path, and the subscriber's broker decides: of those asked, at
+  most a share may refuse (4.3). Else all is released again.
 * Under the full guarantee a broker that refuses reserves nothing and asks nobody further (figure 7).
 * What a client says again of a subscription that it has is not judged again, and nothing is let go for it.
 * Between two brokers a subscription is its filter. One that a neighbour has taken in is not asked for again: its

@@ -153,6 +153,16 @@ class Books:
             for of, items in self.held.items():
                 self._met[self.dag.row(of), slot] = sum(other in items for other in meeting)
 
+    def default_rate(self, key: tuple[ClientId, int], rate: int) -> int:
+        """Return the rate of a publisher here that gave none: its history's, if the broker has as much free (3.1).
+
+        What is left to one whose broker has nothing free is an event a second.
+        """
+        before = self.adverts.get(key)
+        mine = before.rate if before is not None and before.link == LOCAL else 0
+        free = self.limit(("cpu", None)) - self._rates()["cpu", None] + mine
+        return int(min(rate, max(free, MICRO)))
+
     def unadvertise(self, key: tuple[ClientId, int]) -> Advert:
         """Strike an advertisement out, and return it."""
         self._reserved = None

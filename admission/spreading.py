@@ -126,8 +126,13 @@ class Spreading:
 
     @property
     def asks_all(self) -> bool:
-        """Whether a subscription is asked for at every broker, be it on the way to a publisher or not."""
-        return self.books.flows.ways.concerns_all
+        """Whether a subscription is asked for at every broker, be it on the way to a publisher or not.
+
+        So it is where a share of all may refuse (4.3: it goes on along the spanning tree, whoever refuses), and where
+        it is a load for everybody.
+        """
+        counts_all = bool(self.config.refusing_share_max) and self.config.share_of == "all"
+        return counts_all or self.books.flows.ways.concerns_all
 
     def _asks(self, link: BrokerId, item: Filter) -> bool:
         """Return whether a neighbour has to be asked for a filter."""
@@ -140,7 +145,8 @@ class Spreading:
     def _on_advertise(self, source: ClientId, message: Advertise) -> Out:
         item: Any = message.filter
         wave = Wave((source, message.number), LOCAL, message.number, source)
-        return self._offer(wave.key, LOCAL, Offer(item, message.rate, (), message.version), wave)
+        rate = self.books.default_rate(wave.key, message.rate) if message.default else message.rate
+        return self._offer(wave.key, LOCAL, Offer(item, rate, (), message.version), wave)
 
     def _on_advertised(self, source: BrokerId, message: Advertised) -> Out:
         key, item = (message.publisher, message.number), message.filter

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..admission.meters import RateHistory
 from ..faults.chaos.account import Account
 from ..faults.chaos.books import Clients, books_problems
 from ..faults.replay.clients import SubscriberMachine
@@ -89,6 +90,7 @@ class Simulation(SimulatedNetwork):
         **options: Any,
     ) -> None:
         self._detect_seconds = client_detect_seconds
+        self._rates: dict[ClientId, RateHistory] = {}
         self._keep = checks.flag("keep_notifications", keep_notifications)
         super().__init__(positions, scheme, **options)
 
@@ -210,6 +212,8 @@ class Simulation(SimulatedNetwork):
         session = self._publisher(client, broker)
         machine = publisher(session)
         first = machine.published + 1
+        if self.admission is not None:
+            self._rates.setdefault(client, RateHistory()).saw(len(batch), self.now)
         _, messages = machine.publish(batch, self.now)
         if self.clients.keep:
             self.account.published(self.now, client, first, given)
@@ -257,28 +261,28 @@ class Simulation(SimulatedNetwork):
     ) -> None:
         """Advertise what a publisher will publish, under a number of its own.
 
-        With admission control it is at most `max_rate` events per second, by default the network's `default_rate`.
+        With admission control it is at most `max_rate` events per second. Without a rate the highest of its history
+        counts, else the network's `default_rate`; and no more than its broker has free (paper 3, 3.1).
 
         Raises
         ------
         InputError
             If a rate is given and the network has no admission control, or its scheme takes no advertisements.
         """
-        item = to_filter(given)
-        rate = self._rate(broker, max_rate)
+        item, number = to_filter(given), checks.whole_number("number", number, 1)
+        rate = self._rate(client, broker, max_rate)
         session = self._publisher(client, broker)
-        messages = publisher(session).advertise(
-            checks.whole_number("number", number, 1), item, round(rate * MICRO)
-        )
+        messages = publisher(session).advertise(number, item, round(rate * MICRO), default=max_rate is None)
         self.clients.tell(session, messages)
 
-    def _rate(self, broker: BrokerId, max_rate: float | None) -> float:
-        if self.admission is not None:
-            given = self.admission.default_rate if max_rate is None else max_rate
-            return checks.number("max_rate", given, above=True)
-        if max_rate is not None or not self.broker(broker).takes_advertisements:
-            required(None)
-        return 0.0
+    def _rate(self, client: ClientId, broker: BrokerId, max_rate: float | None) -> float:
+        if self.admission is None:
+            if max_rate is not None or not self.broker(broker).takes_advertisements:
+                required(None)
+            return 0.0
+        if max_rate is not None:
+            return checks.number("max_rate", max_rate, above=True)
+        return self._rates.get(client, RateHistory()).highest or self.admission.default_rate
 
     def answers(self, client: ClientId, number: int) -> Answers:
         """Return who may have what a subscription asks for, as its broker has said; nobody before that."""
@@ -311,7 +315,7 @@ class Simulation(SimulatedNetwork):
                 name: item  # type: ignore[misc]  # a Filter of messages is one of routing
                 for name, session in self.sessions.items()
                 if session.publisher is not None and session.alive
-                for item, _ in session.publisher.adverts.values()
+                for item, _, _ in session.publisher.adverts.values()
             },
             wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
             served={name: machine.served() for name, machine in subscribers.items()},

@@ -66,9 +66,10 @@ class Advertiser:
         rate = default if max_rate is None else checks.number("max_rate", max_rate, above=True)
         number = self._next_number
         quota.advertise(number, item, rate, excess)
+        quota.advertisements[number].default = max_rate is None
         self._next_number += 1
         try:
-            self._say(lambda: Advertise(number, item, round(rate * MICRO), time.time_ns()))
+            self._say(lambda: Advertise(number, item, round(rate * MICRO), time.time_ns(), max_rate is None))
         except BaseException:
             del quota.advertisements[number]
             if self._link is not None:
@@ -117,7 +118,8 @@ class Advertiser:
     async def say_again(self, host: Any, broker: BrokerId) -> None:
         """Tell a new broker what is advertised."""
         for number, mine in list(self.quota.advertisements.items()):
-            said = Advertise(number, mine.filter, round(mine.bucket.rate * MICRO), time.time_ns())
+            rate = round(mine.bucket.rate * MICRO)
+            said = Advertise(number, mine.filter, rate, time.time_ns(), mine.default)
             await host.request.remote(broker, self._name, [said])
 
     def withdraw_at(self, host: Any, broker: BrokerId) -> None:

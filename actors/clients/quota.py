@@ -27,11 +27,15 @@ Excess: TypeAlias = Literal["wait", "drop", "raise"]
 
 @dataclass(slots=True)
 class Advertisement:
-    """One advertisement of a publisher: what, at most how fast, and what becomes of what exceeds it."""
+    """One advertisement of a publisher: what, at most how fast, and what becomes of what exceeds it.
+
+    `default` says that the publisher gave no rate; its broker may then allow less, and holds it to that.
+    """
 
     filter: Filter
     bucket: TokenBucket
     excess: Excess
+    default: bool = False
 
 
 class PublisherQuota:

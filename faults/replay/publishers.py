@@ -50,7 +50,7 @@ class PublisherMachine:
     accepted
         The last one that a broker is known to have accepted.
     adverts
-        What it advertises, by number: a filter, and at most how many micro-events a second.
+        What it advertises, by number: a filter, at most how many micro-events a second, and whether that is a default.
     version
         How often it has come to another broker.
     """
@@ -88,17 +88,22 @@ class PublisherMachine:
         self._kept_events = 0
         self._forgot_at = float("-inf")  # when what it does not keep any more was published, at the latest
         self.published = self.accepted = self.version = 0
-        self.adverts: dict[int, tuple[FilterLike, int]] = {}
+        self.adverts: dict[int, tuple[FilterLike, int, bool]] = {}
         self._unknown: set[int] = set()
         self._held: list[tuple[float, Said]] = []
 
     # Admission control.
 
-    def advertise(self, number: int, item: FilterLike, micro_rate: int) -> list[Said]:
-        """Return what to tell the broker about an advertisement; what is said from now on is held until it is known."""
-        self.adverts[number] = item, micro_rate
+    def advertise(
+        self, number: int, item: FilterLike, micro_rate: int, *, default: bool = False
+    ) -> list[Said]:
+        """Return what to tell the broker about an advertisement; what is said from now on is held until it is known.
+
+        A `default` rate is one that the publisher did not give itself.
+        """
+        self.adverts[number] = item, micro_rate, default
         self._unknown.add(number)
-        return [Advertise(number, item, micro_rate, self.version)]
+        return [Advertise(number, item, micro_rate, self.version, default)]
 
     def unadvertise(self, number: int, now: float) -> list[Said]:
         """Return what to tell the broker when an advertisement is taken back."""
@@ -204,8 +209,11 @@ class PublisherMachine:
         """Return what to tell a new broker: what it advertises, and, once that is known, all that is kept."""
         self.version += 1
         self._held.clear()  # it is among what is kept
-        adverts = self.adverts.items()
-        said = [message for number, (item, rate) in adverts for message in self.advertise(number, item, rate)]
+        said = [
+            message
+            for number, (item, rate, default) in self.adverts.items()
+            for message in self.advertise(number, item, rate, default=default)
+        ]
         return [*said, *self._say([*self.moved(now)], now)]
 
     def moved(self, now: float) -> list[Events]:

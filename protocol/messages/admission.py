@@ -26,6 +26,7 @@ from .pubsub import Answers, FilterLike, Unanswered
 MICRO: Final = 1_000_000
 """Micro-events in an event."""
 
+ShareOf: TypeAlias = Literal["all", "way"]
 Estimator: TypeAlias = Literal["paper", "printed", "tight"]
 Resource: TypeAlias = Literal["cpu", "bandwidth", "memory"]
 
@@ -90,7 +91,7 @@ class AdmissionConfig:
     capacities
         Of single brokers.
     default_rate
-        Events per second of a publisher that gives no rate and has no history.
+        Events per second of a publisher that gives no rate and has no history, if its broker has as many free.
     measure
         Whether hosts measure the CPU capacity of their brokers; then the measured one counts once there is one.
     utilisation_max
@@ -103,6 +104,9 @@ class AdmissionConfig:
     held_events_max, held_bytes_max
         How much of one publisher may wait at its broker because it publishes faster than it advertised; what comes past
         that is refused.
+    share_of
+        Who is asked where a share above 0 may refuse: ``"all"`` brokers, as in the paper (4.3), or those on the
+        ``"way"`` to publishers that the filter meets.
     """
 
     refusing_share_max: float | None = 0.0
@@ -116,6 +120,7 @@ class AdmissionConfig:
     deadline_seconds: float | None = None
     held_events_max: int = 10_000
     held_bytes_max: int = 16 * 2**20
+    share_of: ShareOf = "all"
 
     def of(self, broker: BrokerId) -> Capacity:
         """Return the capacity of one broker."""
@@ -134,6 +139,7 @@ class AdmissionConfig:
             and not number("refusing_share_max", self.refusing_share_max) < 1
         ):
             raise wrong("refusing_share_max", self.refusing_share_max, "from 0 to below 1, or None")
+        one_of("share_of", self.share_of, get_args(ShareOf))
         one_of("estimator", self.estimator, get_args(Estimator))
         flag("measure", self.measure)
         for name in ("default_rate", "utilisation_max", "sample_seconds"):
@@ -192,13 +198,14 @@ class Advertise:
     """A publisher will publish events of this filter, at most `rate` micro-events a second.
 
     Said again at another broker it has a higher `version`: the last word counts. Without admission control no rate is
-    looked at.
+    looked at. One that is a `default`, since the publisher gave none, is cut to what its broker has free.
     """
 
     number: int
     filter: FilterLike
     rate: int
     version: int = 0
+    default: bool = False
 
 
 @dataclass(frozen=True, slots=True)

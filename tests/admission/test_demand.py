@@ -66,7 +66,7 @@ def rates(estimator: Any, item: str, *adverts: tuple[str, int]) -> tuple[int, in
 def test_as_printed_the_theorem_is_false(
     item: str, adverts: list[tuple[str, int]], printed: tuple[int, int], corrected: tuple[int, int]
 ) -> None:
-    """Formula (1) to the letter is below what publishers that keep to their rates can publish; corrected it is not."""
+    """Formula (1) is below what publishers that keep to their rates can publish; as corrected it is not."""
     assert rates("printed", item, *adverts) == printed
     assert rates("paper", item, *adverts) == corrected
     everybody = [to_filter(item), *(to_filter(text) for text, _ in adverts)]

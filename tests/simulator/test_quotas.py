@@ -7,7 +7,7 @@ import pytest
 from rayvous.actors.broker.shaping import Shaping
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.layers import Inward
-from rayvous.protocol.messages.admission import AdmissionConfig, HeldBack, LetIn, OverQuota
+from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, HeldBack, LetIn, OverQuota
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes.registry import SCHEMES
@@ -164,3 +164,50 @@ def test_without_the_layer_publishers_are_as_fast_as_they_like(monkeypatch: pyte
     monkeypatch.setattr(Shaping, "_on_events", lambda self, event: [Inward(event)])
     with pytest.raises(AssertionError):
         test_in_a_network_that_heals_too()
+
+
+@pytest.mark.parametrize(
+    ("events_per_second", "published", "allowed"),
+    [
+        (1000.0, 0, 30.0),  # no history: the network's default
+        (1000.0, 40, 40.0),  # the busiest second so far
+        (25.0, 40, 25.0),  # and no more than the broker has free
+        (25.0, 0, 25.0),
+    ],
+)
+def test_a_rate_that_is_not_given_comes_from_history_and_resources(
+    events_per_second: float, published: int, allowed: float
+) -> None:
+    """Whoever advertises none is held to that by its broker. Reference: paper 3, section 3.1."""
+    capacity = Capacity(events_per_second)
+    net = Simulation(TREE, admission=AdmissionConfig(default_rate=30.0, capacity=capacity))
+    if published:
+        net.advertise("p", 5, "x >= 0", 100.0)
+        net.run()
+        net.publish("p", 5, [{"x": 1}] * published)
+        net.advance(5.0)
+        net.unadvertise("p")
+        net.run()
+    net.advertise("p", 5, "x >= 0", number=2)
+    net.run()
+    books = net.broker(5).admitting.admission.books
+    assert books.reserved()["cpu", None] == allowed * MICRO
+    net.subscribe("s", 5, "x >= 0")
+    net.run()
+    started = net.now
+    for _ in range(6):
+        net.publish("p", 5, [{"x": 1}] * int(allowed))
+    net.run()
+    assert net.now - started == pytest.approx(4.0, abs=0.3), (
+        "six seconds' worth, of which two may come at once"
+    )
+
+
+def test_a_broker_with_nothing_free_leaves_a_publisher_without_a_rate_an_event_a_second() -> None:
+    net = Simulation(TREE, admission=AdmissionConfig(capacity=Capacity(20.0)))
+    net.advertise("p", 5, "x >= 0", 20.0)
+    net.run()
+    net.advertise("q", 5, "x >= 0")
+    net.run()
+    reserved = net.broker(5).admitting.admission.books.reserved()
+    assert reserved["cpu", None] == 21 * MICRO
