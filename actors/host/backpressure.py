@@ -13,12 +13,17 @@ from .sessions import Session
 
 @dataclass(slots=True, eq=False)
 class Backpressure:
-    """The outboxes and the sessions of client processes that one call has filled, and when it was made."""
+    """The outboxes and the sessions of client processes that one call has filled, and when it was `made`."""
 
-    since: float | None = None
+    made: tuple[float, ...] = ()
     outboxes: dict[Outbox, None] = field(default_factory=dict)
     sessions: dict[Session, None] = field(default_factory=dict)
 
+    @property
+    def since(self) -> float | None:
+        """When the call was made; None where that does not count."""
+        return self.made[0] if self.made else None
+
     def from_clients(self) -> Backpressure:
         """Return one of the same sessions, for messages after which nobody waits for links."""
-        return Backpressure(self.since, sessions=self.sessions)
+        return Backpressure(self.made, sessions=self.sessions)

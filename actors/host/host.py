@@ -116,9 +116,8 @@ class BrokerHost:
             deadline_seconds=None if admission is None else admission.deadline_seconds,
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
-        self.driver = Driver(
-            self.seats, self.transport, limits, recovery, admission, collector, link_wait_seconds
-        )
+        beside = admission, collector, link_wait_seconds
+        self.driver = Driver(self.seats, self.transport, limits, recovery, *beside)
         self.attachments = self.driver.attachments
         self.admission = self.driver.admission
         self.telemetry = self.driver.telemetry
@@ -253,17 +252,9 @@ class BrokerHost:
     # What comes in.
 
     async def receive(
-        self,
-        to: BrokerId,
-        source: BrokerId,
-        messages: Sequence[LinkMessage],
-        life: int = 0,
-        since: float | None = None,
+        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
     ) -> str:
-        """Take messages from another broker in its `life`, or from the rendezvous point, in order, made `since`.
-
-        Returns the node.
-        """
+        """Take messages from another broker in its `life`, or from the rendezvous point, in order; return the node."""
         if self._asleep:
             await self._wake()
         seat = self.seats.get(to) if await self._heard(to, source, len(messages), life) else None
@@ -287,12 +278,7 @@ class BrokerHost:
         return True
 
     async def request(
-        self,
-        at: BrokerId,
-        client: ClientId,
-        messages: Sequence[Request],
-        session: str = "",
-        since: float | None = None,
+        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = "", *since: float
     ) -> Any:
         """Hand a client's messages to its broker, in order; return the answer to the last (see `requests`).
 

@@ -79,7 +79,7 @@ class NumberedLinks:
         try:
             while True:
                 self._handle(seat, publisher, adv, pressure)
-                pressure.since = None  # what it waits for from here on is its quota
+                pressure.made = ()  # what it waits for from here on is its quota
                 await seat.stable()
                 heard = machine.heard_from(publisher, "events")
                 if heard >= last:
