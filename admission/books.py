@@ -314,11 +314,13 @@ class Books:
         out[account] = most if self.estimator == "printed" else max(out.get(account, 0), most)
 
     def _covered(self, item: Filter, link: Link) -> bool:
-        items = self.held.get(link)
-        if not items:
+        """Return whether all that a filter wants comes over a link anyway; where events flood, over any link."""
+        held = self.held.values() if self.flows.ways.floods else (self.held.get(link, {}),)
+        if not any(held):
             return False
         above = np.flatnonzero(self._wanted.relations(item).above).tolist()
-        return any(self._wanted.filter(slot) in items for slot in above)
+        around = [item, *(self._wanted.filter(slot) for slot in above)]
+        return any(other in items for items in held for other in around)
 
     # What no longer fits.
 
