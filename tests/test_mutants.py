@@ -16,6 +16,8 @@ import pytest
 from rayvous.actors.broker import routes_of
 from rayvous.actors.broker.membership.cluster import ClusterSide
 from rayvous.actors.broker.membership.joining import TreeSide
+from rayvous.faults.membership import join
+from rayvous.faults.membership.join import Join
 from rayvous.protocol.effects import Multicast
 from rayvous.protocol.messages.recovery import Recovery, TableCopy
 from rayvous.routing.interest.announcer import Announcer, AnnouncerSteps
@@ -147,6 +149,19 @@ def a_view() -> list[str]:
     return _wrong(net)
 
 
+def overload() -> list[str]:
+    """The root is alone and handles 10 events a second, above its limit: it refuses once, and is the last resort."""
+    recovery = Recovery.for_simulator(load_max=5.0)
+    net = Simulation(ClusterTree(1, 1).positions(), recovery=recovery, seed=1)
+    for number in range(250):
+        net.at(1.0 + number / 10, net.publish, "p", 0, [{"n": number}])
+    net.advance(5.0)
+    SimulatedOperations(net).add_cluster(1)
+    net.advance(15.0)
+    refused = net.broker(0).describe()["refused_joins"]
+    return structure_problems(net) + ([] if refused == 1 else [f"it has refused {refused} times"])
+
+
 # Rows.
 
 
@@ -179,6 +194,15 @@ def _lets_nothing_go(real: Any, self: Any, item: Any) -> AnnouncerSteps:
     return AnnouncerSteps()
 
 
+def _refuses_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(join, "_overloaded", lambda load, recovery: False)
+
+
+def _forgets_why(real: Any, self: Any) -> list[Any]:
+    self._load_refused = False
+    return real(self)  # type: ignore[no-any-return]
+
+
 MUTANTS = [
     # Replication (paper 1, 4.1.1).
     Mutant("a member copies changes", without(ClusterSide, "_on_table_entry"), a_member_that_comes),
@@ -194,6 +218,9 @@ MUTANTS = [
     Mutant("what a dead member wanted goes", without(Hybrid, "drop"), a_member_that_dies),
     Mutant("what a child wanted goes with it", without(TreeSide, "_let_go"), a_child_that_goes),
     Mutant("a set replaces the one before", around(Hybrid, "adopt", _adds_only), a_member_that_dies),
+    # Refusing (paper 1, 4.2.1, figure 3).
+    Mutant("load refuses a child", _refuses_nobody, overload),
+    Mutant("load does not refuse for ever", around(Join, "_nobody", _forgets_why), overload),
     # The same where it is told by other ways.
     Mutant("what is wanted above goes", around(Outlet, "release", _lets_nothing_go), a_quenched_network),
     Mutant("a change is taken in on a mesh", without(ViewedRouter, "_forget_filter"), a_view),
