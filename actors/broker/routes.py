@@ -32,4 +32,5 @@ def routes_of(broker: Broker) -> SeenRoutes | None:
         {key: frozenset(items) for key, items in router.told().items()},
         None if copies is None else {cluster: frozenset(items) for cluster, items in copies.items()},
         router.relays,
+        frozenset(router.kept()),
     )

@@ -48,6 +48,8 @@ class SeenRoutes:
         of another.
     relays
         Whether it tells also what other brokers want, and not only its own clients.
+    kept
+        What its clients want that no other broker is told of, since publishers here satisfy it (paper 2, 2.3).
     """
 
     clients: Mapping[ClientId, Filters]
@@ -55,6 +57,7 @@ class SeenRoutes:
     told: Mapping[tuple[Link, BrokerId], Filters]
     copies: Mapping[ClusterId, Filters] | None = None
     relays: bool = True
+    kept: Filters = NOTHING
 
     def held_of(self, broker: BrokerId) -> Filters:
         """Return all that it holds for another broker."""
@@ -67,7 +70,7 @@ class SeenRoutes:
     def due_over(self, link: Link) -> Filters:
         """Return what whoever is behind a link has to know."""
         others = (items for (other, _), items in self.brokers.items() if other != link) if self.relays else ()
-        return frozenset().union(*self.clients.values(), *others)
+        return frozenset().union(*others) | frozenset().union(*self.clients.values()) - self.kept
 
 
 def route_problems(

@@ -110,15 +110,18 @@ class LocalFirstRouter(TreeRouter):
         self._forget(key, item)
         return self._carry_out(self.announcer.release(item)) if self._told_in_vain(item) else []
 
+    def kept(self) -> Iterable[Filter]:
+        """Return what all who want it are served here."""
+        served, holders = self.local.served, self.table.holders
+        return [item for item in super()._to_be_told() if all(holder in served for holder in holders(item))]
+
     def _told_in_vain(self, item: Filter) -> bool:
         """Return whether others know of a filter although whoever holds it is served here."""
         return item in self.dag and all(holder in self.local.served for holder in self.table.holders(item))
 
     def _to_be_told(self) -> list[Filter]:
-        served, holders = self.local.served, self.table.holders
-        return [
-            item for item in super()._to_be_told() if not all(holder in served for holder in holders(item))
-        ]
+        kept = frozenset(self.kept())
+        return [item for item in super()._to_be_told() if item not in kept]
 
     def _hold(self, item: Any, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
         self.table.add(item, link, holder)

@@ -13,7 +13,7 @@ mean inside a cluster, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -185,6 +185,10 @@ class TreeRouter:
             for link, holders in entry.links.items():
                 for holder in holders:
                     yield entry.filter, link, holder
+
+    def kept(self) -> Iterable[Filter]:
+        """Return what clients want and nobody else is told of, although others are told of such things."""
+        return ()
 
     def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return what other brokers were told that is wanted here, by the link that leads there, and the broker."""

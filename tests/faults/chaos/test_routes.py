@@ -101,6 +101,8 @@ def test_what_came_over_a_link_is_not_due_over_it() -> None:
     mine = SeenRoutes({"a": few(LOW)}, {(1, 1): few(WIDE), (2, 2): few(OTHER)}, {})
     assert mine.due_over(1) == {LOW, OTHER} and mine.due_over(3) == {LOW, WIDE, OTHER}
     assert replace(mine, relays=False).due_over(3) == {LOW}
+    assert replace(mine, kept=few(LOW)).due_over(1) == {OTHER}, "publishers here satisfy it"
+    assert replace(mine, kept=few(WIDE)).due_over(3) == {LOW, WIDE, OTHER}, "others want it, too"
 
 
 def test_who_tells_nobody_is_held_to_nothing_and_who_keeps_no_table_is_not_judged() -> None:

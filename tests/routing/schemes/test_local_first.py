@@ -128,9 +128,10 @@ def test_it_is_taken_back_when_a_local_publisher_satisfies_it_later():
     """Whether it is served here depends on who is here, and not on who came first."""
     net = Net()
     net.tell(3, "alice", first(1, "n > 1"), Register(2, to_filter("m = 1")))
-    assert net.recorded()[0] == 2
+    assert net.recorded()[0] == 2 and net.brokers[3].kept() == []
     net.tell(3, "bob", advert("n > 5"))
     assert net.recorded()[0] == 1 and net.news("alice").here
+    assert net.brokers[3].kept() == [to_filter("n > 1")], "as the judge of routes is told"
     net.tell(4, "carol", event("carol", n=8, m=1), event("carol", 2, n=8))
     assert net.heard == [("alice", "carol", 1)]
 
