@@ -30,9 +30,11 @@ from ...protocol.effects import Effect, Ticked
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Layer, RecordedLayer
 from ...protocol.messages.admission import AdmissionConfig, Advertise
+from ...protocol.messages.pubsub import Answers
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stability
 from ...routing.schemes.claims import claims_of
+from ...routing.schemes.local_first import LocalFirstRouter
 from ...routing.schemes.own import own_layers
 from ...routing.schemes.registry import Router, scheme
 from .admission import GRACE_HEARTBEATS, Admitting
@@ -241,6 +243,10 @@ class Broker:
     def takes_advertisements(self) -> bool:
         """Whether publishers may say here what they will publish."""
         return Advertise in self.pipeline.takes
+
+    def answers_of(self, client: ClientId) -> dict[int, Answers]:
+        """Return who may have what a client's subscriptions ask for, by number; nothing where nobody answers."""
+        return self._router.answers_of(client) if isinstance(self._router, LocalFirstRouter) else {}
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what the broker keeps."""

@@ -1,8 +1,9 @@
-"""What one publisher advertises, in a network with admission control (paper 3, sections 3.1 to 3.3).
+"""What one publisher advertises (paper 3, sections 3.1 to 3.3; paper 2, section 2.3).
 
 Rules
 -----
-* An advertisement counts when every broker knows it. Whoever moves to another broker takes his along, and says when
+* With admission control an advertisement has a rate, and counts when every broker knows it. Without, it has none, and
+  counts when the publisher's broker knows it. Whoever moves to another broker takes his along, and says when
   that was, so that what is still known of his former broker does not count.
 * To a broker that recovers from crashes what is advertised and withdrawn has numbers. It is kept until that is stable
   there, and sent again to a broker that came back (`faults.durability.client_link`). What an earlier process of that
@@ -22,8 +23,9 @@ from ...faults.durability.client_link import ClientLink
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.admission import MICRO, Advertise, Unadvertise
+from ...protocol.messages.admission import MICRO, Advertise, Unadvertise, required
 from ...protocol.messages.pubsub import Detach
+from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..host.requests import Stored
 from ..network.directory import Directory
@@ -42,49 +44,69 @@ class Advertiser:
         The publisher, and its network.
     ask
         Makes a call to its broker.
+    session
+        Of the process that gives signs of life for it; "" where none does.
 
     Attributes
     ----------
     quota
-        What it may publish, and how fast.
+        What it may publish, and how fast; None without admission control: anything, at any rate.
     """
 
-    def __init__(self, name: ClientId, directory: Directory, ask: Ask) -> None:
-        assert directory.admission is not None
-        self.quota = PublisherQuota(time.time, time.sleep)
+    def __init__(self, name: ClientId, directory: Directory, ask: Ask, session: str = "") -> None:
+        self.quota = None if directory.admission is None else PublisherQuota(time.time, time.sleep)
         self._name = name
         self._directory = directory
-        self._default_rate = directory.admission.default_rate
         self._ask = ask
+        self._session = session
+        self._said: dict[int, tuple[Filter, int, bool]] = {}
         self._next_number = 1
         self._link: ClientLink | None = None
 
     def advertise(self, filter: Any, max_rate: float | None, excess: Excess) -> int:
         """Advertise; see :meth:`Publisher.advertise`."""
-        quota, item = self.quota, to_filter(filter, self._directory.limits.filter_clauses_max)
-        default = quota.history.highest or self._default_rate
-        rate = default if max_rate is None else checks.number("max_rate", max_rate, above=True)
+        item = to_filter(filter, self._directory.limits.filter_clauses_max)
+        rate = self._rate(max_rate, excess)
         number = self._next_number
-        quota.advertise(number, item, rate, excess)
-        quota.advertisements[number].default = max_rate is None
+        if self.quota is not None:
+            self.quota.advertise(number, item, rate, excess)
         self._next_number += 1
+        self._said[number] = item, round(rate * MICRO), max_rate is None
         try:
-            self._say(lambda: Advertise(number, item, round(rate * MICRO), time.time_ns(), max_rate is None))
+            self._say(lambda: self._message(number))
         except BaseException:
-            del quota.advertisements[number]
+            self._forget(number)
             if self._link is not None:
                 # It goes with what is said next: it may have got through.
                 self._link.send(Unadvertise(number))
             raise
         return number
 
+    def _rate(self, max_rate: float | None, excess: Excess) -> float:
+        if self.quota is None and max_rate is None and excess == "wait":
+            return 0.0
+        default = required(self._directory.admission).default_rate
+        assert self.quota is not None
+        given = self.quota.history.highest or default if max_rate is None else max_rate
+        return checks.number("max_rate", given, above=True)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is advertised."""
+        return bool(self._said)
+
+    def _forget(self, number: int) -> None:
+        del self._said[number]
+        if self.quota is not None:
+            del self.quota.advertisements[number]
+
     def unadvertise(self, number: int) -> None:
         """Withdraw an advertisement; see :meth:`Publisher.unadvertise`."""
-        known = self.quota.advertisements
+        known = self._said
         if checks.whole_number("number", number) not in known:
             raise InputError(f"publisher {self._name!r} has no advertisement {number}: it has {list(known)}")
         self._say(lambda: Unadvertise(number))
-        del known[number]
+        self._forget(number)
 
     def _say(self, make: Callable[[], Advertise | Unadvertise]) -> None:
         """Tell the broker about an advertisement, and return when it has done what that says."""
@@ -95,7 +117,8 @@ class Advertiser:
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             messages = [make()] if link is None else link.back()
-            return ray.get(host.request.remote(broker, self._name, messages), timeout=left)
+            asked = host.request.remote(broker, self._name, messages, self._session)
+            return ray.get(asked, timeout=left)
 
         told = self._ask(call, seconds)
         if link is not None:
@@ -117,21 +140,23 @@ class Advertiser:
 
     async def say_again(self, host: Any, broker: BrokerId) -> None:
         """Tell a new broker what is advertised."""
-        for number, mine in list(self.quota.advertisements.items()):
-            rate = round(mine.bucket.rate * MICRO)
-            said = Advertise(number, mine.filter, rate, time.time_ns(), mine.default)
-            await host.request.remote(broker, self._name, [said])
+        for number in list(self._said):
+            await host.request.remote(broker, self._name, [self._message(number)], self._session)
+
+    def _message(self, number: int) -> Advertise:
+        item, rate, default = self._said[number]
+        return Advertise(number, item, rate, time.time_ns(), default)
 
     def withdraw_at(self, host: Any, broker: BrokerId) -> None:
         """Withdraw at a broker that was left what is advertised elsewhere by now; nobody waits for it.
 
         It may be late, and find the publisher there again: it withdraws nothing that is said after it.
         """
-        for number in list(self.quota.advertisements):
+        for number in list(self._said):
             host.request.remote(broker, self._name, [Unadvertise(number, time.time_ns())])
 
     def withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has forgotten them."""
         with suppress(BrokerUnavailable):
-            for number in list(self.quota.advertisements):
+            for number in list(self._said):
                 self.unadvertise(number)

@@ -103,10 +103,17 @@ class DurableSubscriber(Subscriber):
     # Subscriptions are written down when they are installed, and before they are cancelled.
 
     def subscribe_all(
-        self, filters: Any, *, timeout_seconds: float | None = None, priority: int = 0
+        self,
+        filters: Any,
+        *,
+        timeout_seconds: float | None = None,
+        priority: int = 0,
+        local_first: bool = False,
     ) -> list[int]:
         """Subscribe to several filters in one call; see :meth:`Subscriber.subscribe_all`."""
-        numbers = super().subscribe_all(filters, timeout_seconds=timeout_seconds, priority=priority)
+        numbers = super().subscribe_all(
+            filters, timeout_seconds=timeout_seconds, priority=priority, local_first=local_first
+        )
         self._write_down()
         return numbers
 

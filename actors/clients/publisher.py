@@ -26,7 +26,6 @@ from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.admission import required
 from ...protocol.messages.pubsub import Events, Flush
 from ..host.requests import Stored
 from .advertiser import Advertiser
@@ -76,7 +75,8 @@ class Publisher(Client):
         super().__init__(name, broker, directory, process, rendezvous, placement=placement)
         self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
         self._turn = threading.Lock()
-        self._adverts = None if directory.admission is None else Advertiser(name, directory, self._ask)
+        followed = process.session if self._recovery is not None else ""
+        self._adverts = Advertiser(name, directory, self._ask, followed)
         self._machine_turn = threading.Lock()
         self._counted = not directory.numbered  # whether it is known which numbers were used before
         # After a move: where, and the last number published again.
@@ -172,7 +172,8 @@ class Publisher(Client):
             self._open()
             if not self._counted:
                 self._ask(self._count, self._directory.limits.call_seconds)
-            for allowed in (batch,) if self._adverts is None else self._adverts.quota.pass_on(batch):
+            quota = self._adverts.quota
+            for allowed in (batch,) if quota is None else quota.pass_on(batch):
                 for start in range(0, len(allowed), step):
                     part = allowed
                     if len(allowed) > step:
@@ -223,8 +224,7 @@ class Publisher(Client):
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
-            if self._adverts is not None:
-                await self._adverts.say_again(host, broker)
+            await self._adverts.say_again(host, broker)
         with self._machine_turn:
             again = self._machine.moved(time.time())
         for events in again:
@@ -234,34 +234,37 @@ class Publisher(Client):
             self.on_accepted(broker, events.batch)
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        if self._adverts is not None:
-            self._adverts.withdraw_at(host, broker)
+        self._adverts.withdraw_at(host, broker)
 
     # What it advertises.
 
     def advertise(self, filter: Any, *, max_rate: float | None = None, excess: Excess = "wait") -> int:
-        """Advertise events, and return the advertisement's number once every broker knows it.
+        """Advertise events, and return the advertisement's number once it counts.
+
+        With admission control that is when every broker knows it, and what no advertisement covers is refused
+        (`NotAdvertised`). Without, it is when the publisher's broker knows it: it then answers subscribers who ask for
+        such events (`Subscriber.answers`); what is not advertised may be published all the same.
 
         Parameters
         ----------
         filter
-            What will be published; an event that no advertisement covers is refused (`NotAdvertised`).
+            What will be published.
         max_rate
-            Events per second at most; None takes the highest rate that this publisher has had in a second, or the
-            network's default.
+            With admission control: events per second at most; None takes the highest rate that this publisher has had
+            in a second, or the network's default.
         excess
-            What becomes of events that come faster: ``"wait"`` publishes them later, ``"drop"`` drops and counts
-            them (`dropped`), ``"raise"`` raises `RateExceeded`.
+            With admission control: what becomes of events that come faster. ``"wait"`` publishes them later,
+            ``"drop"`` drops and counts them (`dropped`), ``"raise"`` raises `RateExceeded`.
 
         Raises
         ------
         InputError
-            If the network has no admission control, or a parameter is out of range.
+            If a rate, or what becomes of an excess, is given to a network without admission control; if a parameter is
+            out of range; or if a scheme of your own takes no advertisements.
         """
-        adverts = self._advertising()
         with self._turn:
             self._open()
-            return adverts.advertise(filter, max_rate, excess)
+            return self._adverts.advertise(filter, max_rate, excess)
 
     def unadvertise(self, number: int) -> None:
         """Withdraw an advertisement.
@@ -271,21 +274,15 @@ class Publisher(Client):
         InputError
             If there is no advertisement of that number.
         """
-        adverts = self._advertising()
         with self._turn:
             self._open()
-            adverts.unadvertise(number)
+            self._adverts.unadvertise(number)
 
     @property
     def dropped(self) -> int:
         """How many events were dropped because they came faster than advertised."""
-        return 0 if self._adverts is None else self._adverts.quota.dropped
-
-    def _advertising(self) -> Advertiser:
-        self._open()
-        required(self._directory.admission)
-        assert self._adverts is not None
-        return self._adverts
+        quota = self._adverts.quota
+        return 0 if quota is None else quota.dropped
 
     # Whether all is delivered.
 
@@ -332,7 +329,7 @@ class Publisher(Client):
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
-        if not self._closed and self._adverts is not None:
+        if not self._closed and self._adverts.any:
             with self._turn:
                 self._adverts.withdraw_all()
         self._closed = True

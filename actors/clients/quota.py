@@ -27,15 +27,11 @@ Excess: TypeAlias = Literal["wait", "drop", "raise"]
 
 @dataclass(slots=True)
 class Advertisement:
-    """One advertisement of a publisher: what, at most how fast, and what becomes of what exceeds it.
-
-    `default` says that the publisher gave no rate; its broker may then allow less, and holds it to that.
-    """
+    """One advertisement of a publisher: what, at most how fast, and what becomes of what exceeds it."""
 
     filter: Filter
     bucket: TokenBucket
     excess: Excess
-    default: bool = False
 
 
 class PublisherQuota:

@@ -3,7 +3,8 @@
 Rules
 -----
 * ``subscribe`` returns when the subscription is in the tables of every broker up to the root. So an event that is
-  published after that, and matches, is delivered (promise 2).
+  published after that, and matches, is delivered (promise 2). One that local publishers satisfy is in force at once,
+  for their events.
 * In a network that heals, it moves to another broker when its own dies (see `client`), and its user notices no more
   than the time that this takes.
 """
@@ -26,11 +27,11 @@ from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError, RayvousError, StorageFailed, SubscriptionTimeout
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Refusal
-from ...protocol.messages.pubsub import Cancel, Detach, Lost
+from ...protocol.messages.pubsub import Answers, Cancel, Detach, Lost
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..host.errors import broker_errors
-from ..host.requests import Lacking
+from ..host.requests import Lacking, WhoAnswers
 from .client import Client
 from .distributing import read_payload
 from .inbox import Arrival, Inbox
@@ -94,7 +95,14 @@ class Subscriber(Client):
         """How many notifications were shed because they were not read in time."""
         return self._inbox.shed
 
-    def subscribe(self, filter: Any, *, timeout_seconds: float | None = None, priority: int = 0) -> int:
+    def subscribe(
+        self,
+        filter: Any,
+        *,
+        timeout_seconds: float | None = None,
+        priority: int = 0,
+        local_first: bool = False,
+    ) -> int:
         """Subscribe, and return the subscription's number once it is installed up to the root.
 
         Parameters
@@ -106,6 +114,9 @@ class Subscriber(Client):
             How long to wait; None for the network's `call_seconds`.
         priority
             With admission control: when a broker can no longer carry everything, the lowest degrades first.
+        local_first
+            Whether publishers at its own broker satisfy it, as long as some of them advertise what the filter overlaps.
+            Then other brokers need not be told; see docs/hypercube.md.
 
         Raises
         ------
@@ -118,10 +129,17 @@ class Subscriber(Client):
         BrokerUnavailable
             If the broker's host is gone.
         """
-        return self.subscribe_all([filter], timeout_seconds=timeout_seconds, priority=priority)[0]
+        return self.subscribe_all(
+            [filter], timeout_seconds=timeout_seconds, priority=priority, local_first=local_first
+        )[0]
 
     def subscribe_all(
-        self, filters: Iterable[Any], *, timeout_seconds: float | None = None, priority: int = 0
+        self,
+        filters: Iterable[Any],
+        *,
+        timeout_seconds: float | None = None,
+        priority: int = 0,
+        local_first: bool = False,
     ) -> list[int]:
         """Subscribe to several filters in one call; all of them, or none when an error is raised. See `subscribe`."""
         self._open()
@@ -132,6 +150,7 @@ class Subscriber(Client):
         seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
         seconds = limits.call_seconds if seconds is None else seconds
         checks.whole_number("priority", priority)
+        checks.flag("local_first", local_first)
         with self._turn:
             first = self._machine.last_number + 1
             numbers = list(range(first, first + len(items)))
@@ -139,7 +158,9 @@ class Subscriber(Client):
             registers = [
                 said
                 for number, item in asked
-                for said in self._machine.subscribe(number, item, time.time(), priority)
+                for said in self._machine.subscribe(
+                    number, item, time.time(), priority, local_first=local_first
+                )
             ]
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
@@ -195,9 +216,13 @@ class Subscriber(Client):
         self._inbox.fail(error)
         raise error
 
-    async def subscribe_async(self, filter: Any, *, timeout_seconds: float | None = None) -> int:
+    async def subscribe_async(
+        self, filter: Any, *, timeout_seconds: float | None = None, local_first: bool = False
+    ) -> int:
         """Subscribe from a coroutine; see `subscribe`."""
-        return await asyncio.to_thread(self.subscribe, filter, timeout_seconds=timeout_seconds)
+        return await asyncio.to_thread(
+            self.subscribe, filter, timeout_seconds=timeout_seconds, local_first=local_first
+        )
 
     def unsubscribe(self, number: int) -> None:
         """Cancel a subscription; what was on its way already may still come.
@@ -208,9 +233,7 @@ class Subscriber(Client):
             If there is no subscription of that number.
         """
         self._open()
-        if checks.whole_number("number", number) not in self.subscriptions:
-            known = list(self.subscriptions)
-            raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {known}")
+        self._check_number(number)
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
             self._answer(host.request.remote(broker, self.name, [Cancel(number)]), host, left)
@@ -227,6 +250,33 @@ class Subscriber(Client):
             return ray.get(call, timeout=left)  # type: ignore[no-any-return]
 
         return self._ask(call, self._directory.limits.call_seconds)
+
+    def answers(self, number: int) -> Answers:
+        """Return who may have what a subscription asks for: publishers that advertise it, and their brokers.
+
+        `known` names some, `more` says how many there are beside these. With `here` they are at the subscriber's own
+        broker and satisfy it, and no other broker is told of it; then they are those of now. Others answered when the
+        subscription was installed. Under schemes in which brokers do not answer, nobody is known.
+
+        Raises
+        ------
+        InputError
+            If there is no subscription of that number.
+        """
+        self._open()
+        self._check_number(number)
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> dict[int, Answers]:
+            call = host.request.remote(broker, self.name, [WhoAnswers()])
+            return ray.get(call, timeout=left)  # type: ignore[no-any-return]
+
+        found = self._ask(call, self._directory.limits.call_seconds)
+        return found.get(number, Answers(number, ()))
+
+    def _check_number(self, number: int) -> None:
+        if checks.whole_number("number", number) not in self.subscriptions:
+            known = list(self.subscriptions)
+            raise InputError(f"subscriber {self.name!r} has no subscription {number}: it has {known}")
 
     async def unsubscribe_async(self, number: int) -> None:
         """Cancel a subscription from a coroutine; see `unsubscribe`."""

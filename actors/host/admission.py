@@ -33,7 +33,7 @@ from ...protocol.messages.admission import (
     WouldAdmit,
     required,
 )
-from ...protocol.messages.pubsub import Directed, Events, Register
+from ...protocol.messages.pubsub import Answers, Directed, Events, Register, Unanswered
 from .hosted_broker import HostedBroker
 
 
@@ -89,7 +89,9 @@ class HostAdmission:
             case OverQuota():
                 seat.answers.owe((client, Events, news.number))
                 seat.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
-            case Standing():
+            case Answers(here=True):
+                seat.answers.give((client, Register, news.number))
+            case Standing() | Answers() | Unanswered():
                 pass  # its broker knows, for whoever asks
 
     # Overload.

@@ -5,6 +5,8 @@ Rules
 * A subscriber is in one process. A durable one, or one that moves, is taken over by the process that comes with it.
 * From the moment on that a broker leaves, nothing begins at it: whoever publishes or subscribes is refused, and goes on
   at another broker. So all that a publisher has had accepted here is among what it publishes again there.
+* In a network that heals, where processes of publishers poll too, what one advertises is withdrawn when it has been
+  silent for too long.
 * Every poll tells the client processes which brokers leave.
 * A durable subscriber's position is its own (`durable`); the host only passes on how far it is.
 """
@@ -81,7 +83,27 @@ class Attachments:
                     del seat.owners[client]
                 else:
                     self.let_go(seat, client)
+            self._withdraw(seat, [client for client, owner in seat.offering.items() if owner is queue])
         queue.end()
+
+    # Publishers that advertise.
+
+    def offers(self, seat: HostedBroker, publisher: ClientId, session: str) -> None:
+        """Note that a publisher advertises whose process gives signs of life."""
+        seat.offering[publisher] = self.session(session)
+
+    def bury(self) -> None:
+        """Withdraw what publishers advertise whose process is gone."""
+        now = time.monotonic()
+        for seat in list(self._seats.values()):
+            self._withdraw(seat, [client for client, owner in seat.offering.items() if owner.gone(now)])
+
+    def _withdraw(self, seat: HostedBroker, publishers: list[ClientId]) -> None:
+        for publisher in publishers:
+            del seat.offering[publisher]
+            self._handle(seat, publisher, Detach())
+
+    # Brokers.
 
     def seat_of(self, broker: BrokerId) -> HostedBroker:
         """Return the seat of a broker.

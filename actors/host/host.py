@@ -30,7 +30,7 @@ from ...protocol.configs import Limits, Position
 from ...protocol.effects import Missed
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise, WouldAdmit
+from ...protocol.messages.admission import AdmissionConfig, Advertise, WouldAdmit
 from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Gone, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.messages.views import CubeView, CubeWants
@@ -52,11 +52,10 @@ from .hosted_broker import HostedBroker
 from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
-from .requests import Accepted, Away, Lacking, Request, Stored, publications, questions
+from .requests import Accepted, Away, Lacking, Request, Stored, WhoAnswers, publications, questions
 from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
 
-OF_ADMISSION: Final = (Advertise, Unadvertise, WouldAdmit)
 BEGINNING: Final = (Events, Register, Resume)
 """What no client may do any more at a broker that leaves."""
 
@@ -317,18 +316,20 @@ class BrokerHost:
     ) -> HostedBroker:
         """Return the seat that a request is for, once it is known that the client may make it there."""
         kinds = set(map(type, messages))
-        if not kinds.isdisjoint(OF_ADMISSION):
-            self.admission.require()
         if Detach in kinds and at in self.seats:
             return self.seats[at]  # also when the broker has left already
         begins = not kinds.isdisjoint(BEGINNING)
         seat = self.attachments.open_seat(at) if begins else self.attachments.seat_of(at)
+        if WouldAdmit in kinds or (Advertise in kinds and not seat.broker.takes_advertisements):
+            self.admission.require()
         if self.numbered is not None and Back in kinds and session:
             self.numbered.come_back(seat, client, session)
         elif Resume in kinds:
             self.attachments.take_over(seat, client, session)
         elif Register in kinds:
             self.attachments.own(seat, client, session)
+        elif Advertise in kinds and session:
+            self.attachments.offers(seat, client, session)
         return seat
 
     def _take(self, seat: HostedBroker, client: ClientId, message: Request, pressure: Backpressure) -> Any:
@@ -345,10 +346,8 @@ class BrokerHost:
                 self.attachments.let_go(seat, client)
             case Away():
                 seat.owners.pop(client, None)
-            case Accepted():
-                return host_survey.accepted(seat.broker, client)
-            case Lacking():
-                return host_survey.lacking(seat.broker, client)
+            case Accepted() | Lacking() | WhoAnswers():
+                return host_survey.answer(seat.broker, client, message)
             case Stored(about):
                 return 0 if self.numbered is None else self.numbered.heard_from(seat, client, about)
             case _:

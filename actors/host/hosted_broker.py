@@ -37,6 +37,9 @@ class HostedBroker:
     expired_events: int = 0  # dropped because they had waited for the broker for too long
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
+    offering: dict[ClientId, Session] = field(
+        default_factory=dict
+    )  # publishers that advertise, and are followed
     answers: Answers = field(default_factory=Answers)
     commits: Commits | None = None  # where the broker has a store
     told_at: float = 0.0  # when it was told the time last

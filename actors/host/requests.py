@@ -5,9 +5,9 @@ Rules
 * A request is what a client has to say at once: messages that its broker takes as they are, in order, and questions to
   the host. It is answered when the last of them is.
 * Events are answered when they are accepted and there is room for more, which is later where a quota holds them back;
-  a `Register` when it is installed up to the root, unless it was admitted before; a `Flush` when all is delivered; an
-  `Advertise` when it is known everywhere; a `WouldAdmit` by its judgement. Everything else is answered when the broker
-  has taken it.
+  a `Register` when it is installed up to the root, or publishers here satisfy it, unless it was admitted before; a
+  `Flush` when all is delivered; an `Advertise` when it is known everywhere; a `WouldAdmit` by its judgement. Everything
+  else is answered when the broker has taken it.
 * Of what has numbers, the last message alone is answered: what comes before it may have been answered already.
 * With a store, an answer waits until what the broker took is stable.
 * A request that is made again while the first is waiting gets the same answer.
@@ -47,7 +47,14 @@ class Lacking:
     """What the subscriptions of a client lack, by number; those that lack nothing are not there."""
 
 
-Request: TypeAlias = ClientMessage | Advertise | Unadvertise | WouldAdmit | Away | Accepted | Stored | Lacking
+@dataclass(frozen=True, slots=True)
+class WhoAnswers:
+    """Who may have what the subscriptions of a client ask for, by number."""
+
+
+Request: TypeAlias = (
+    ClientMessage | Advertise | Unadvertise | WouldAdmit | Away | Accepted | Stored | Lacking | WhoAnswers
+)
 Question: TypeAlias = tuple[ClientId, type, int]
 """Who asked, what kind of message it was, and its number."""
 

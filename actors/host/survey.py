@@ -16,6 +16,7 @@ from ...protocol.messages.admission import Refusal
 from ..broker import Broker, routes_of
 from ..broker import books_of as seen_books
 from .hosted_broker import HostedBroker
+from .requests import Accepted, Lacking, WhoAnswers
 
 
 class Seen(NamedTuple):
@@ -69,6 +70,17 @@ def lacking(broker: Broker, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
 def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
     """Return the last sequence of a publisher that a broker has accepted, and what it keeps of it, with ages."""
     return broker.accepted(publisher), broker.kept_of(publisher)
+
+
+def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoAnswers) -> Any:
+    """Return the answer of a broker to what a client asks."""
+    match question:
+        case Accepted():
+            return accepted(broker, client)
+        case Lacking():
+            return lacking(broker, client)
+        case WhoAnswers():
+            return broker.answers_of(client)
 
 
 def dead_letters(broker: Broker) -> list[DeadLetter]:

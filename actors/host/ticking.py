@@ -69,6 +69,7 @@ class Ticking:
         for turn in itertools.count(1):
             if turn % TICKS_A_FLUSH == 0:
                 self._driver.telemetry.flush_soon()  # whoever dies takes little of what was seen along
+                self._driver.attachments.bury()
             for seat in list(self._driver.seats.values()):
                 await self._service(seat)
                 self._driver.tell_time(seat)

@@ -47,6 +47,13 @@ def gathered(*replies: Reply) -> Reply:
     return Reply(tuple(known[:ANSWERS_MAX]), sum(reply.more for reply in replies) + beyond)
 
 
+class Advert(NamedTuple):
+    """An advertisement: what, and when it was said."""
+
+    filter: Filter
+    version: int
+
+
 class LocalFirst:
     """What publishers here advertise, which subscriptions they satisfy, and what brokers elsewhere have answered.
 
@@ -67,38 +74,41 @@ class LocalFirst:
 
     def __init__(self, broker: BrokerId) -> None:
         self._broker = broker
-        self._adverts: dict[ClientId, dict[int, Filter]] = {}
+        self._adverts: dict[ClientId, dict[int, Advert]] = {}
         self.permitted: dict[Subscription, Filter] = {}
         self.served: dict[Subscription, Reply] = {}
         self.elsewhere: dict[Filter, Reply] = {}
 
     # What is advertised here; each returns the filters that this is news about.
 
-    def advertise(self, publisher: ClientId, number: int, item: Filter) -> list[Filter]:
+    def advertise(self, publisher: ClientId, number: int, item: Filter, version: int) -> list[Filter]:
         """Take in an advertisement, which replaces that of the same number."""
         mine = self._adverts.setdefault(publisher, {})
-        before, mine[number] = mine.get(number), item
-        return [] if before == item else [item] if before is None else [before, item]
+        before, mine[number] = mine.get(number), Advert(item, version)
+        return [item] if before is None else [] if before.filter == item else [before.filter, item]
 
-    def unadvertise(self, publisher: ClientId, number: int) -> list[Filter]:
-        """Let go of an advertisement."""
+    def unadvertise(self, publisher: ClientId, number: int, version: int | None) -> list[Filter]:
+        """Let go of an advertisement, unless it was said again since that version."""
         mine = self._adverts.get(publisher, {})
-        before = mine.pop(number, None)
+        before = mine.get(number)
+        if before is None or (version is not None and version < before.version):
+            return []
+        del mine[number]
         if not mine:
-            self._adverts.pop(publisher, None)
-        return [] if before is None else [before]
+            del self._adverts[publisher]
+        return [before.filter]
 
     def forget(self, publisher: ClientId) -> list[Filter]:
         """Let go of all that a publisher advertises: it is gone."""
-        return list(self._adverts.pop(publisher, {}).values())
+        return [advert.filter for advert in self._adverts.pop(publisher, {}).values()]
 
     def here(self, item: Filter) -> Reply:
         """Return which publishers here may have what a filter asks for."""
         found = (
-            Answer(publisher, self._broker, advert)
+            Answer(publisher, self._broker, advert.filter)
             for publisher, mine in self._adverts.items()
             for advert in mine.values()
-            if intersects(advert, item)
+            if intersects(advert.filter, item)
         )
         return gathered(Reply(tuple(found)))
 
@@ -125,7 +135,10 @@ class LocalFirst:
     def snapshot(self) -> Plain:
         """Return all that it keeps; `restore` takes it."""
         return {
-            "adverts": {publisher: dict(mine) for publisher, mine in self._adverts.items()},
+            "adverts": [
+                (publisher, [(number, *advert) for number, advert in mine.items()])
+                for publisher, mine in self._adverts.items()
+            ],
             "permitted": list(self.permitted.items()),
             "served": [(key, tuple(reply)) for key, reply in self.served.items()],
             "elsewhere": [(item, tuple(reply)) for item, reply in self.elsewhere.items()],
@@ -133,7 +146,8 @@ class LocalFirst:
 
     def restore(self, plain: Any) -> None:
         """Be as the one was whose snapshot that is; only for one that is empty."""
-        self._adverts.update((publisher, dict(mine)) for publisher, mine in plain["adverts"].items())
+        for publisher, mine in plain["adverts"]:
+            self._adverts[publisher] = {number: Advert(item, version) for number, item, version in mine}
         self.permitted.update((tuple(key), item) for key, item in plain["permitted"])
         self.served.update((tuple(key), Reply(*reply)) for key, reply in plain["served"])
         self.elsewhere.update((item, Reply(*reply)) for item, reply in plain["elsewhere"])

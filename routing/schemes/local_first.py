@@ -50,13 +50,13 @@ class LocalFirstRouter(TreeRouter):
         known = super()._on_advertise(source, message)
         if not isinstance(source, str):
             return known
-        news = self.local.advertise(source, message.number, message.filter)  # type: ignore[arg-type]
-        return [*known, *self._turn(news)]
+        item: Any = message.filter
+        return [*known, *self._turn(self.local.advertise(source, message.number, item, message.version))]
 
     def _on_unadvertise(self, source: Link, message: Unadvertise) -> list[Effect]:
         if not isinstance(source, str):
             return self._stray()
-        return self._turn(self.local.unadvertise(source, message.number))
+        return self._turn(self.local.unadvertise(source, message.number, message.version))
 
     def _on_detach(self, source: Link, message: Detach) -> list[Effect]:
         effects = super()._on_detach(source, message)
@@ -136,6 +136,15 @@ class LocalFirstRouter(TreeRouter):
         if nobody:
             self.table.drop(item)
         return effects
+
+    def answers_of(self, client: ClientId) -> dict[int, Answers]:
+        """Return who may have what a client's subscriptions ask for, by number, as far as anybody has said."""
+        found: dict[int, Answers] = {}
+        for number, item in self._subscriptions.get(client, {}).items():
+            here = self.local.served.get((client, number))
+            reply = self.local.reply(item, self.dag.root_above(item)) if here is None else here
+            found[number] = Answers(number, *reply, here=here is not None)
+        return found
 
     def _answers(self, client: ClientId, number: int) -> list[Effect]:
         """Return what tells a subscriber who may have what it asks for, now that all others have been told."""

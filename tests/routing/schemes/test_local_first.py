@@ -124,6 +124,17 @@ def test_it_is_told_to_all_others_as_soon_as_no_local_publisher_satisfies_it(end
     assert net.heard == [("alice", "carol", 1)]
 
 
+def test_what_is_withdrawn_late_was_said_before_and_not_again_since():
+    """A publisher that left and is back at once advertises here, whatever comes first."""
+    net = Net()
+    net.tell(3, "bob", Advertise(1, to_filter("n > 5"), 0, version=3))
+    net.tell(3, "alice", first(1, "n > 1"))
+    net.tell(3, "bob", Unadvertise(1, version=2))
+    assert net.news("alice").here
+    net.tell(3, "bob", Unadvertise(1, version=3))
+    assert net.news("alice") == 1
+
+
 def test_it_is_taken_back_when_a_local_publisher_satisfies_it_later():
     """Whether it is served here depends on who is here, and not on who came first."""
     net = Net()

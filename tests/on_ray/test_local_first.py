@@ -1,0 +1,65 @@
+"""Publishers at a subscriber's own broker satisfy it, on real actors (paper 2, 2.3(1) and 2.4)."""
+
+import itertools
+import time
+from collections.abc import Callable
+
+import pytest
+import rayvous as rv
+from rayvous.actors.broker.nearing import REVIEW_HEARTBEATS
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.interest.affinity import EVENTS_MIN
+
+BOUND_SECONDS = 30.0
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Wait for something that happens by itself."""
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def recorded(net: rv.Network) -> int:
+    """Return how many entries brokers have for what others want."""
+    return int(net.describe()["recorded"].sum())
+
+
+def test_a_subscriber_moves_to_its_publishers_and_takes_nothing_elsewhere_any_more(ray_started: None) -> None:
+    """Its broker has seen whom it mostly hears, and proposes it; there it is satisfied locally. Nothing is lost."""
+    recovery = Recovery.for_tests(heartbeat_seconds=0.1)
+    pause = REVIEW_HEARTBEATS * recovery.heartbeat_seconds / (2 * EVENTS_MIN)
+    with rv.Network.launch(
+        rv.ClusterTree(4, 1), scheme="hypercube", recovery=recovery, brokers_per_actor=2
+    ) as net:
+        bob, alice = net.publisher("bob", broker=3), net.subscriber("alice", broker=0)
+        bob.advertise("x >= 0")
+        with pytest.raises(rv.InputError, match="no admission control"):
+            bob.advertise("x >= 0", max_rate=10.0)
+        number = alice.subscribe("x >= 0", local_first=True)
+        (answer,) = alice.answers(number).known
+        assert (answer.publisher, answer.broker) == ("bob", 3) and not alice.answers(number).here
+        assert recorded(net) == 3
+
+        deadline = time.monotonic() + BOUND_SECONDS
+        for x in itertools.count():
+            bob.publish({"x": x})
+            if alice.broker == 3 or time.monotonic() > deadline:
+                break
+            time.sleep(pause)
+        assert alice.broker == 3, "its broker proposes that it moves"
+        until(lambda: recorded(net) == 0, "no broker is told of what is satisfied locally")
+        assert alice.answers(number).here
+        carol = net.publisher("carol", broker=1)
+        carol.publish({"x": 1})
+
+        bob.move_to(2)
+        bob.publish({"x": 0})
+        until(lambda: not alice.answers(number).here, "bob has gone")
+        bob.flush()
+        net.settle(BOUND_SECONDS)
+        assert recorded(net) == 3
+        heard = [note.sequence for note in alice.notifications(0) if note.publisher == "bob"]
+        assert heard == list(range(1, bob.published + 1))
+        net.check()
