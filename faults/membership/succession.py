@@ -261,7 +261,7 @@ class Succession:
         if not self._introduced:
             # Over the group, ahead of anything else there: a member that is new is known before it is heard.
             self._introduced = True
-            return [Multicast(beat)]
+            return [Multicast(replace(beat, introduces=True))]
         self._next_beat = max(self._next_beat, self._clock + self._recovery.heartbeat_seconds / 2)
         return [Send(self._awaited, beat)]
 
@@ -319,7 +319,7 @@ class Succession:
         out: list[Out] = []
         if member not in self.view.members:
             out = self._change(joined=(member,), left=())
-        elif message.incarnation > known:
+        elif message.incarnation > known or message.introduces:
             out = self._change(joined=(member,), left=(member,))
         self._incarnations[member] = message.incarnation
         self._detector.heard(member, self._clock)

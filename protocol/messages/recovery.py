@@ -77,12 +77,14 @@ class ClusterBeat:
 class MemberBeat:
     """A normal broker's registration with the designated one, and its sign of life.
 
-    `incarnation` grows with each start of the broker, so that a restart that was quicker than the detector is seen.
+    `incarnation` grows with each start of the broker, so that a restart that was quicker than the detector is seen; the
+    first one of a new life `introduces` it, also to whoever has never heard of the one before.
     """
 
     cluster: ClusterId
     epoch: int
     incarnation: int
+    introduces: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ Without a rule a broker is a subclass in which it is switched off. The seeds wer
 the options beside them, in networks in which the rule had something to do.
 """
 
+from dataclasses import replace
+
 import pytest
 from rayvous.actors.broker import HEALING
 from rayvous.actors.broker.membership.tree import HealingBroker
 from rayvous.protocol.effects import Multicast, Received
 from rayvous.protocol.ids import FIRST_ROUND
 from rayvous.protocol.messages.pubsub import Announce
-from rayvous.protocol.messages.recovery import TableEntry
+from rayvous.protocol.messages.recovery import MemberBeat, TableEntry
 from rayvous.simulator.chaos import run_chaos
 
 OPERATED = {"brokers_max": 8, "seconds": 8.0, "operations": True}
@@ -73,10 +75,22 @@ class WaitsForWhatWasWithdrawn(HealingBroker):
         return effects
 
 
+class DoesNotTakeInWhoIsBackUnmissed(HealingBroker):
+    """Takes a member that was dead when it took over, and introduces itself before it is missed, for one that lived."""
+
+    def _on_cluster(self, source, message):
+        if isinstance(message, MemberBeat):
+            message = replace(message, introduces=False)
+        return super()._on_cluster(source, message)
+
+
 KEPT = [
     (DoesNotWaitForAnotherBallot, 3, {"brokers_max": 12, "seconds": 15.0}),
     pytest.param(DoesNotWaitWhenLeftOut, 7, {"brokers_max": 20}, marks=pytest.mark.slow),
     (WaitsForWhatWasWithdrawn, 33, OPERATED),
+    pytest.param(
+        DoesNotTakeInWhoIsBackUnmissed, 32, {"brokers_max": 16, "seconds": 12.0}, marks=pytest.mark.slow
+    ),
 ]
 
 

@@ -42,8 +42,8 @@ def beat(of, parent=None, children=(), path=(), term=0):
     return Received(of.designated, ClusterBeat(of, parent, children, path, term))
 
 
-def registration(source, epoch=0, incarnation=0):
-    return Received(source, MemberBeat(HERE, epoch, incarnation))
+def registration(source, epoch=0, incarnation=0, introduces=False):
+    return Received(source, MemberBeat(HERE, epoch, incarnation, introduces))
 
 
 class Driven:
@@ -167,6 +167,21 @@ def test_a_restart_before_the_first_registration_is_seen():
     assert deb.take(registration(2, incarnation=1)) == [
         MembersChanged(view(0, 3, 1, 2, 3), joined=(2,), left=(2,))
     ]
+
+
+def test_a_member_that_was_dead_at_the_takeover_and_is_back_before_it_is_missed_joins_anew():
+    """Who took over counts it as one that lives, and has never heard of the life before: what it was told is lost.
+
+    Reference: paper 1, 4.1.1 (every member has a copy of the table).
+    """
+    deb = Driven(3, incarnation=1)
+    deb.wait()
+    assert deb.machine.designated and deb.machine.view.members == (1, 2, 3)
+    assert deb.take(registration(1, incarnation=4)) == [], "it was there all the time"
+    assert deb.take(registration(2, incarnation=1, introduces=True)) == [
+        MembersChanged(view(1, 3, 1, 2, 3), joined=(2,), left=(2,))
+    ]
+    assert deb.take(registration(2, incarnation=1)) == []
 
 
 def test_a_member_that_the_beat_leaves_out_registers_at_once():
@@ -325,7 +340,7 @@ def test_a_restarted_designated_broker_does_not_disturb_its_successor():
     deb = Driven(3, incarnation=1)
     assert not deb.machine.designated
     assert deb.tick(2.0) == []
-    assert deb.take(beat(view(1, 2, 1, 2))) == [Multicast(MemberBeat(HERE, 1, 1))]
+    assert deb.take(beat(view(1, 2, 1, 2))) == [Multicast(MemberBeat(HERE, 1, 1, introduces=True))]
     assert deb.machine.view == view(1, 2, 1, 2) and not deb.machine.designated
 
 
