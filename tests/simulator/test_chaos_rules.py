@@ -10,7 +10,6 @@ import pytest
 from rayvous.actors.broker import HEALING
 from rayvous.actors.broker.membership.tree import HealingBroker
 from rayvous.protocol.effects import Multicast, Received
-from rayvous.protocol.ids import FIRST_ROUND
 from rayvous.protocol.messages.pubsub import Announce
 from rayvous.protocol.messages.recovery import MemberBeat, TableEntry
 from rayvous.simulator.chaos import run_chaos
@@ -37,26 +36,6 @@ class DoesNotWaitWhenLeftOut(HealingBroker):
             return []
         self._dropped = True
         return self.router.forget_parent()
-
-
-class OpensForARoundThatBeganBefore(HealingBroker):
-    """Takes the first round that it hears of for one that began after its link was ready."""
-
-    def _begin(self, number, doubt_seconds):
-        after, self._after = self._after, FIRST_ROUND
-        ready = self.rounds.make_ready
-        self.rounds.make_ready = lambda link, _: ready(link, FIRST_ROUND)
-        try:
-            return super()._begin(number, doubt_seconds)
-        finally:
-            del self.rounds.make_ready
-            self._after = max(after, self._after)
-
-    def _counted(self, effects):
-        after, self._after = self._after, FIRST_ROUND
-        effects = super()._counted(effects)
-        self._after = after
-        return [self._answer(effect) for effect in effects]
 
 
 class WaitsForWhatWasWithdrawn(HealingBroker):
