@@ -16,10 +16,11 @@ import pytest
 from rayvous.actors.broker import routes_of
 from rayvous.actors.broker.membership.cluster import ClusterSide
 from rayvous.actors.broker.membership.joining import TreeSide
+from rayvous.actors.broker.membership.place import Place
 from rayvous.faults.membership import join
 from rayvous.faults.membership.join import Join
 from rayvous.protocol.effects import Multicast
-from rayvous.protocol.messages.recovery import Recovery, TableCopy
+from rayvous.protocol.messages.recovery import Recovery, Wants
 from rayvous.routing.interest.announcer import Announcer, AnnouncerSteps
 from rayvous.routing.interest.outlets import Outlet
 from rayvous.routing.schemes.hybrid import Hybrid
@@ -111,6 +112,16 @@ def a_member_that_comes() -> list[str]:
     return _wrong(net)
 
 
+def a_member_that_comes_back() -> list[str]:
+    """It dies with its designated broker, and is back before the next one, which does not know, has missed it."""
+    net = _network()
+    net.crash(0)
+    net.crash(2)
+    net.advance(4.5)
+    net.restart(0)
+    return _wrong(net)
+
+
 def a_successor() -> list[str]:
     """The designated broker of the root cluster dies: what the next one holds for the children as it takes over."""
     net = _network()
@@ -183,11 +194,8 @@ def _takes_over_with_nothing(real: Any, self: Any, view: Any) -> Any:
     return real(self, view)
 
 
-def _is_not_told(real: Any, self: Any, joined: Any, left: Any) -> list[Any]:
-    effects = real(self, joined, left)
-    return [
-        each for each in effects if not (isinstance(each, Multicast) and isinstance(each.message, TableCopy))
-    ]
+def _says_it_has_one(real: Any, self: Any) -> Multicast:
+    return Multicast(Wants(self.router.wants(), self.view.ballot))
 
 
 def _lets_nothing_go(real: Any, self: Any, item: Any) -> AnnouncerSteps:
@@ -207,7 +215,7 @@ MUTANTS = [
     # Replication (paper 1, 4.1.1).
     Mutant("a member copies changes", without(ClusterSide, "_on_table_entry"), a_member_that_comes),
     Mutant("a member copies what is gone", without(ClusterSide, "_on_table_of_child"), a_child_that_goes),
-    Mutant("who comes gets a copy", around(ClusterSide, "_change_members", _is_not_told), a_member_that_comes),
+    Mutant("who has no copy asks for one", around(Place, "_all_wants", _says_it_has_one), a_member_that_comes_back),
     Mutant("a member takes a whole copy", without(ClusterSide, "_on_table_copy"), a_member_that_comes),
     Mutant("a successor uses its copy", around(ClusterSide, "_take_over", _takes_over_with_nothing), a_successor),
     # Removing routes (paper 1, 4.2.2, and unsubscribing, section 3).

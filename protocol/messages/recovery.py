@@ -110,20 +110,24 @@ class TableOfChild:
 class TableCopy:
     """The whole of what the child clusters want: with each ballot, and for members that have just come.
 
-    Over the group, as all changes of it, so that nothing overtakes it. `joined` are the members that have come; nobody
-    when a ballot begins.
+    Over the group, as all changes of it, so that nothing overtakes it. `joined` are the members that are taken in with
+    it: all when it is None, as a ballot begins; nobody when one that is a member already has none.
     """
 
     entries: tuple[tuple[ClusterId, tuple[FilterLike, ...]], ...]
     ballot: Ballot
-    joined: tuple[BrokerId, ...] = ()
+    joined: tuple[BrokerId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """All that a member wants, with the token of each announcement, for a designated broker that does not know it."""
+    """All that a member wants, with the token of each announcement, for a designated broker that does not know it.
+
+    `copied` is the ballot under which it has a copy of the table; of another one, it needs one.
+    """
 
     filters: tuple[tuple[FilterLike, int], ...]
+    copied: Ballot
 
 
 @dataclass(frozen=True, slots=True)

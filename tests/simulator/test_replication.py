@@ -108,6 +108,21 @@ def test_so_has_the_successor_of_a_successor(net):
     heals(net)
 
 
+def test_so_has_one_that_came_back_before_its_new_designated_broker_had_missed_it(net):
+    """Nobody has noticed that it was away, so it is no member that comes, and asks for its copy itself."""
+    for broker in (0, 2):
+        net.crash(broker)
+    net.advance(4.5)
+    second = net.speaker()
+    assert second.healing.view.members == (0, 1)
+    net.restart(0)
+    net.advance(6.0)
+    before = of_children(second)
+    heir, held = succeeds(net, second)
+    assert heir.position.broker == 0 and held == before
+    heals(net)
+
+
 def test_a_designated_broker_that_begins_anew_keeps_what_its_children_want(net):
     speaker = net.speaker()
     before = of_children(speaker)
