@@ -25,7 +25,7 @@ import numpy as np
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Plain
 from ..protocol.ids import GROUP, BrokerId, ClientId, Link
-from ..protocol.messages.admission import MICRO, Capacity, Estimator, Refusal
+from ..protocol.messages.admission import MICRO, Capacity, CpuCounts, Estimator, Refusal
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL, AdvertisementDag, Micros, grown
 from .columns import FilterColumns
@@ -75,6 +75,8 @@ class Books:
         How members hand on what is for their cluster; None where it is multicast.
     capacity_of
         What the members of its cluster can carry.
+    cpu_counts
+        What the CPU is charged for.
 
     Attributes
     ----------
@@ -92,6 +94,7 @@ class Books:
         ways: Ways = IN_A_TREE,
         hand_on: HandOn | None = None,
         capacity_of: Callable[[BrokerId], Capacity] = lambda broker: Capacity(),
+        cpu_counts: CpuCounts = "events",
     ) -> None:
         self.broker = broker
         self.capacity = capacity
@@ -107,7 +110,7 @@ class Books:
         )  # [link, slot]: filters held that meet the node
         self._next_order = 0
         self._reserved: dict[Account, int] | None = None  # None: something has changed
-        self.flows = Flows(broker, ways, hand_on)
+        self.flows = Flows(broker, ways, hand_on, cpu_counts)
         self._capacity_of = capacity_of
         self.measured_at: dict[BrokerId, float] = {}  # by member
 
@@ -116,7 +119,7 @@ class Books:
     def lead(self, ways: Ways) -> None:
         """Take other ways for the present ones."""
         self._reserved = None
-        self.flows = Flows(self.broker, ways, self.flows.hand_on)
+        self.flows = Flows(self.broker, ways, self.flows.hand_on, self.flows.cpu_counts)
 
     @property
     def passes(self) -> Callable[[Link, Link], bool]:
@@ -238,7 +241,12 @@ class Books:
 
     def reserved(self) -> dict[Account, int]:
         """Return what is reserved: micro-events a second for "cpu" and, by neighbour, "bandwidth"; "memory" entries."""
-        return self._rates() | {("memory", None): len(self.adverts) + sum(map(len, self.held.values()))}
+        return self._rates() | {("memory", None): self.entries}
+
+    @property
+    def entries(self) -> int:
+        """How many advertisements and filters are kept."""
+        return len(self.adverts) + sum(map(len, self.held.values()))
 
     def _rates(self) -> dict[Account, int]:
         """Return what is reserved of "cpu" and "bandwidth", worked out anew only after a change."""
@@ -410,7 +418,9 @@ class Books:
 
     def check(self) -> None:
         """Assert that what is reserved equals a recount from scratch, and is not negative; for tests."""
-        fresh = Books(self.broker, self.capacity, self.estimator, self.flows.ways, self.flows.hand_on)
+        flows = self.flows
+        fresh = Books(self.broker, self.capacity, self.estimator, flows.ways, flows.hand_on)
+        fresh.flows = flows
         for link, items in self.held.items():
             if isinstance(link, int) and link != LOCAL:
                 fresh.join(link)

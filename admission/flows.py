@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ..protocol.configs import Ways
 from ..protocol.ids import GROUP, BrokerId, Link
-from ..protocol.messages.admission import Resource
+from ..protocol.messages.admission import CpuCounts, Resource
 from .advertisements import LOCAL, AdvertisementDag, Micros
 from .columns import Mask
 
@@ -48,10 +48,18 @@ class Flows:
         How events go there.
     hand_on
         How members hand on what is for their cluster; None where it is multicast.
+    cpu_counts
+        Whether the CPU is charged for events that are taken in, or for copies that are sent, too.
     """
 
-    def __init__(self, broker: BrokerId, ways: Ways, hand_on: HandOn | None = None) -> None:
-        self.broker, self.ways, self.hand_on = broker, ways, hand_on
+    def __init__(
+        self,
+        broker: BrokerId,
+        ways: Ways,
+        hand_on: HandOn | None = None,
+        cpu_counts: CpuCounts = "events",
+    ) -> None:
+        self.broker, self.ways, self.hand_on, self.cpu_counts = broker, ways, hand_on, cpu_counts
         self._onward: dict[Link, frozenset[Link]] | None = None
         if ways.onward is not None:
             self._onward = {LOCAL if link is None else link: frozenset(to) for link, to in ways.onward}
@@ -59,7 +67,7 @@ class Flows:
     @property
     def beside(self) -> bool:
         """Whether something is charged beside what goes over the links that it is wanted over."""
-        return bool(self.ways.group) or self.ways.concerns_all
+        return bool(self.ways.group) or self.ways.concerns_all or self.cpu_counts == "copies"
 
     def passes(self, source: Link, to: Link) -> bool:
         """Return whether events that come over one link, or from publishers here, may go to another, or clients here.
@@ -107,6 +115,10 @@ class Flows:
             self._charge_group(out, dag, wanted, elsewhere)
         if self.ways.relays is not None:
             self._charge_relays(out, dag, wanted)
+        if self.cpu_counts == "copies":
+            for (resource, where), amount in list(out.items()):
+                if resource == "bandwidth":
+                    out["cpu", where[0] if isinstance(where, tuple) else None] += amount
         return out
 
     def _leads(self, rows: Mapping[Link, int], size: int) -> npt.NDArray[np.bool_]:
@@ -139,6 +151,8 @@ class Flows:
         everything = sum(entering.values())
         for member, row in members.items():
             out["cpu", member] = int(own[row].sum()) + everything - entering[member]
+            if self.hand_on is None and self.cpu_counts == "copies":
+                out["cpu", member] += entering[member]  # its own multicast
         for origin, amount in entering.items() if self.hand_on is not None else ():
             others = tuple(sorted({self.broker, *members} - {origin}))
             assert self.hand_on is not None

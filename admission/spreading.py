@@ -108,7 +108,8 @@ class Spreading:
     ) -> None:
         self.broker = broker
         self.config = config
-        self.books = Books(broker, config.of(broker), config.estimator, ways, hand_on, config.of)
+        capacity, estimator = config.of(broker), config.estimator
+        self.books = Books(broker, capacity, estimator, ways, hand_on, config.of, config.cpu_counts)
         self.standings = Degradation()
         self._asked: dict[BrokerId, dict[Filter, Asked]] = {}
         self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}

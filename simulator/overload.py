@@ -21,7 +21,7 @@ from ..admission.waiting import too_long
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Drained, Effect, Missed, Multicast, Received, Send
 from ..protocol.ids import GROUP, BrokerId
-from ..protocol.messages.admission import Capacity
+from ..protocol.messages.admission import Capacity, CpuCounts
 from ..protocol.messages.pubsub import Directed, Events, Numbered
 from .hosts import Host
 
@@ -38,6 +38,8 @@ class Queues:
         What each broker can carry, and its links out.
     deadline_seconds
         How long an event may wait at one place.
+    cpu_counts
+        Whether a broker works on the events that it takes in, or on the copies that it sends, too, each as long.
 
     Attributes
     ----------
@@ -45,12 +47,19 @@ class Queues:
         Events dropped so far, by resource and broker.
     mourn
         Called with events that are dropped, how long they would have waited, and how long they may.
-    taken_in, sent
-        Events that each broker has worked on, and that each directed link has carried.
+    taken_in, sent, worked
+        Events that each broker has taken in, that each directed link has carried, and that each broker has worked on:
+        those taken in and, where copies count, those sent.
     """
 
-    def __init__(self, capacity_of: Callable[[BrokerId], Capacity], deadline_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        capacity_of: Callable[[BrokerId], Capacity],
+        deadline_seconds: float = 5.0,
+        cpu_counts: CpuCounts = "events",
+    ) -> None:
         self._capacity_of = capacity_of
+        self._copies = cpu_counts == "copies"
         self._deadline = deadline_seconds
         self._network: SimulatedNetwork
         self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # of one life of a broker
@@ -59,6 +68,7 @@ class Queues:
         self.mourn: Callable[[EventBatch, float, float], None] | None = None
         self.taken_in: Counter[BrokerId] = Counter()
         self.sent: Counter[tuple[BrokerId, BrokerId]] = Counter()
+        self.worked: Counter[BrokerId] = Counter()
 
     def join(self, network: SimulatedNetwork) -> None:
         """Stand in front of the brokers and links of this network."""
@@ -84,6 +94,7 @@ class Queues:
     def _served(self, host: Host, life: int, given: Received | Drained | Missed, events: int) -> None:
         if host.alive and host.life == life:
             self.taken_in[host.id] += events
+            self.worked[host.id] += events
             self._network.serve(host, given)
 
     def leave(self, host: Host, effect: Effect) -> float | None:
@@ -102,6 +113,11 @@ class Queues:
             return None
         done = self._link_free_at[link] = start + len(batch) / self._capacity_of(host.id).link(to)
         self.sent[link] += len(batch)
+        if self._copies:
+            self.worked[host.id] += len(batch)
+            busy = max(now, self._cpu_free_at.get((host.id, host.life), 0.0))
+            seconds = len(batch) / self._capacity_of(host.id).events_per_second
+            self._cpu_free_at[host.id, host.life] = busy + seconds
         return done
 
     def _drop(self, resource: str, host: Host, batch: EventBatch, waits: float) -> None:

@@ -26,6 +26,7 @@ from .pubsub import Answers, FilterLike, Unanswered
 MICRO: Final = 1_000_000
 """Micro-events in an event."""
 
+CpuCounts: TypeAlias = Literal["events", "copies"]
 ShareOf: TypeAlias = Literal["all", "way"]
 Estimator: TypeAlias = Literal["paper", "printed", "tight"]
 Resource: TypeAlias = Literal["cpu", "bandwidth", "memory"]
@@ -107,6 +108,9 @@ class AdmissionConfig:
     share_of
         Who is asked where a share above 0 may refuse: ``"all"`` brokers, as in the paper (4.3), or those on the
         ``"way"`` to publishers that the filter meets.
+    cpu_counts
+        What a broker's events per second are spent on: the ``"events"`` that it takes in, as in the paper, or the
+        ``"copies"`` of them that it sends to other brokers as well, one each.
     """
 
     refusing_share_max: float | None = 0.0
@@ -121,6 +125,7 @@ class AdmissionConfig:
     held_events_max: int = 10_000
     held_bytes_max: int = 16 * 2**20
     share_of: ShareOf = "all"
+    cpu_counts: CpuCounts = "events"
 
     def of(self, broker: BrokerId) -> Capacity:
         """Return the capacity of one broker."""
@@ -139,6 +144,7 @@ class AdmissionConfig:
             and not number("refusing_share_max", self.refusing_share_max) < 1
         ):
             raise wrong("refusing_share_max", self.refusing_share_max, "from 0 to below 1, or None")
+        one_of("cpu_counts", self.cpu_counts, get_args(CpuCounts))
         one_of("share_of", self.share_of, get_args(ShareOf))
         one_of("estimator", self.estimator, get_args(Estimator))
         flag("measure", self.measure)
