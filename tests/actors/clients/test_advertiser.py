@@ -23,14 +23,14 @@ def test_a_publisher_that_is_back_at_once_is_not_withdrawn_by_what_it_said_when_
     """The broker hears of the departure last: nobody waits for the answer to that call."""
     said: list[Any] = []
 
-    def request(broker: int, name: str, messages: list[Any], session: str) -> Any:
+    def request(broker: int, name: str, messages: list[Any], session: str = "") -> Any:
         said.extend(messages)
         return Done()
 
     host = SimpleNamespace(request=SimpleNamespace(remote=request))
     directory: Any = SimpleNamespace(admission=AdmissionConfig(), limits=Limits(), numbered=False)
     advertiser = Advertiser("p", directory, lambda call, seconds: None)
-    advertiser._said[1] = to_filter("x > 0"), 5_000_000
+    advertiser._said[1] = to_filter("x > 0"), 5_000_000, False
     asyncio.run(advertiser.say_again(host, 0))
     advertiser.withdraw_at(host, 0)
     asyncio.run(advertiser.say_again(host, 0))
