@@ -39,12 +39,12 @@ def main() -> None:
         found["since"] = counts(net.telemetry(since=first).to_spark())  # the session that is open
         written = rv.report(net, out / "report", spark, summary={"why": "a test"})
         found["figures"] = written.row("throughput")
+        try:
+            with spark_session():
+                found["foreign"] = "replaced"
+        except SparkUnavailable as error:
+            found["foreign"] = str(error)
     found["after"] = counts(frames)  # the rows are the session's, and outlive the network
-    try:
-        with spark_session():
-            found["foreign"] = "replaced"
-    except SparkUnavailable as error:
-        found["foreign"] = str(error)
     found["summary"] = json.loads((out / "report" / "summary.json").read_text())["summary"]
     found["open"] = spark.range(3).count()
     spark.stop()
