@@ -150,7 +150,7 @@ class Broker:
             fan = FanOut(position, heals=True, anew=incarnation > 0) if claims.fans_out else None
             beside = [make(here, recovery) for make in healing_of(scheme_name).beside]
             healing: list[Layer] = [
-                Ages(recovery),
+                Ages(recovery, rounds),
                 Flushing(here, recovery),
                 self.durable,
                 *beside,

@@ -1,10 +1,11 @@
-"""The layer that lets what a subscriber says of its past grow older while it waits for a broker that stands still.
+"""The layer that knows how long its broker stood still, and lets what waited for it meanwhile grow older.
 
 Rules
 -----
 * A message says how long ago something was, as no two clocks are compared. While it waits for a broker that stands
   still that becomes longer, and nobody adds to it. So what a broker takes in soon after it has stood still may have
   waited as long: in doubt it has.
+* A failure that is noticed then may be as old, too: the next round mends as far back.
 * Who subscribed longer ago than is thought would get events of that time for old and not be given them; who has heard
   nothing for longer than is thought would not be told what it has lost.
 
@@ -20,6 +21,7 @@ from ...protocol.effects import Received, Ticked
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.pubsub import Resume
 from ...protocol.messages.recovery import Recovery
+from .rounds import Rounds
 
 
 class Ages:
@@ -30,13 +32,16 @@ class Ages:
     recovery
         Its heartbeat, which tells standing still from being told the time now and then; and `suspect_after_seconds`,
         within which all has been taken in that has waited.
+    rounds
+        They are told how long it stood still.
     """
 
     takes: Mapping[type, Handler] = {}
     alters: Mapping[type, Handler] = {}
 
-    def __init__(self, recovery: Recovery) -> None:
+    def __init__(self, recovery: Recovery, rounds: Rounds) -> None:
         self._recovery = recovery
+        self._rounds = rounds
         self._now = float("inf")  # before it is first told the time it has not stood still
         self._stood_still = (float("-inf"), 0.0)  # until when, and how long
         self.sees: Mapping[type, Handler] = {Ticked: self._on_tick, Resume: self._on_resume}
@@ -44,7 +49,9 @@ class Ages:
     def _on_tick(self, event: Ticked) -> list[Out]:
         before, self._now = self._now, event.now
         if event.now - before > self._recovery.heartbeat_seconds:
-            self._stood_still = event.now, event.now - before + self._waited(before)
+            seconds = event.now - before + self._waited(before)
+            self._stood_still = event.now, seconds
+            self._rounds.stood_still(seconds, event.now, self._recovery.doubt_seconds)
         return [Inward(event)]
 
     def _waited(self, now: float) -> float:

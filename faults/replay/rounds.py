@@ -91,6 +91,7 @@ class Rounds:
         self.dropped: list[tuple[int, ClientId]] = []
         self._now = 0.0
         self._doubted: float | None = None
+        self._asleep = 0.0, math.inf, math.inf  # how long, until when, and when that is to have been noticed
         # When each was known here, and since when it was.
         self._failures: deque[tuple[float, float]] = deque(maxlen=FAILURES_MAX)
         self._numbers = itertools.count(1)
@@ -105,15 +106,33 @@ class Rounds:
 
     # Links.
 
+    def stood_still(self, seconds: float, until: float, unnoticed_seconds: float) -> None:
+        """Note that this broker stood still: nothing of that counts as time to notice a failure.
+
+        Parameters
+        ----------
+        seconds, until
+            For how long, and until when.
+        unnoticed_seconds
+            How long a failure may go unnoticed while one does not stand still.
+        """
+        self._asleep = seconds, until, until + unnoticed_seconds
+
+    def _awake(self, moment: float) -> float:
+        """Return since when something is amiss that was noticed then: soon after standing still, since before that."""
+        seconds, until, at_last = self._asleep
+        return moment - seconds if until <= moment <= at_last else moment
+
     def close(self, link: Link) -> None:
         """Let nothing pass over a link until a round begins after it is ready."""
         former = self._links.get(link)
         still = former is not None and former.open_from is None
-        self._links[link] = _Closed(former.since if still and former is not None else self._now)
+        self._links[link] = _Closed(former.since if still and former is not None else self._awake(self._now))
         self.doubt_from(self._now)
 
     def doubt_from(self, moment: float) -> None:
         """Note that since then something may have been missed."""
+        moment = self._awake(moment)
         self._doubted = moment if self._doubted is None else min(moment, self._doubted)
 
     def doubted_seconds(self) -> float:

@@ -6,6 +6,7 @@ Reference: promises 1 to 3 and 6; paper 1, 4.2; docs/operations.md, "Trees witho
 import pytest
 from rayvous.actors.broker import HEALING_SCHEMES
 from rayvous.faults.replay.ages import Ages
+from rayvous.faults.replay.rounds import Rounds
 from rayvous.protocol.messages.recovery import Probe, Recovery, YieldRoot
 from rayvous.routing.schemes.claims import claims_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
@@ -149,6 +150,32 @@ def test_who_waits_for_a_broker_that_stands_still_is_given_what_came_meanwhile(m
     assert given_after_a_wait(seconds) == [("p", number) for number in range(1, 11)]
     monkeypatch.setattr(Ages, "_waited", lambda self, now: 0.0)
     assert given_after_a_wait(seconds) == []
+
+
+def untold_after_standing_still(scheme):
+    """Return what a subscriber lacks and was not told of whose broker stood still for longer than anything is kept."""
+    recovery = Recovery.for_simulator(retention_seconds=30.0)
+    net = Simulation(ClusterTree(2, 1).positions(), scheme, recovery=recovery, seed=2)
+    net.subscribe("s", 1, "n >= 0", 1)
+    net.advance(3.0)
+    for turn in range(45):
+        net.at(net.now + turn, net.publish, "p", 0, [{"n": turn}])
+    assert net.pause(1)
+    net.advance(40.0)
+    assert net.resume(1)
+    net.advance(20.0)
+    told = {each for lost in net.sessions["s"].subscriber.losses for each in range(lost.first, lost.last + 1)}
+    lacks = set(range(1, 46)) - {sequence for _, sequence in net.notifications("s")}
+    assert lacks
+    return lacks - told
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "hierarchical"])
+def test_what_was_forgotten_while_a_broker_stood_still_is_told_by_name(scheme, monkeypatch):
+    """Its parent had let it go long ago; what it notices when it wakes is as old as that. Reference: promise 2."""
+    assert not untold_after_standing_still(scheme)
+    monkeypatch.setattr(Rounds, "stood_still", lambda *_: None)
+    assert untold_after_standing_still(scheme)
 
 
 @pytest.mark.slow

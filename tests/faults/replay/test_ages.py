@@ -2,6 +2,7 @@
 
 import pytest
 from rayvous.faults.replay.ages import Ages
+from rayvous.faults.replay.rounds import Rounds
 from rayvous.protocol.effects import Received, Ticked
 from rayvous.protocol.layers import Inward
 from rayvous.protocol.messages.pubsub import Resume
@@ -12,7 +13,7 @@ RECOVERY = Recovery(heartbeat_seconds=1.0, suspect_after_seconds=3.0)
 
 def ages_after(*ticks):
     """Return of how long ago a message of a client speaks that is taken in after these ticks: 5 s and 1 s, as sent."""
-    layer = Ages(RECOVERY)
+    layer = Ages(RECOVERY, Rounds(10, 60.0))
     for now in ticks:
         assert layer.sees[Ticked](Ticked(now)) == [Inward(Ticked(now))]
         layer.check()
@@ -36,3 +37,23 @@ def ages_after(*ticks):
 )
 def test_a_message_may_have_waited_for_as_long_as_the_broker_stood_still(ticks, waited):
     assert ages_after(*ticks) == (5.0 + waited, 1.0 + waited)
+
+
+@pytest.mark.parametrize(
+    "noticed, doubted",
+    [
+        (31.0, 30.0),
+        (50.0, 30.0),
+        (50.5, 0.0),  # while it was awake it would have been noticed by then
+    ],
+)
+def test_a_failure_that_is_noticed_soon_after_is_as_old(noticed, doubted):
+    """Time for which it stood still is no time in which it could have noticed anything."""
+    rounds = Rounds(10, 60.0)
+    layer = Ages(RECOVERY, rounds)
+    for now in (0.0, 30.0, *(30.5 + half / 2 for half in range(42))):
+        layer.sees[Ticked](Ticked(now))
+        rounds.expire(now)
+        if now == noticed:
+            rounds.close("parent")
+            assert rounds.doubted_seconds() == doubted
