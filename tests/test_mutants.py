@@ -9,6 +9,7 @@ Mutants that chaos finds by what clients hear stand in ``simulator/test_mutants.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,11 +17,11 @@ import pytest
 from rayvous.actors.broker import routes_of
 from rayvous.actors.broker.membership.cluster import ClusterSide
 from rayvous.actors.broker.membership.joining import TreeSide
-from rayvous.actors.broker.membership.place import Place
 from rayvous.faults.membership import join
 from rayvous.faults.membership.join import Join
+from rayvous.faults.membership.succession import HANDLERS, ClusterRole, Succession
 from rayvous.protocol.effects import Multicast
-from rayvous.protocol.messages.recovery import Recovery, Wants
+from rayvous.protocol.messages.recovery import MemberBeat, Recovery, TableCopy
 from rayvous.routing.interest.announcer import Announcer, AnnouncerSteps
 from rayvous.routing.interest.outlets import Outlet
 from rayvous.routing.schemes.hybrid import Hybrid
@@ -194,8 +195,21 @@ def _takes_over_with_nothing(real: Any, self: Any, view: Any) -> Any:
     return real(self, view)
 
 
-def _says_it_has_one(real: Any, self: Any) -> Multicast:
-    return Multicast(Wants(self.router.wants(), self.view.ballot))
+def _is_not_told(real: Any, self: Any, joined: Any, left: Any) -> list[Any]:
+    effects = real(self, joined, left)
+    return [
+        each for each in effects if not (isinstance(each, Multicast) and isinstance(each.message, TableCopy))
+    ]
+
+
+def _counts_as_known(real: Any, self: Any, member: Any, message: Any) -> list[Any]:
+    return real(self, member, replace(message, introduces=False))  # type: ignore[no-any-return]
+
+
+def _introduces_nobody(patch: pytest.MonkeyPatch) -> None:
+    real = Succession._on_registration
+    designated = ClusterRole.DESIGNATED, MemberBeat
+    patch.setitem(HANDLERS, designated, lambda *given: _counts_as_known(real, *given))
 
 
 def _lets_nothing_go(real: Any, self: Any, item: Any) -> AnnouncerSteps:
@@ -215,7 +229,8 @@ MUTANTS = [
     # Replication (paper 1, 4.1.1).
     Mutant("a member copies changes", without(ClusterSide, "_on_table_entry"), a_member_that_comes),
     Mutant("a member copies what is gone", without(ClusterSide, "_on_table_of_child"), a_child_that_goes),
-    Mutant("who has no copy asks for one", around(Place, "_all_wants", _says_it_has_one), a_member_that_comes_back),
+    Mutant("who comes gets a copy", around(ClusterSide, "_change_members", _is_not_told), a_member_that_comes),
+    Mutant("who is back introduces itself", _introduces_nobody, a_member_that_comes_back),
     Mutant("a member takes a whole copy", without(ClusterSide, "_on_table_copy"), a_member_that_comes),
     Mutant("a successor uses its copy", around(ClusterSide, "_take_over", _takes_over_with_nothing), a_successor),
     # Removing routes (paper 1, 4.2.2, and unsubscribing, section 3).

@@ -110,24 +110,20 @@ class TableOfChild:
 class TableCopy:
     """The whole of what the child clusters want: with each ballot, and for members that have just come.
 
-    Over the group, as all changes of it, so that nothing overtakes it. `joined` are the members that are taken in with
-    it: all when it is None, as a ballot begins; nobody when one that is a member already has none.
+    Over the group, as all changes of it, so that nothing overtakes it. `joined` are the members that have come; nobody
+    when a ballot begins.
     """
 
     entries: tuple[tuple[ClusterId, tuple[FilterLike, ...]], ...]
     ballot: Ballot
-    joined: tuple[BrokerId, ...] | None = None
+    joined: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """All that a member wants, with the token of each announcement, for a designated broker that does not know it.
-
-    `copied` is the ballot under which it has a copy of the table; of another one, it needs one.
-    """
+    """All that a member wants, with the token of each announcement, for a designated broker that does not know it."""
 
     filters: tuple[tuple[FilterLike, int], ...]
-    copied: Ballot
 
 
 @dataclass(frozen=True, slots=True)

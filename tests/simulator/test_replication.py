@@ -109,7 +109,7 @@ def test_so_has_the_successor_of_a_successor(net):
 
 
 def test_so_has_one_that_came_back_before_its_new_designated_broker_had_missed_it(net):
-    """Nobody has noticed that it was away, so it is no member that comes, and asks for its copy itself."""
+    """Nobody has noticed that it was away, so it introduces itself."""
     for broker in (0, 2):
         net.crash(broker)
     net.advance(4.5)

@@ -5,9 +5,8 @@ Rules
 * Only the designated broker stands in the tree. A normal one keeps a copy of what the children want, so that it can
   take over at once: with a ballot comes the whole of it, then each change. What comes under another ballot is of a
   broker that speaks no more, and does not count.
-* A normal broker tells a new designated one all that it wants, and under which ballot it has its copy, so that it gets
-  one where it has none; one that was dropped from the members does so when it is back, and its subscribers wait for
-  the next round.
+* A normal broker tells a new designated one all that it wants; one that was dropped from the members does so when it
+  is back, and its subscribers wait for the next round.
 * A member that has missed a multicast gets none until it is a member (again) at a tick. Then whoever had sent it begins
   anew: a designated broker under a new epoch, so that nothing of the old one is taken for the next; a normal one as if
   it had been dropped. The round that follows sends again what was missed.
@@ -18,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from ....protocol.effects import Multicast, Received, Regroup, Renew, Send, Ticked
-from ....protocol.ids import GROUP, BrokerId, Link
+from ....protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
 from ....protocol.layers import Out
 from ....protocol.messages.recovery import (
     RENDEZVOUS,
@@ -31,6 +30,7 @@ from ....protocol.messages.recovery import (
     TableOfChild,
     Wants,
 )
+from ....routing.filters.filter import Filter
 from .joining import TreeSide
 from .starting import Start
 
@@ -40,10 +40,18 @@ UNHEARD_PATIENCES: Final = 4
 
 
 class ClusterSide(TreeSide):
-    """Heartbeats of the cluster, taking over, stepping down, members."""
+    """Heartbeats of the cluster, taking over, stepping down, members.
+
+    Attributes
+    ----------
+    copies
+        At a normal broker: what the designated one holds for each child, so that it can take its place (4.1.1).
+    """
 
     def __init__(self, start: Start) -> None:
         super().__init__(start)
+        self.copies: dict[ClusterId, dict[Filter, None]] = {}
+        self._copied: Ballot = self.view.ballot if start.incarnation == 0 else _NOBODY.ballot
         self._seen_view = self.succession.view
         self._hear_by = 0.0  # when all members must have told a new designated broker what they want
         # Whether the designated broker has left this one out of the members, or has not taken it in yet.
@@ -118,7 +126,8 @@ class ClusterSide(TreeSide):
         if view.designated != self.home.broker:
             self._place(attached=True)
             effects += self.router.forget_parent()
-            effects.append(self._all_wants())
+            # Over the group, as every announcement, so that it stays in order with those before and after it.
+            effects.append(Multicast(Wants(self.router.wants())))
         return effects
 
     def _left_out(self) -> list[Out]:
@@ -209,7 +218,7 @@ class ClusterSide(TreeSide):
             effects.append(Multicast(self._table_copy(joined)))
         return self._counted(effects)
 
-    def _table_copy(self, joined: tuple[BrokerId, ...] | None = None) -> TableCopy:
+    def _table_copy(self, joined: tuple[BrokerId, ...] = ()) -> TableCopy:
         """Return what the children want, for the members that may take over."""
         wanted = (
             (child.cluster, self.router.copy(child.designated, child.designated))
@@ -222,8 +231,6 @@ class ClusterSide(TreeSide):
             return []
         effects = self.router.adopt(GROUP, source, message.filters)  # type: ignore[arg-type]
         self._heard_from(source)
-        if message.copied != self.view.ballot:
-            effects.append(Multicast(self._table_copy(())))
         return self._counted(effects)
 
     def _heard_from(self, member: BrokerId) -> None:
@@ -256,7 +263,7 @@ class ClusterSide(TreeSide):
             cluster: dict.fromkeys(filters)  # type: ignore[arg-type]
             for cluster, filters in message.entries
         }
-        if self.designated or (message.joined is not None and self.home.broker not in message.joined):
+        if self.designated or (message.joined and self.home.broker not in message.joined):
             return []
         effects = []
         if source == self.view.designated:
@@ -265,5 +272,5 @@ class ClusterSide(TreeSide):
         if self._restored:
             # It takes this one in as a new one, and may have dropped what it had heard of it before.
             self._close_all()
-            effects += [*self.router.forget_parent(), self._all_wants()]
+            effects += [*self.router.forget_parent(), Multicast(Wants(self.router.wants()))]
         return effects

@@ -18,7 +18,7 @@ from ....protocol.effects import Deliver, Multicast, Received, Send
 from ....protocol.ids import GROUP, Link, RoundNumber
 from ....protocol.layers import Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
-from ....protocol.messages.recovery import MemberInstalled, TableEntry
+from ....protocol.messages.recovery import MemberInstalled, TableEntry, Wants
 from ....protocol.messages.rounds import AskRound, Doubt, Forgotten, Marker, Round
 from .place import Place
 
@@ -160,7 +160,7 @@ class EventSide(Place):
     def _on_round_wanted(self, event: RoundWanted) -> list[Out]:
         self._wants_round = True
         if event.again and not self.designated and not self.router.settled():
-            return [self._all_wants()]
+            return [Multicast(Wants(self.router.wants()))]
         return []
 
     def _ask_round(self) -> list[Out]:

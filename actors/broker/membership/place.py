@@ -18,10 +18,9 @@ from ....faults.membership.probing import Probing
 from ....faults.membership.succession import Succession
 from ....faults.membership.unanswered import Unanswered
 from ....protocol.configs import Placed, Position
-from ....protocol.effects import Multicast
 from ....protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
 from ....protocol.layers import Out
-from ....protocol.messages.recovery import ClusterView, Wants
+from ....protocol.messages.recovery import ClusterView
 from ....routing.filters.filter import Filter
 from ....routing.schemes.hybrid import Hybrid
 from .starting import Start
@@ -40,8 +39,6 @@ class Place:
     fellows
         The other members of the group: those of the position, those that have been heard of since, and not those that
         have left. A member that is silent stays one; the view says who is alive.
-    copies
-        At a normal broker: what the designated one holds for each child, so that it can take its place (4.1.1).
     """
 
     def __init__(self, start: Start) -> None:
@@ -54,8 +51,6 @@ class Place:
         self.succession = Succession(position, recovery, incarnation)
         self.probing = Probing(recovery)
         self.join = Join(recovery, random.Random(f"{start.seed}/{position.broker}/{incarnation}"))
-        self.copies: dict[ClusterId, dict[Filter, None]] = {}
-        self._copied: Ballot = self.view.ballot if incarnation == 0 else (-1, -1)
         self.rounds = rounds
         self.identity = identity
         self.load = Load()
@@ -130,13 +125,6 @@ class Place:
     def leaving(self) -> bool:
         """Whether this broker is about to leave the network."""
         return self.succession.leaving
-
-    def _all_wants(self) -> Multicast:
-        """Return what tells the designated broker all that is wanted here.
-
-        Over the group, as every announcement, so that it stays in order with those before and after it.
-        """
-        return Multicast(Wants(self.router.wants(), self._copied))
 
     def _tell_succession(self) -> None:
         self.succession.set_tree(self.parent, tuple(self.children.values()), self.path, self.term)
