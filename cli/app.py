@@ -412,6 +412,24 @@ def experiment_hypercube(
     run_hypercube(preset, brokers, seed, out, as_json=as_json)
 
 
+@experiment.command("migration")
+def experiment_migration(
+    brokers: Annotated[int, typer.Option(callback=at_most(10_000), help="How many; 3 at least.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of what is left to chance.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Paper 2, 2.4: what a subscription costs before, while and after its subscriber moves to its publishers.
+
+    Examples
+    --------
+      rayvous experiment migration
+      rayvous experiment migration --brokers 16 --json
+    """
+    from .verbs.experiments import run_migration
+
+    run_migration(brokers, seed, as_json=as_json)
+
+
 def _reproduces(name: str, what: str) -> None:
     """Add a verb for one experiment, or for all."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...experiments import admission, hypercube
+from ...experiments import admission, hypercube, migration
 from ...experiments.admission_plots import figure_9, figure_10
 from ...protocol.errors import InputError
 from .. import console
@@ -129,3 +129,23 @@ def _print_hypercube(result: dict[str, Any]) -> None:
         ["brokers", *(name.replace("_", " ") for name in result["equal_sources"])],
         [[str(size), *(f"{value:.2f}" for value in sizes[size].values())] for size in sorted(sizes)],
     )
+
+
+def run_migration(brokers: int, seed: int, *, as_json: bool) -> dict[str, Any]:
+    """Run what paper 2, 2.4, says of a subscriber that moves, and print what its subscription costs in each phase."""
+    result = migration.run(brokers, seed=seed)
+    if as_json:
+        console.print_json(result)
+        return result
+    names = [name for name in result["rows"][0] if name not in ("local_first", "phase")]
+    rows = [
+        [
+            "local first" if row["local_first"] else "all publishers",
+            row["phase"],
+            *(f"{row[name]:g}" for name in names),
+        ]
+        for row in result["rows"]
+    ]
+    title = "A subscriber moves to its publishers (events: over links, for each that is published)"
+    console.print_columns(title, ["asks for", "phase", *names], rows)
+    return result
