@@ -418,13 +418,7 @@ def experiment_migration(
     seed: Annotated[int, typer.Option(help="Of what is left to chance.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Paper 2, 2.4: what a subscription costs before, while and after its subscriber moves to its publishers.
-
-    Examples
-    --------
-      rayvous experiment migration
-      rayvous experiment migration --brokers 16 --json
-    """
+    """Paper 2, 2.4: what a subscription costs before, while and after its subscriber moves to its publishers."""
     from .verbs.experiments import run_migration
 
     run_migration(brokers, seed, as_json=as_json)
