@@ -19,6 +19,7 @@ from rayvous.protocol.messages.pubsub import (
 )
 from rayvous.routing.interest.local_first import ANSWERS_MAX
 from rayvous.routing.language.questions import to_filter
+from rayvous.routing.matching.covering_dag import SCAN_MAX
 from rayvous.routing.schemes.hypercube import Hypercube
 from rayvous.routing.schemes.point_to_point import PointToPointInViews
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -199,6 +200,18 @@ def test_answers_name_so_many_and_count_the_rest():
     answers = net.told[-2][1]
     assert len(answers.known) == ANSWERS_MAX and answers.more == ANSWERS_MAX
     assert {answer.broker for answer in answers.known} == {0, 1}
+
+
+def test_what_is_served_here_is_no_cover_of_what_is_told():
+    """Also where covers are searched for in the index, which has both."""
+    net = Net(2)
+    net.tell(0, "bob", advert("n > 5"))
+    net.tell(0, "alice", first(1, "n > 1"))
+    for number in range(1, SCAN_MAX + 3):
+        net.tell(0, "dave", Register(number, to_filter(f"n = {number}")))
+    assert net.recorded()[1] == SCAN_MAX + 2
+    net.tell(0, "bob", Unadvertise(1))
+    assert net.recorded()[1] == 2, "n > 1 covers all but n = 1"
 
 
 SELECTORS = ("n > 0", "n > 4", "n = 3", "n < 2", "m = 1")
