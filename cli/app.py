@@ -351,7 +351,7 @@ app.command()(report)
 @experiment.command("admission")
 def experiment_admission(
     preset: Annotated[
-        str, typer.Option(help="quick (fewer points), paper (its parameters), or narrow (narrower filters).")
+        str, typer.Option(help="quick (one network), paper, copies (CPU per copy) or links (links bind).")
     ] = "quick",
     on: Annotated[str, typer.Option(help="sim, or ray: a small one on actors that use real CPU.")] = "sim",
     out: Annotated[

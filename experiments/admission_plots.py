@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..protocol.extras import extra
+from .admission_statements import OF_THE_WAY
 
 with extra("plots"):
     from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ with extra("plots"):
 
 COLOURS = {"none": "#000000", "40 %": "#D55E00", "20 %": "#E69F00", "full": "#0072B2"}
 MARKERS = {"none": "x", "40 %": "^", "20 %": "s", "full": "o"}
+"""Of the criteria; a percentage of the way is drawn as that of all brokers, dotted."""
 
 
 def figure_9(rows: Sequence[dict[str, Any]]) -> Figure:
@@ -29,22 +31,30 @@ def figure_9(rows: Sequence[dict[str, Any]]) -> Figure:
 
 
 def figure_10(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Return the mean utilisation of CPU and links."""
-    figure = Figure(figsize=(9.5, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _curves(left, rows, "cpu", "CPU utilisation, mean broker", percent=True)
-    _curves(right, rows, "bandwidth", "bandwidth utilisation, mean link", percent=True)
-    figure.suptitle("Figure 10: utilisation of CPU and bandwidth")
+    """Return the mean utilisation of CPU, memory (so the text) and links (so the caption)."""
+    figure = Figure(figsize=(13.5, 4), layout="constrained")
+    for axes, key, label in zip(
+        figure.subplots(1, 3),
+        ("cpu", "memory", "bandwidth"),
+        ("CPU, mean broker", "memory, mean broker", "bandwidth, mean link"),
+        strict=True,
+    ):
+        _curves(axes, rows, key, f"utilisation: {label}", percent=True)
+    figure.suptitle("Figure 10: utilisation of CPU, memory and bandwidth")
     return figure
 
 
 def _curves(
     axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, *, percent: bool = False
 ) -> None:
-    for name, colour in COLOURS.items():
+    names = dict.fromkeys(row["criterion"] for row in rows)
+    for name in names:
+        alike = name.removesuffix(OF_THE_WAY)
         curve = sorted((row["subscribers"], row[key]) for row in rows if row["criterion"] == name)
         values = [value * 100 if percent else value for _, value in curve]
-        axes.plot([place for place, _ in curve], values, color=colour, marker=MARKERS[name], label=name)
+        line = ":" if name != alike else "-"
+        places = [place for place, _ in curve]
+        axes.plot(places, values, line, color=COLOURS[alike], marker=MARKERS[alike], label=name)
     axes.set_xlabel("subscribers")
     axes.set_ylabel(label + (" (%)" if percent else ""))
     axes.set_ylim(bottom=0)

@@ -23,7 +23,10 @@ _BOTH: Final[dict[str, Callable[[Row], str]]] = {
     "rejected": lambda row: f"{row['rejected']:.0%}",
     "CPU": lambda row: f"{row['cpu']:.0%}",
 }
-SIMULATED: Final = _BOTH | {"links": lambda row: f"{row['bandwidth']:.0%}"}
+SIMULATED: Final = _BOTH | {
+    "memory": lambda row: f"{row['memory']:.0%}",
+    "links": lambda row: f"{row['bandwidth']:.0%}",
+}
 MEASURED: Final = _BOTH | {
     "of capacity": lambda row: f"{row['of_capacity']:.0%}",
     "the busiest": lambda row: f"{row['of_capacity_max']:.0%}",

@@ -30,7 +30,7 @@ def test_the_simulated_one_prints_every_point_and_writes_pictures(tmp_path, caps
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
         "admission.json", "figure_9.png", "figure_10.png"
     }  # fmt: skip
-    assert len(result["rows"]) == 8
+    assert len(result["rows"]) == 12
 
 
 def test_the_one_on_actors_prints_what_was_measured(tmp_path, capsys, monkeypatch):

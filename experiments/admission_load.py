@@ -1,0 +1,181 @@
+"""The load of paper 3, section 5.1: what publishers and subscribers do, fixed by the paper and by stated assumptions.
+
+Rules
+-----
+* What the paper gives is taken as it says: a fixed set of random events; a publisher takes one of them, advertises,
+  sends it 100 times at its rate, unadvertises, and begins again; a subscriber subscribes, receives, unsubscribes, and
+  begins again, without pause; clients are at random brokers.
+* What it does not give is filled in by what has no parameter to choose, and was settled before anything was run:
+
+  - the tree joins each broker to a random one of those before it;
+  - an event is a point in the unit square, two attributes;
+  - a range is between two random places: a filter is one in each attribute; an advertisement is one around the event,
+    so that advertisements overlap, and what a filter demands has to be estimated;
+  - a subscriber stays as long as a publisher of the mean rate stays with one event;
+  - who is refused has nothing to receive: it unsubscribes at once, and begins again with another filter.
+
+* Clients act every `STEP_SECONDS`: "without pause" is the next time that they do. The same seed gives the same brokers,
+  rates and events under every criterion, and each subscriber the same filters in the same order.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..protocol.ids import BrokerId
+from ..protocol.messages.admission import Judgement
+from ..routing.filters.filter import Filter
+from ..routing.language.questions import to_filter
+from ..simulator.simulation import Simulation
+
+STEP_SECONDS: Final = 0.4
+"""How often clients act: a tenth of the time that the paper's publisher stays with one event."""
+
+ATTRIBUTES: Final = ("x", "y")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was judged so far: subscriptions, those refused, and the brokers that were asked for them."""
+
+    asked: int = 0
+    refused: int = 0
+    brokers: int = 0
+
+
+@dataclass(slots=True)
+class _Client:
+    """A publisher or subscriber: where it is, and when it acts next."""
+
+    name: str
+    home: BrokerId
+    dice: random.Random
+    at: float
+    rate: float = 0.0
+    number: int = 0
+    left: int = 0
+    owed: float = 0.0
+    event: dict[str, float] = field(default_factory=dict)
+    waiting: bool = False
+    heard: int = 0
+
+
+class Load:
+    """The clients of one network.
+
+    Parameters
+    ----------
+    net
+        Where they are.
+    dice
+        Of their places, rates and events.
+    brokers, publishers, subscribers
+        How many; the places of all `subscribers_max` are drawn.
+    rates
+        Range of the publishers' events per second.
+    repeats
+        How often a publisher sends the same event.
+    event_count
+        Size of the fixed set of events.
+    begin_seconds
+        Within which all subscribers begin.
+
+    Attributes
+    ----------
+    counts
+        What was judged since it was last set.
+    """
+
+    def __init__(
+        self,
+        net: Simulation,
+        dice: random.Random,
+        *,
+        brokers: int,
+        publishers: int,
+        subscribers: int,
+        subscribers_max: int,
+        rates: tuple[float, float],
+        repeats: int,
+        event_count: int,
+        begin_seconds: float,
+    ) -> None:
+        self._net = net
+        self._repeats = repeats
+        self._stay_seconds = repeats * 2 / sum(rates)
+        self._events = [{name: dice.random() for name in ATTRIBUTES} for _ in range(event_count)]
+        seed = dice.random()
+
+        def client(name: str, spread: float) -> _Client:
+            own = random.Random(f"{name}/{seed}")
+            return _Client(name, dice.randrange(brokers), own, dice.uniform(0.0, spread))
+
+        first = min(self._stay_seconds, begin_seconds)
+        self._publishers = [client(f"p{number}", first) for number in range(publishers)]
+        for publisher in self._publishers:
+            publisher.rate = dice.uniform(*rates)
+        everybody = [client(f"s{number}", begin_seconds) for number in range(subscribers_max)]
+        self._subscribers = everybody[:subscribers]
+        self.counts = Counts()
+
+    def act(self) -> None:
+        """Let every client do what is due, and a step's time pass."""
+        for publisher in self._publishers:
+            self._publish(publisher)
+        for subscriber in self._subscribers:
+            self._subscribe(subscriber)
+        self._net.advance(STEP_SECONDS)
+
+    def _publish(self, client: _Client) -> None:
+        if self._net.now < client.at:
+            return
+        if not client.left:
+            if client.number:
+                self._net.unadvertise(client.name, client.number)
+            client.number += 1
+            client.left = self._repeats
+            client.event = client.dice.choice(self._events)
+            around = {
+                name: (client.dice.uniform(0.0, value), client.dice.uniform(value, 1.0))
+                for name, value in client.event.items()
+            }
+            self._net.advertise(client.name, client.home, _rectangle(around), client.rate, client.number)
+            return  # what is wanted of it is known at the next step
+        client.owed += client.rate * STEP_SECONDS
+        ready = min(int(client.owed), client.left)
+        if ready:
+            client.owed -= ready
+            client.left -= ready
+            self._net.publish(client.name, client.home, [client.event] * ready)
+
+    def _subscribe(self, client: _Client) -> None:
+        if client.waiting and not self._hear(client):
+            return
+        if self._net.now < client.at:
+            return
+        if client.left:
+            self._net.unsubscribe(client.name, client.number)
+        wanted = {name: sorted(client.dice.random() for _ in range(2)) for name in ATTRIBUTES}
+        client.number = self._net.subscribe(client.name, client.home, _rectangle(wanted))
+        client.left, client.waiting = 0, True
+
+    def _hear(self, client: _Client) -> bool:
+        """Take in the verdict on a subscription; return whether it is there."""
+        judged = [news for news in self._net.news(client.name) if isinstance(news, Judgement)]
+        if len(judged) == client.heard:
+            return False
+        client.heard, client.waiting = len(judged), False
+        self.counts.asked += 1
+        self.counts.refused += not judged[-1].admitted
+        self.counts.brokers += judged[-1].asked
+        client.left = int(judged[-1].admitted)
+        client.at = self._net.now + (self._stay_seconds if client.left else 0.0)
+        return True
+
+
+def _rectangle(ranges: Any) -> Filter:
+    return to_filter(
+        " AND ".join(f"{name} BETWEEN {low!r} AND {high!r}" for name, (low, high) in ranges.items())
+    )
