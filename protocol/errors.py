@@ -120,3 +120,7 @@ class SimulationStepLimit(RayvousError):
 
 class StorageFailed(RayvousError):
     """Stable storage could not be read or written; nothing that depends on it was acknowledged."""
+
+
+class StateDamaged(StorageFailed):
+    """A broker has seen that its state is not what it can have come to by itself: it has to start again."""

@@ -9,9 +9,11 @@ Rules
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from ..actors.broker.routes import damage_routes
 from ..faults.chaos.plans import Shake
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
@@ -113,6 +115,14 @@ class Faults:
         """Let a broker take `factor` times as long; 1 makes it quick again."""
         host = self._network.hosts[broker]
         host.factor, host.plain = factor if host.alive else 1.0, False
+
+    def damage(self, broker: BrokerId) -> int:
+        """Damage the tables of a broker, by chance of its own; return how many entries were changed."""
+        host = self._network.hosts[broker]
+        if not host.alive:
+            return 0
+        dice = random.Random(f"damage/{self._network.seed}/{broker}/{self._network.now}")
+        return damage_routes(host.machine, dice)
 
     def shake(self, fault: Shake) -> None:
         """Let the weather be bad for a while."""

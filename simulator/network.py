@@ -41,7 +41,7 @@ from ..protocol.effects import (
     Received,
     Ticked,
 )
-from ..protocol.errors import ClientError, InputError, SimulationStepLimit, StorageFailed
+from ..protocol.errors import ClientError, InputError, SimulationStepLimit, StateDamaged, StorageFailed
 from ..protocol.ids import BrokerId
 from ..protocol.messages.admission import AdmissionConfig
 from ..protocol.messages.pubsub import Events
@@ -189,6 +189,7 @@ class SimulatedNetwork:
             faults.leave,
         )
         self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
+        self.damage = faults.damage
         self.queues, self.telemetry = queues, telemetry
         self.take_in = self.serve if queues is None else self._queue
         self.seed = checks.whole_number("seed", seed)
@@ -282,7 +283,7 @@ class SimulatedNetwork:
             self.telemetry.flush()
         return steps
 
-    def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
+    def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
         """Do something at a time to come."""
         checks.seconds("when", when)
         if not callable(action):
@@ -316,7 +317,11 @@ class SimulatedNetwork:
             if not host.alive or host.life != life:
                 return
         self.steps += 1
-        effects = host.handle(event)
+        try:
+            effects = host.handle(event)
+        except StateDamaged as error:
+            self._start_again(host, error)
+            return
         if self._record is not None and host.id != RENDEZVOUS:
             self._record(Step(self.now, host.machine, event, effects))
         if self.telemetry is not None:
@@ -410,9 +415,18 @@ class SimulatedNetwork:
         try:
             host.store.commit(effect.writes)
         except StorageFailed as error:  # it stands still until it is started again
-            self.failures[host.id] = error
-            if not self.faults.crash(host.id):
-                host.die()
+            self._die_of(host, error)
+
+    def _die_of(self, host: Host, error: StorageFailed) -> None:
+        self.failures[host.id] = error
+        if not self.faults.crash(host.id):
+            host.die()
+
+    def _start_again(self, host: Host, error: StateDamaged) -> None:
+        """Let a process that has seen that its state is damaged end, and start clean."""
+        assert self.recovery is not None
+        self._die_of(host, error)
+        self.at(self.now + self.recovery.heartbeat_seconds, self.faults.restart, host.id)
 
     def _drain(self, host: Host, effect: Drain) -> None:
         # A client that is there has a message after so long; whoever was delivered something before has it by then.

@@ -20,6 +20,7 @@ from ...faults.durability.durable_clients import DurableClients
 from ...faults.durability.identity import Identity
 from ...faults.durability.numbered_links import CrashRecover
 from ...faults.durability.stores import Store
+from ...faults.membership.comparing import Comparing
 from ...faults.replay.ages import Ages
 from ...faults.replay.flushing import Flushing
 from ...faults.replay.replay import Replay
@@ -27,6 +28,7 @@ from ...faults.replay.rounds import Rounds
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.effects import Effect, Ticked
+from ...protocol.errors import StateDamaged
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Layer, RecordedLayer
 from ...protocol.messages.admission import AdmissionConfig, Advertise
@@ -157,7 +159,9 @@ class Broker:
                 self.replay,
                 self.healing,
             ]
-            layers = [*own, *self._around(fan=fan), *healing]
+            every = recovery.compare_heartbeats
+            compares = [] if every is None else [Comparing(here, every * recovery.heartbeat_seconds, router)]
+            layers = [*compares, *own, *self._around(fan=fan), *healing]
             self.pipeline = Pipeline([*self._edge(layers, recovery.retention_seconds), *layers])
             self.pipeline.begin()
         else:
@@ -172,6 +176,20 @@ class Broker:
                 layers.insert(0, self.stable)
             self.pipeline = Pipeline([*self._edge(layers, 0.0), *layers])
         self.handle: Callable[[Any], list[Effect]] = self.pipeline.handle  # Received, Ticked, Drained, Missed
+        if recovery is not None and recovery.compare_heartbeats is not None:
+            self.handle = self._handle_damaged
+
+    def _handle_damaged(self, event: Any) -> list[Effect]:
+        """Handle an event with a state that may be damaged: what then goes wrong inside is seen as just that."""
+        try:
+            return self.pipeline.handle(event)
+        except StateDamaged:
+            raise
+        except Exception as error:
+            where = f"{type(error).__name__}: {error}"
+            raise StateDamaged(
+                f"broker {self.position.broker} cannot go on with its state: {where}"
+            ) from error
 
     def _admit(
         self,

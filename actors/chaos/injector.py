@@ -235,6 +235,10 @@ class Breaker:
         self._tell()
         return bool(mended)
 
+    def damage(self, broker: BrokerId) -> int:
+        """Damage nothing: the state of a process is out of reach, and such plans are refused."""
+        return 0
+
     def shake(self, fault: Shake) -> None:
         """Let links be bad for a while."""
         self._shakes.append((self.now + fault.seconds, fault))

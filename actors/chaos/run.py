@@ -36,11 +36,12 @@ from ...faults.chaos.books import Clients, books_problems
 from ...faults.chaos.cases import Case, draw_case, small_topology
 from ...faults.chaos.draws import AIMS, FLAT_AIMS
 from ...faults.chaos.injector import Injector
-from ...faults.chaos.plans import Fault, FaultPlan
+from ...faults.chaos.plans import Damage, Fault, FaultPlan
 from ...faults.chaos.report import ChaosReport
 from ...faults.chaos.routes import route_problems
 from ...faults.chaos.stable_cases import with_stores
 from ...faults.chaos.structure import root_of, ways_of
+from ...protocol.errors import ScenarioError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
@@ -92,7 +93,16 @@ def draw_ray_case(
         Whether brokers admit only what they can carry.
     operations
         Whether brokers and clusters come and go.
+
+    Raises
+    ------
+    ScenarioError
+        If the plan has a fault that a real process cannot have.
     """
+    if plan is not None and any(isinstance(fault, Damage) for fault in plan.faults):
+        raise ScenarioError(
+            f"plan {plan.name!r}: damage is for the simulator: a process's state is out of reach"
+        )
     aims = aims_of(scheme)
     topology = small_topology(seed, brokers_max)
     recovery = Recovery.for_tests(degree=topology["degree"] + 1, retention_seconds=600.0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
+from ...protocol.errors import InputError
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
@@ -53,6 +54,10 @@ class Settings:
         for given in (self.recovery, self.stable, self.admission, self.telemetry):
             if given is not None:
                 given.validate()
+        if self.recovery is not None and self.recovery.compare_heartbeats is not None:
+            raise InputError(
+                "recovery compare_heartbeats: on Ray no broker can start again by itself; it is for the simulator"
+            )
         check(
             self.scheme,
             recovery=self.recovery is not None,

@@ -20,6 +20,7 @@ from .plans import (
     CrashRoot,
     Cut,
     CutClusters,
+    Damage,
     Fault,
     FaultPlan,
     Heal,
@@ -107,6 +108,10 @@ class Breakable(Protocol):
         """Let links be bad for a while."""
         ...
 
+    def damage(self, broker: BrokerId) -> int:
+        """Damage the tables of a broker; return how many entries were changed."""
+        ...
+
     def calm(self) -> None:
         """End every cut, bad spell, pause and slowness."""
         ...
@@ -163,6 +168,7 @@ class Injector:
             Partition: self._partition,
             Heal: lambda fault: self._mend("partition"),
             Shake: self._shake,
+            Damage: lambda fault: f"{network.damage(fault.broker)} entries of its tables",
         }
 
     def begin(self) -> float:

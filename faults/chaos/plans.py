@@ -188,6 +188,17 @@ class Shake:
     brokers: tuple[BrokerId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """The state of a broker is damaged and not its behaviour: its tables forget what it holds for others, or hold more.
+
+    Only in the simulator: the state of a real process is out of reach.
+    """
+
+    at_seconds: float
+    broker: BrokerId
+
+
 Fault: TypeAlias = (
     Crash
     | Restart
@@ -206,6 +217,7 @@ Fault: TypeAlias = (
     | Partition
     | Heal
     | Shake
+    | Damage
 )
 
 FAULTS: Final[dict[str, type[Fault]]] = {
@@ -226,6 +238,7 @@ FAULTS: Final[dict[str, type[Fault]]] = {
     "partition": Partition,
     "heal": Heal,
     "shake": Shake,
+    "damage": Damage,
 }
 """The faults by the word that names them in JSON."""
 

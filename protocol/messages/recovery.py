@@ -300,6 +300,16 @@ class JoinAnswer:
     term: int
 
 
+# Whether tables are what they were.
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A digest of what the sender has told this broker that it wants."""
+
+    digest: bytes
+
+
 # Durable subscribers, and the rendezvous point: at which broker each is.
 
 
@@ -359,7 +369,14 @@ DurableMessage: TypeAlias = Holds | LetGo
 Order: TypeAlias = LeaveNetwork | Reconsider
 SchemeMessage: TypeAlias = CubeMessage | QuenchMessage
 RecoveryMessage: TypeAlias = (
-    ClusterMessage | NeighbourMessage | JoinMessage | RoundMessage | DurableMessage | Order | SchemeMessage
+    ClusterMessage
+    | NeighbourMessage
+    | JoinMessage
+    | RoundMessage
+    | DurableMessage
+    | Compare
+    | Order
+    | SchemeMessage
 )
 
 TIMED: Final = (Root, Children, Pong, Reconsider)
@@ -402,6 +419,9 @@ class Recovery:
         not come back.
     dead_letters_max
         How many undelivered events a broker keeps for inspection.
+    compare_heartbeats
+        How often brokers compare what they hold for each other with what they have told each other, in heartbeats; None
+        for never.
     """
 
     heartbeat_seconds: float = 1.0
@@ -423,6 +443,7 @@ class Recovery:
     durable_seconds: float = 86_400.0
     dead_letters_max: int = 1_000
     node_cluster_max: int | None = None
+    compare_heartbeats: float | None = None
 
     @property
     def doubt_seconds(self) -> float:
@@ -438,7 +459,8 @@ class Recovery:
             If a number is not positive, the detector is unknown, or suspicion comes before two heartbeats.
         """
         one_of("recovery detector", self.detector, ("adaptive", "fixed"))
-        positive_fields(self, "recovery", skip=("detector", "node_cluster_max"), none=("load_max",))
+        may_be_none = ("load_max", "compare_heartbeats")
+        positive_fields(self, "recovery", skip=("detector", "node_cluster_max"), none=may_be_none)
         if self.node_cluster_max is not None:
             whole_number("recovery node_cluster_max", self.node_cluster_max, 1)
         if self.suspect_after_seconds < 2 * self.heartbeat_seconds:
