@@ -26,7 +26,7 @@ def experiment_lbdd(
     out: Out = Path("out/lbdd"),
     as_json: AsJson = False,
 ) -> None:
-    """Paper 5: the tree for its twelve computers, table 1 (depth) and figure 4 (who sends how much).
+    """Paper 5: its twelve computers (delay, figures 2 and 3), table 1 (depth) and figure 4 (who sends how much).
 
     Examples
     --------
@@ -51,9 +51,24 @@ def experiment_lbdd(
         {
             "buckets": str(ours["buckets"]),
             "copies, depth, largest out-degree": f"{ours['copies']}, {ours['depth']}, {ours['out_degree_max']}",
-            "point-to-point": _seconds("point_to_point_seconds", ours, paper),
-            "LBDD": _seconds("lbdd_seconds", ours, paper),
         },
+    )
+    console.print_columns(
+        f"8 GB to eleven: delay, rate, publisher's link (paper: {paper['point_to_point_seconds']:,} s; "
+        f"{paper['lbdd_seconds']:,} s, {paper['lbdd_megabits_per_second']} Mbit/s, below 70%)",
+        ["links", "point-to-point", "", "", "LBDD", "", ""],
+        [
+            [f"{link['megabits_per_second']:,.0f} Mbit/s", *_way(link["point_to_point"]), *_way(link["lbdd"])]
+            for link in ours["links"]
+        ],
+    )
+    console.print_columns(
+        "The same at 100 Mbit/s for fewer subscribers (figures 2 and 3)",
+        ["subscribers", "point-to-point", "", "", "LBDD", "", ""],
+        [
+            [str(step["subscribers"]), *_way(step["point_to_point"]), *_way(step["lbdd"])]
+            for step in ours["subscribers"]
+        ],
     )
     columns = {
         "subscribers": "{subscribers}",
@@ -68,8 +83,12 @@ def experiment_lbdd(
         list(columns),
         [[text.format(**row) for text in columns.values()] for row in result["results"]],
     )
-    console.out.print(f"picture: {result['picture']}")
+    console.out.print(f"pictures: {result['twelve_picture']}, {result['picture']}")
 
 
-def _seconds(name: str, ours: dict[str, Any], paper: dict[str, Any]) -> str:
-    return f"{ours[name]:,.0f} s by the plan, at 100 Mbit/s; {paper[name]:,} s measured in the paper"
+def _way(done: dict[str, Any]) -> list[str]:
+    return [
+        f"{done['seconds']:,.0f} s",
+        f"{done['megabits_per_second']:,.1f} Mbit/s",
+        f"{done['publisher_utilisation']:.0%}",
+    ]
