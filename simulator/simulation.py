@@ -318,7 +318,6 @@ class Simulation(SimulatedNetwork):
                 for item, _, _ in session.publisher.adverts.values()
             },
             wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
-            served={name: machine.served() for name, machine in subscribers.items()},
             lacking={name: machine.lacking for name, machine in subscribers.items()},
         )
 

@@ -83,8 +83,6 @@ class Clients:
         What each subscription lacks, by number, as far as its owner was told.
     refused
         How many subscriptions were refused.
-    served
-        The numbers of each subscriber's subscriptions that publishers at its broker satisfy.
     """
 
     homes: dict[ClientId, BrokerId] = field(default_factory=dict)
@@ -92,12 +90,6 @@ class Clients:
     wanted: dict[ClientId, dict[int, Any]] = field(default_factory=dict)
     lacking: dict[ClientId, dict[int, tuple[Refusal, ...]]] = field(default_factory=dict)
     refused: int = 0
-    served: dict[ClientId, list[int]] = field(default_factory=dict)
-
-    def to_be_told(self, client: ClientId) -> frozenset[Filter]:
-        """Return what a client wants that more brokers than its own have to know of."""
-        here = self.served.get(client, ())
-        return frozenset(item for number, item in self.wanted[client].items() if number not in here)
 
     def told(self, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
         """Return what the subscriptions of a client lack that it still has; nothing where all is well."""

@@ -18,7 +18,7 @@ broker's index or covering DAG. It is all of one moment at which nothing is unde
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...protocol.ids import BrokerId, ClientId, ClusterId, Link
@@ -98,7 +98,6 @@ def route_problems(
     if any(each is None for each in seen.values()):
         return []
     found = [*_of_clients(routes, clients)]
-    routes = {here: _without_served(mine, clients) for here, mine in routes.items()}
     must_tell = _must_tell(there) if told_first else {}
     for here, mine in routes.items():
         found += _of_told(here, mine, must_tell.get(here, ()))
@@ -116,13 +115,6 @@ def _must_tell(survey: Survey) -> dict[BrokerId, Collection[BrokerId]]:
     if in_views(survey):
         return {here: survey.keys() - {here} for here in survey}
     return {here: () if above is None else (above,) for here, above in above_each(survey).items()}
-
-
-def _without_served(mine: SeenRoutes, clients: Clients) -> SeenRoutes:
-    """Return the routes of a broker without what its clients want that is nobody else's."""
-    known = clients.wanted
-    due = {name: clients.to_be_told(name) if name in known else items for name, items in mine.clients.items()}
-    return replace(mine, clients=due)
 
 
 def _of_clients(routes: Mapping[BrokerId, SeenRoutes], clients: Clients) -> Iterator[str]:

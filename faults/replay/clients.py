@@ -155,10 +155,6 @@ class SubscriberMachine:
             self.unconfirmed.add(news.number)
         return True
 
-    def served(self) -> list[int]:
-        """Return the subscriptions that publishers at its broker satisfy, so that no other broker is told of them."""
-        return [number for number, answers in self.answers.items() if answers.here]
-
     def granted(self, number: int) -> None:
         """Take in that a subscription is in force, and so was admitted."""
         self.confirmed(number)

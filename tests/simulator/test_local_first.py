@@ -132,10 +132,10 @@ def test_without_admission_control_there_is_no_rate():
 def test_a_publisher_that_goes_elsewhere_is_not_missed(assert_healed):
     """What it publishes at its new broker before that knows who wants it, comes with a round. Reference: promise 2."""
     net = served(network(recovery=Recovery()))
-    publish_for(net, 6, "bob", 3)
-    net.at(net.now + 3.0, net.move, "bob", 6)
+    publish_for(net, 2, "bob", 3, per_second=100)
+    net.at(net.now + 1.0, net.move, "bob", 6)
     net.advance(20.0)
-    assert got(net, "alice") == [("bob", number) for number in range(1, 61)]
+    assert got(net, "alice") == [("bob", number) for number in range(1, 201)]
     assert_healed(net)
     assert recorded(net) == [1, 1, 1, 0, 1, 1, 1, 1]
 
