@@ -11,10 +11,12 @@ import time
 import pytest
 import rayvous as rv
 
-BUSY_SECONDS_MAX = 90.0
-"""Only a machine that gives the broker less than 0.8 of a core all this time takes so long."""
+LIMIT = rv.AdmissionConfig().utilisation_max
 
-BATCH = 4_096
+BUSY_SECONDS_MAX = 30.0
+"""How long it is waited for a sample in which the broker had 0.8 of a core."""
+
+BATCH, SECONDS_AN_EVENT = 256, 0.0005
 
 
 @pytest.fixture
@@ -25,7 +27,11 @@ def net(ray_started):
 
 
 def saturate(net, broker):
-    """Publish at one broker, from several threads without a pause, until its capacity is known; return that."""
+    """Publish at one broker, from several threads without a pause, until its capacity is known; return that.
+
+    It works for its whole time: there is always another call. On a machine that gives it less than the limit, there is
+    nothing to be measured.
+    """
     stop = threading.Event()
     publishers = [net.publisher(f"busy{number}", broker=broker) for number in range(3)]
     columns = {"n": [0] * BATCH}
@@ -36,14 +42,20 @@ def saturate(net, broker):
 
     for publisher in publishers:
         publisher.advertise("n = 0", max_rate=1e9)
+    net.burden({broker: SECONDS_AN_EVENT})
     threads = [threading.Thread(target=publish, args=(publisher,)) for publisher in publishers]
+    started, used = time.monotonic(), net.cpu_seconds()
     for thread in threads:
         thread.start()
     try:
-        started = time.monotonic()
         for _ in itertools.count():  # each answer waits its turn at the busy actor
-            capacity = net.admission()[broker]["cpu"][1]
-            if capacity < math.inf or time.monotonic() - started > BUSY_SECONDS_MAX:
+            capacity, seconds = net.admission()[broker]["cpu"][1], time.monotonic() - started
+            if capacity < math.inf:
+                return capacity
+            if seconds > BUSY_SECONDS_MAX:
+                share = (net.cpu_seconds() - used) / seconds
+                if share < LIMIT:
+                    pytest.skip(f"this machine is so busy that the broker had {share:.2f} of a core")
                 return capacity
     finally:
         stop.set()
@@ -55,17 +67,10 @@ def saturate(net, broker):
 
 def test_a_busy_core_says_what_a_broker_can_take_in_and_what_is_more_is_refused(net):
     assert net.admission()[0]["cpu"][1] == math.inf, "nothing is known before"
-    watcher = net.subscriber("watcher", broker=0)
-    watcher.subscribe_all(
-        [f"n = {number}" for number in range(1, 200)]
-    )  # filters to match, none of which does
-    before, started = net.describe().nodes[0]["events_in"], time.monotonic()
     capacity = saturate(net, 0)
     net.settle()
-    mean = (net.describe().nodes[0]["events_in"] - before) / (time.monotonic() - started)
-    assert capacity < math.inf and capacity > mean / 2, (
-        "the highest rate of all samples, so no less than about the mean"
-    )
+    most = 1 / SECONDS_AN_EVENT
+    assert LIMIT * most / 2 < capacity <= most, "a core that works on nothing else takes in that many"
 
     net.publisher("modest", broker=1).advertise("k = 1", max_rate=capacity / 2)
     net.publisher("flood", broker=1).advertise("k = 2", max_rate=capacity * 50)
