@@ -9,6 +9,7 @@ from rayvous.faults.chaos.cases import draw_case
 from rayvous.faults.chaos.plans import Crash, FaultPlan, Restart
 from rayvous.faults.chaos.recovery_times import Recovered, by_kind
 from rayvous.faults.checker import trace as operations
+from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.effects import Confirm, Deliver, Multicast, Received, Send
 from rayvous.protocol.messages.pubsub import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
 from rayvous.protocol.messages.recovery import ClusterView, Recovery
@@ -297,6 +298,15 @@ def test_a_delivery_that_a_broker_drops_is_no_loss_of_retention():
     case = draw_case(9, recovery=recovery, plan=FaultPlan("x", (Crash(1.0, 0),), 20.0))
     report = run_case(case, broker=saboteur_that_heals(case.seed))
     assert report.verdict.violated == ["complete"] and not report.lost_by_retention
+
+
+def test_losses_by_number_are_explained_by_what_each_broker_took():
+    """Promise 2, where only ten events are kept: the trace says which of them whoever took them could not keep."""
+    little = Recovery.for_simulator(retention_events_max=10)
+    report = run_chaos(0, brokers_max=6, seconds=10.0, recovery=little, stable=True, keep_trace=True)
+    assert report.holds and report.lost_by_retention == report.verdict.lost > 10
+    without = operations.Trace(op for op in report.trace if not isinstance(op, operations.Kept))
+    assert judge(without).unexplained == report.lost_by_retention
 
 
 def saboteur_that_heals(seed):
