@@ -1,17 +1,18 @@
-"""Payloads that are too large for an event: slices that go along the tree of the scheme as references (paper 5, 4.1).
+"""Payloads that are too large for an event: slices that go along the tree of the scheme (paper 5, 3.2, 3.4 and 4.1).
 
 Rules
 -----
-* A payload is cut into slices of 64 KB. Each is an object in Ray's store; what goes from broker to broker is its
-  reference. A broker reads a slice before it passes it on, so its node has a copy when its children ask for one.
+* A payload is cut into slices of 64 KB, which go from broker to broker in their order, and only where the plan says:
+  every broker sends its children what it holds itself. They are arguments of calls and no references, since Ray fetches
+  an object from any node that has a copy of it, mostly the publisher's.
 * On each link at most one call is in flight; the slices that wait meanwhile go with the next one. So a broker passes on
   the first slices while the last are still to come (pipelining), and a slow one slows those before it.
 * A broker that has all slices and finds the checksum right notifies its clients: they get the event that describes the
-  payload, and read it from there.
+  payload, and read it from there. Each broker holds a copy of its own.
 * When a broker is gone on the way, those who stood behind it get a plan of their own (section 3.4), until everyone who
-  lives has the payload.
+  lives has the payload. Slices come in order, so what a broker has is a number, and it is sent what lies above.
 * In a network that heals the event comes after the payload, and like any other: whoever moves gets it, once and in
-  order. A broker that its subscriber has moved to meanwhile asks the others for the slices.
+  order. A broker that its subscriber has moved to meanwhile gets the payload from one that has it.
 
 Only schemes on a mesh know at the publisher's broker who wants something: LBDD and point-to-point.
 """
@@ -20,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,7 +31,6 @@ import numpy.typing as npt
 from ray.exceptions import ActorDiedError, RayActorError
 
 from ...protocol.batch import EventBatch
-from ...protocol.checks import whole_number
 from ...protocol.effects import Effect
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId
@@ -41,7 +40,10 @@ from ..host.hosted_broker import HostedBroker
 
 SLICE_BYTES: Final = 65_536
 SLICES_WAITING_MAX: Final = 64
-"""Slices that wait for one link; past it whoever brings more waits."""
+"""Slices that wait for one link, and that go with one call; past it whoever brings more waits."""
+
+READ_BYTES_MAX: Final = SLICE_BYTES * SLICES_WAITING_MAX
+"""What is read of a payload at once."""
 
 KEPT_BYTES_MAX: Final = 1 << 30
 """Payloads that a host keeps for its clients, in bytes; past it the oldest are forgotten."""
@@ -69,8 +71,8 @@ class Payload:
         The one event that describes it, with which clients are notified.
     origin, targets
         The publisher's broker, and the brokers that this round is for.
-    slices, nbytes, md5
-        How much there is, and its checksum.
+    nbytes, slice_bytes, md5
+        How much there is, in what parts, and its checksum.
     notifies
         Whether a broker that has it notifies its clients; if not, its publisher publishes the event.
     """
@@ -79,20 +81,46 @@ class Payload:
     batch: EventBatch
     origin: BrokerId
     targets: tuple[BrokerId, ...]
-    slices: int
     nbytes: int
+    slice_bytes: int
     md5: str
     notifies: bool = True
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+        return -(-self.nbytes // self.slice_bytes)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one round, at a broker and all behind it.
+
+    Attributes
+    ----------
+    missing
+        Who has not got the payload, and why.
+    sent
+        Bytes that each broker has sent on, as far as those say that live.
+    """
+
+    missing: Missing = field(default_factory=dict)
+    sent: dict[BrokerId, int] = field(default_factory=dict)
+
+    def add(self, other: Outcome) -> None:
+        """Take what came of the same round at others."""
+        self.missing |= other.missing
+        for broker, nbytes in other.sent.items():
+            self.sent[broker] = self.sent.get(broker, 0) + nbytes
 
 
 @dataclass(slots=True, eq=False)
 class _Child:
-    """A broker that gets its slices from here: what waits for it, and the task that feeds it."""
+    """A broker that gets its slices from here: how many it has, and the task that feeds it."""
 
-    waiting: deque[Any] = field(default_factory=deque)
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: bool = False
-    feeding: asyncio.Task[Missing] | None = None
+    has: int = 0
+    over: bool = False
+    feeding: asyncio.Task[Outcome] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -100,9 +128,46 @@ class _Passing:
     """A payload at one broker, as far as it is there."""
 
     payload: Payload
-    children: dict[BrokerId, _Child]
-    slices: list[Any] = field(default_factory=list)
+    whole: Bytes
+    has: int = 0
     digest: Any = field(default_factory=lambda: hashlib.md5(usedforsecurity=False))
+    children: dict[BrokerId, _Child] = field(default_factory=dict)
+    ended: bool = False
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def take(self, first: int, part: Bytes) -> None:
+        """Take slices from number `first` on; those that are here already are passed over."""
+        start = self.has * self.payload.slice_bytes
+        known = start - first * self.payload.slice_bytes
+        if known < 0:
+            raise InputError(
+                f"slice {self.has} of payload {self.payload.name!r} did not come before slice {first}"
+            )
+        fresh = part[known:]
+        self.whole[start : start + len(fresh)] = fresh
+        self.digest.update(fresh.data)
+        self.has += -(-len(fresh) // self.payload.slice_bytes)
+
+    def load(self, first: int) -> Bytes:
+        """Return the slices from number `first` on that are here, as many as go with one call."""
+        size = self.payload.slice_bytes
+        return self.whole[first * size : min(self.has, first + SLICES_WAITING_MAX) * size]
+
+    def has_room(self) -> bool:
+        """Return whether so little waits for each link that more may come."""
+        return all(
+            child.over or self.has - child.has <= SLICES_WAITING_MAX for child in self.children.values()
+        )
+
+    async def tell(self) -> None:
+        """Wake whoever waits for slices, for room, or for the end."""
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def until(self, ready: Callable[[], bool]) -> None:
+        """Wait until it is so."""
+        async with self.changed:
+            await self.changed.wait_for(ready)
 
 
 class Payloads:
@@ -132,7 +197,7 @@ class Payloads:
         self._died = died
         self._carry_out = carry_out
         self._passing: dict[tuple[BrokerId, str], _Passing] = {}
-        self._payloads: dict[tuple[BrokerId, str], tuple[Payload, list[Any]]] = {}
+        self._payloads: dict[tuple[BrokerId, str], tuple[Payload, Bytes]] = {}
 
     def _mesh_router(self, broker: BrokerId) -> MeshRouter | MeshInViews:
         router = self._seat_of(broker).broker.router
@@ -147,134 +212,170 @@ class Payloads:
         """Return the other brokers whose clients want a payload that this event describes."""
         return self._mesh_router(at).wanting(batch)
 
-    async def bulk_begin(self, to: BrokerId, payload: Payload) -> None:
-        """Get ready for the slices of a payload, and have this broker's children get ready."""
+    async def bulk_begin(self, to: BrokerId, payload: Payload) -> int:
+        """Get ready for a payload, and have this broker's children get ready; return how many slices are here."""
+        passing = self._begun(to, payload)
         while len(self._passing) >= PASSING_MAX:  # a publisher that died left it unfinished
-            del self._passing[next(iter(self._passing))]
+            self._stop(next(iter(self._passing)))
+        self._passing[to, payload.name] = passing
         copies = self._mesh_router(to).copies(payload.origin, payload.targets)
-        passing = self._passing[to, payload.name] = _Passing(
-            payload, {child: _Child() for child in copies[to]}
-        )
+        passing.children = {child: _Child() for child in copies[to]}
         for child, way in passing.children.items():
             below = [child]
             for each in below:
                 below.extend(copies[each])
-            feed = self._feed(to, child, way, payload, below)
+            feed = self._feed(to, child, way, passing, below)
             way.feeding = asyncio.get_running_loop().create_task(feed)
+        return passing.has
 
-    async def bulk_slices(self, to: BrokerId, name: str, slices: Sequence[Any]) -> None:
-        """Take the next slices in, in order; return when there is room for more."""
-        passing = self._passing[to, name]
-        for piece in await asyncio.gather(*slices):
-            passing.digest.update(piece)
-        passing.slices += slices
-        for way in passing.children.values():
-            way.waiting.extend(slices)
-            way.moved.set()
-        for way in passing.children.values():
-            while len(way.waiting) > SLICES_WAITING_MAX and way.feeding and not way.feeding.done():
-                way.moved.clear()
-                await way.moved.wait()
+    def _begun(self, to: BrokerId, payload: Payload) -> _Passing:
+        """Return what is here of a payload: from a round that was cut off, all of it, or nothing."""
+        cut_off = self._stop((to, payload.name))
+        if cut_off is not None:
+            return _Passing(payload, cut_off.whole, cut_off.has, cut_off.digest)
+        if (to, payload.name) in self._payloads:
+            whole = self._payloads[to, payload.name][1]
+            return _Passing(payload, whole, payload.slices)
+        return _Passing(payload, np.empty(payload.nbytes, np.uint8))
 
-    async def bulk_end(self, to: BrokerId, name: str) -> Missing:
-        """Take note that all slices were sent; return who has not got them, of this broker and all behind it."""
-        passing = self._passing.pop((to, name))
-        missing: Missing = {}
+    def _stop(self, key: tuple[BrokerId, str]) -> _Passing | None:
+        """End a round that nobody ends any more; return how far it came."""
+        passing = self._passing.pop(key, None)
+        for way in passing.children.values() if passing else ():
+            if way.feeding is not None:
+                way.feeding.cancel()
+        return passing
+
+    def _under_way(self, to: BrokerId, name: str) -> _Passing:
+        passing = self._passing.get((to, name))
+        if passing is None:
+            raise InputError(
+                f"payload {name!r} is not on its way through broker {to}, or was forgotten to make room"
+            )
+        return passing
+
+    async def bulk_slices(self, to: BrokerId, name: str, first: int, part: Bytes) -> None:
+        """Take the slices from number `first` on; return when there is room for more."""
+        passing = self._under_way(to, name)
+        passing.take(first, part)
+        await passing.tell()
+        await passing.until(passing.has_room)
+
+    async def bulk_end(self, to: BrokerId, name: str) -> Outcome:
+        """Take note that all slices were sent; return what came of it at this broker and all behind it."""
+        passing = self._under_way(to, name)
         payload = passing.payload
-        if len(passing.slices) == payload.slices and passing.digest.hexdigest() == payload.md5:
-            self._keep(to, payload, passing.slices)
+        outcome = Outcome()
+        passing.ended = True
+        await passing.tell()
+        right = (to, name) in self._payloads or passing.digest.hexdigest() == payload.md5
+        if passing.has == payload.slices and right:
+            self._keep(to, payload, passing.whole)
         else:
-            missing[to] = f"damaged: {len(passing.slices)} of {payload.slices} slices, or a wrong checksum"
-        for way in passing.children.values():
-            way.ended = True
-            way.moved.set()
+            outcome.missing[to] = f"damaged: {passing.has} of {payload.slices} slices, or a wrong checksum"
         for way in passing.children.values():
             assert way.feeding is not None
-            missing |= await way.feeding
-        return missing
+            outcome.add(await way.feeding)
+        if self._passing.get((to, name)) is passing:
+            del self._passing[to, name]
+        return outcome
 
-    async def payload(self, at: BrokerId, name: str) -> list[Any]:
-        """Return the references of a payload's slices, for a client of this broker."""
-        slices = await self.slices_of_payload(at, name)
+    async def payload(self, at: BrokerId, name: str, start: int) -> tuple[int, Bytes]:
+        """Return the size of a payload, and what it has from byte `start` on, for a client of this broker."""
         router = self._mesh_router(at)
-        if slices is None and isinstance(router, MeshInViews):
+        if (at, name) not in self._payloads and isinstance(router, MeshInViews):
             for other in router.neighbours():
-                slices = slices or await self._slices_at(other, name)
-        if slices is None:
+                if await self._fetched(at, other, name):
+                    break
+        if (at, name) not in self._payloads:
             raise InputError(
                 f"broker {at} has no payload {name!r}: it is not complete, or it was forgotten to make room"
             )
-        return slices
+        payload, whole = self._payloads[at, name]
+        return payload.nbytes, whole[start : start + READ_BYTES_MAX]
 
-    async def slices_of_payload(self, at: BrokerId, name: str) -> list[Any] | None:
-        """Return the references of a payload's slices; None when it is not here."""
+    async def payload_part(self, at: BrokerId, name: str, start: int) -> tuple[Payload, Bytes] | None:
+        """Return a payload's description and what it has from byte `start` on; None when it is not here."""
         known = self._payloads.get((at, name))
-        return None if known is None else known[1]
+        return None if known is None else (known[0], known[1][start : start + READ_BYTES_MAX])
 
-    async def _slices_at(self, broker: BrokerId, name: str) -> list[Any] | None:
+    async def _fetched(self, at: BrokerId, other: BrokerId, name: str) -> bool:
+        """Get a payload from another broker, if that has it."""
+        parts: list[Bytes] = []
+        had = 0
         with suppress(RayActorError):
-            slices: list[Any] | None = await self._call(
-                await self._actor_of(broker), "slices_of_payload", broker, name
-            )
-            return slices
-        return None
+            host = await self._actor_of(other)
+            while (found := await self._call(host, "payload_part", other, name, had)) is not None:
+                payload, part = found
+                parts.append(part)
+                had += len(part)
+                if had == payload.nbytes:
+                    self._make_room(at, payload, np.concatenate(parts))
+                    return True
+        return False
 
     async def _feed(
-        self, at: BrokerId, child: BrokerId, way: _Child, payload: Payload, below: Sequence[BrokerId]
-    ) -> Missing:
-        """Send a child all that comes for it, one call at a time; return who behind it has not got it."""
+        self, at: BrokerId, child: BrokerId, way: _Child, passing: _Passing, below: Sequence[BrokerId]
+    ) -> Outcome:
+        """Send a child all that comes for it, one call at a time; return what came of it there and behind it."""
+        name, sent = passing.payload.name, 0
         try:
             host = await self._actor_of(child)
-            await self._call(host, "bulk_begin", child, payload)
-            while way.waiting or not way.ended:
-                if way.waiting:
-                    load = [way.waiting.popleft() for _ in range(min(len(way.waiting), SLICES_WAITING_MAX))]
-                    way.moved.set()
-                    await self._call(host, "bulk_slices", child, payload.name, load)
-                else:
-                    way.moved.clear()
-                    await way.moved.wait()
-            missing: Missing = await self._call(host, "bulk_end", child, payload.name)
-            return missing
+            way.has = await self._call(host, "bulk_begin", child, passing.payload)
+            await passing.tell()
+            while True:
+                await passing.until(lambda: way.has < passing.has or passing.ended)
+                load = passing.load(way.has)
+                if not len(load):
+                    break
+                await self._call(host, "bulk_slices", child, name, way.has, load)
+                way.has += -(-len(load) // passing.payload.slice_bytes)
+                sent += len(load)
+                await passing.tell()
+            outcome: Outcome = await self._call(host, "bulk_end", child, name)
         except RayActorError as error:
             if isinstance(error, ActorDiedError):
                 self._died(at, child)
-            return {child: GONE} | dict.fromkeys(below[1:], CUT_OFF)
+            outcome = Outcome({child: GONE} | dict.fromkeys(below[1:], CUT_OFF))
         except Exception as error:
-            return {child: f"{type(error).__name__}: {error}"} | dict.fromkeys(below[1:], CUT_OFF)
-        finally:
-            way.moved.set()  # nobody waits for room here any more
+            outcome = Outcome({child: f"{type(error).__name__}: {error}"} | dict.fromkeys(below[1:], CUT_OFF))
+        way.over = True  # nobody waits for room here any more
+        await passing.tell()
+        outcome.add(Outcome(sent={at: sent}))
+        return outcome
 
     async def _call(self, host: Any, method: str, *args: Any) -> Any:
         return await (getattr(self, method)(*args) if host is None else getattr(host, method).remote(*args))
 
-    def _keep(self, broker: BrokerId, payload: Payload, slices: list[Any]) -> None:
+    def _keep(self, broker: BrokerId, payload: Payload, whole: Bytes) -> None:
+        """Keep a payload that has come, and notify the clients that it is for, once."""
         known = (broker, payload.name) in self._payloads
-        self._payloads[broker, payload.name] = payload, slices
+        self._make_room(broker, payload, whole)
+        if not known and payload.notifies:
+            for effect in self._mesh_router(broker).deliver(payload.batch):
+                self._carry_out(self._seat_of(broker), effect)
+
+    def _make_room(self, broker: BrokerId, payload: Payload, whole: Bytes) -> None:
+        self._payloads[broker, payload.name] = payload, whole
         room = KEPT_BYTES_MAX - sum(each.nbytes for each, _ in self._payloads.values())
         for key in list(self._payloads)[:-1]:
             if room >= 0:
                 break
             room += self._payloads.pop(key)[0].nbytes
-        if not known and payload.notifies:
-            for effect in self._mesh_router(broker).deliver(payload.batch):
-                self._carry_out(self._seat_of(broker), effect)
 
 
-def slices_of(payload: Any, slice_bytes: int) -> list[Bytes]:
-    """Return a payload as arrays of bytes that share its memory.
+def bytes_of(payload: Any) -> Bytes:
+    """Return a payload as an array of bytes that shares its memory.
 
     Raises
     ------
     InputError
-        If it is nothing that has bytes, or the slices have no size.
+        If it is nothing that has bytes.
     """
-    whole_number("slice_bytes", slice_bytes, 1)
     try:
-        whole = np.frombuffer(payload, np.uint8) if len(memoryview(payload)) else np.zeros(0, np.uint8)
+        return np.frombuffer(payload, np.uint8) if len(memoryview(payload)) else np.zeros(0, np.uint8)
     except (BufferError, TypeError, ValueError) as error:
         raise InputError(f"a payload is bytes, or has a buffer of them: {error}") from None
-    return [whole[start : start + slice_bytes] for start in range(0, len(whole), slice_bytes)]
 
 
 def next_targets(missing: Missing, targets: Sequence[BrokerId]) -> tuple[BrokerId, ...]:

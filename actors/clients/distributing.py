@@ -7,7 +7,7 @@ Rules
   `payload_md5`; subscribers subscribe to it as to any event. It comes when the payload is there, so among other
   events of the publisher it may come late.
 * In a network that heals the event is published when the payload is there, like any other event and in its order.
-* The slices belong to the publisher's process: a payload can be read as long as that lives.
+* Every broker holds a copy of its own: a payload can be read when its publisher has ended.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
 
 from ...protocol.batch import EventBatch, batch_of
-from ...protocol.checks import text
+from ...protocol.checks import text, whole_number
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
-from .bulk import GONE, SLICES_WAITING_MAX, Bytes, Missing, Payload, next_targets, slices_of
+from .bulk import GONE, SLICES_WAITING_MAX, Outcome, Payload, bytes_of, next_targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,10 @@ class Distribution:
     nbytes, slices, md5
         How much it was.
     brokers
-        The other brokers that have it: as many copies were sent, unless some were gone.
+        The other brokers that have it.
+    sent
+        Bytes that each broker has sent to others, as far as those say that live: with none gone as many copies in all
+        as there are other brokers (paper 5, section 4.3).
     gone
         Brokers that wanted it and died.
     rounds
@@ -53,6 +56,7 @@ class Distribution:
     slices: int
     md5: str
     brokers: tuple[BrokerId, ...]
+    sent: Mapping[BrokerId, int]
     gone: tuple[BrokerId, ...]
     rounds: int
     seconds: float
@@ -83,13 +87,11 @@ class CutPayload:
 
     def __init__(self, given: Any, topic: str, slice_bytes: int) -> None:
         text("topic", topic)
-        self.pieces: list[Bytes] = slices_of(given, slice_bytes)
+        self.whole = bytes_of(given)
+        self.slice_bytes = whole_number("slice_bytes", slice_bytes, 1)
         self.name = uuid.uuid4().hex
-        self.nbytes = sum(map(len, self.pieces))
-        digest = hashlib.md5(usedforsecurity=False)
-        for piece in self.pieces:
-            digest.update(piece.data)
-        self.md5 = digest.hexdigest()
+        self.nbytes = len(self.whole)
+        self.md5 = hashlib.md5(self.whole.data, usedforsecurity=False).hexdigest()
         self.event = {
             "topic": topic,
             "payload": self.name,
@@ -125,42 +127,48 @@ class CutPayload:
         """
         started = time.monotonic()
         wanted = targets = answer(host.bulk_targets.remote(broker, batch))
-        slices: list[Any] = []
+        outcome = Outcome()
         gone: set[BrokerId] = set()
         payload = Payload(
-            self.name, batch, broker, targets, len(self.pieces), self.nbytes, self.md5, notifies
+            self.name, batch, broker, targets, self.nbytes, self.slice_bytes, self.md5, notifies
         )
         rounds = 0
         while rounds == 0 or targets:
-            missing = self._round(host, replace(payload, targets=targets), slices, answer)
+            came = self._round(host, replace(payload, targets=targets), answer)
             rounds += 1
-            gone |= {target for target, why in missing.items() if why == GONE}
-            targets = next_targets(missing, targets)
+            gone |= {target for target, why in came.missing.items() if why == GONE}
+            outcome.add(came)
+            targets = next_targets(came.missing, targets)
         return Distribution(
             self.name,
             self.nbytes,
-            len(self.pieces),
+            payload.slices,
             self.md5,
             tuple(target for target in wanted if target not in gone),
+            {sender: nbytes for sender, nbytes in sorted(outcome.sent.items()) if nbytes},
             tuple(sorted(gone)),
             rounds,
             time.monotonic() - started,
         )
 
-    def _round(self, host: Any, payload: Payload, slices: list[Any], answer: Callable[[Any], Any]) -> Missing:
+    def _round(self, host: Any, payload: Payload, answer: Callable[[Any], Any]) -> Outcome:
+        """Send what the broker has not got yet, and return what came of it."""
         broker = payload.origin
-        answer(host.bulk_begin.remote(broker, payload))
-        for start in range(0, len(self.pieces), SLICES_WAITING_MAX):
-            if len(slices) <= start:  # in later rounds they are in the store already
-                slices += [ray.put(piece) for piece in self.pieces[start : start + SLICES_WAITING_MAX]]
-            load = slices[start : start + SLICES_WAITING_MAX]
-            answer(host.bulk_slices.remote(broker, self.name, load))
-        missing: Missing = answer(host.bulk_end.remote(broker, self.name))
-        return missing
+        has = answer(host.bulk_begin.remote(broker, payload))
+        for first in range(has, payload.slices, SLICES_WAITING_MAX):
+            part = self.whole[first * self.slice_bytes : (first + SLICES_WAITING_MAX) * self.slice_bytes]
+            answer(host.bulk_slices.remote(broker, self.name, first, part))
+        outcome: Outcome = answer(host.bulk_end.remote(broker, self.name))
+        return outcome
 
 
 def read_payload(host: Any, broker: BrokerId, event: Mapping[str, Any], seconds: float) -> bytes:
     """Return the payload that an event describes, from the broker of a subscriber.
+
+    Parameters
+    ----------
+    seconds
+        How long to wait for each part of it.
 
     Raises
     ------
@@ -170,5 +178,9 @@ def read_payload(host: Any, broker: BrokerId, event: Mapping[str, Any], seconds:
     name = event.get("payload")
     if not isinstance(name, str):
         raise InputError("this event describes no payload: it has no attribute 'payload'")
-    slices: Sequence[Any] = ray.get(host.payload.remote(broker, name), timeout=seconds)
-    return b"".join(piece.tobytes() for piece in ray.get(list(slices), timeout=seconds))
+    out = bytearray()
+    while True:
+        nbytes, part = ray.get(host.payload.remote(broker, name, len(out)), timeout=seconds)
+        out += part.data
+        if len(out) >= nbytes:
+            return bytes(out)

@@ -329,7 +329,7 @@ class Subscriber(Client):
         InputError
             If the event describes none, or the broker has forgotten it to make room for later ones.
         BrokerUnavailable
-            If the broker is gone, or the publisher's process, which the slices belong to, has ended.
+            If the broker is gone.
         """
         self._open()
         checks.instance("notification", notification, Notification, "a Notification")

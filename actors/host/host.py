@@ -39,7 +39,7 @@ from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...routing.schemes.claims import claims_of
 from ..broker import Broker
 from ..chaos.link_faults import Forecast
-from ..clients.bulk import Missing, Payload, Payloads
+from ..clients.bulk import Bytes, Outcome, Payload, Payloads
 from ..network.directory import NAMESPACE, rendezvous_name
 from ..telemetry.metrics import BrokerMetrics
 from . import survey as host_survey
@@ -375,25 +375,25 @@ class BrokerHost:
         """See :meth:`Payloads.targets`."""
         return self.payloads.targets(at, batch)
 
-    async def bulk_begin(self, to: BrokerId, payload: Payload) -> None:
+    async def bulk_begin(self, to: BrokerId, payload: Payload) -> int:
         """See :meth:`Payloads.bulk_begin`."""
-        await self.payloads.bulk_begin(to, payload)
+        return await self.payloads.bulk_begin(to, payload)
 
-    async def bulk_slices(self, to: BrokerId, name: str, slices: Sequence[Any]) -> None:
+    async def bulk_slices(self, to: BrokerId, name: str, first: int, part: Bytes) -> None:
         """See :meth:`Payloads.bulk_slices`."""
-        await self.payloads.bulk_slices(to, name, slices)
+        await self.payloads.bulk_slices(to, name, first, part)
 
-    async def bulk_end(self, to: BrokerId, name: str) -> Missing:
+    async def bulk_end(self, to: BrokerId, name: str) -> Outcome:
         """See :meth:`Payloads.bulk_end`."""
         return await self.payloads.bulk_end(to, name)
 
-    async def payload(self, at: BrokerId, name: str) -> list[Any]:
+    async def payload(self, at: BrokerId, name: str, start: int) -> tuple[int, Bytes]:
         """See :meth:`Payloads.payload`."""
-        return await self.payloads.payload(at, name)
+        return await self.payloads.payload(at, name, start)
 
-    async def slices_of_payload(self, at: BrokerId, name: str) -> list[Any] | None:
-        """See :meth:`Payloads.slices_of_payload`."""
-        return await self.payloads.slices_of_payload(at, name)
+    async def payload_part(self, at: BrokerId, name: str, start: int) -> tuple[Payload, Bytes] | None:
+        """See :meth:`Payloads.payload_part`."""
+        return await self.payloads.payload_part(at, name, start)
 
     # What a host is asked about all its brokers.
 

@@ -29,12 +29,26 @@ def test_a_payload_reaches_every_subscriber_whole_and_in_n_copies(mesh):
     assert done.md5 == hashlib.md5(MEGABYTES).hexdigest()
     homes = {subscriber.broker for subscriber in subscribers[:6]}
     assert set(done.brokers) == homes - {publisher.broker} and not done.gone
+    children = plan(publisher.broker, homes).children
+    assert done.sent == {broker: len(to) * len(MEGABYTES) for broker, to in children.items() if to}
     mesh.settle()
     for subscriber in subscribers[:6]:
         (note,) = subscriber.notifications(timeout_seconds=0)
         assert note.event["payload_bytes"] == len(MEGABYTES)
         assert subscriber.payload(note) == MEGABYTES
     assert not list(subscribers[6].notifications(timeout_seconds=0))
+
+
+def test_point_to_point_sends_every_copy_from_the_publishers_broker(ray_started):
+    """Reference: paper 5, section 1."""
+    with rv.Network.launch(rv.ClusterTree(3, 1), scheme="point-to-point", brokers_per_actor=3) as net:
+        readers = [net.subscriber(f"s{broker}", broker=broker) for broker in range(3)]
+        for reader in readers:
+            reader.subscribe("topic = 'maps'")
+        done = net.publisher("atlas", broker=1).distribute(MEGABYTES, topic="maps")
+        assert done.brokers == (0, 2) and done.sent == {1: 2 * len(MEGABYTES)}
+        for reader in readers:
+            assert reader.payload(next(reader.notifications(timeout_seconds=10))) == MEGABYTES
 
 
 def test_events_and_payloads_have_numbers_of_one_publisher(mesh):
