@@ -99,10 +99,8 @@ def test_it_agrees_on_what_is_lost_and_on_what_is_only_said_to_be(spark, tmp_pat
     mutants = [MUTANTS["silence"][0](chaos(seed), random.Random(0)) for seed in range(3)]
     in_spark, in_python = both(spark, side_by_side(mutants), tmp_path / "false")
     assert in_spark.violated == ["complete"] and in_spark.unexplained > 50
-    said = [
-        {violation.sentence for violation in v.findings["complete"].violations} for v in (in_spark, in_python)
-    ]
-    assert said[0] == said[1] and all("no limit explains that" in sentence for sentence in said[0])
+    for verdict in (in_spark, in_python):  # which of them are shown is up to each
+        assert all("no limit explains that" in sentence for sentence in verdict.examples)
 
 
 def test_it_agrees_on_all_that_may_be_wrong(spark, tmp_path):
