@@ -147,10 +147,10 @@ class Admission(Asking):
         self.books.leave(link)
         return [each for each in out if not (isinstance(each, Send) and each.to == link)]
 
-    def _clear(self, link: BrokerId) -> Out:
-        """Forget all that came over a link, and all that was asked over it."""
+    def _clear(self, link: BrokerId, *, asked: bool = True) -> Out:
+        """Forget all that came over a link, and, with `asked`, all that was asked over it."""
         out: Out = []
-        for item in list(self._asked[link]):
+        for item in list(self._asked[link]) if asked else ():
             out += self._unask(link, item)
         for item in list(self.books.held[link]):
             out += self._drop(item, link)
@@ -174,8 +174,12 @@ class Admission(Asking):
         return [Send(link, Greeting(tuple(adverts), answer)), *self._answered(link, gone)]
 
     def _on_greeting(self, source: BrokerId, message: Greeting) -> Out:
-        """Begin anew with a neighbour: what it wants comes after our own greeting, as what we want after its."""
-        out = [each for each in self._clear(source) if not (isinstance(each, Send) and each.to == source)]
+        """Begin anew with a neighbour.
+
+        When it answers ours it has forgotten what was asked before that, and knows what was asked since: that stays.
+        """
+        out = self._clear(source, asked=message.answer)
+        out = [each for each in out if not (isinstance(each, Send) and each.to == source)]
         if message.answer:
             out += self._greet(source, answer=False)
         for advert in message.advertisements:
