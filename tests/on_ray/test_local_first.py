@@ -49,7 +49,7 @@ def test_a_subscriber_moves_to_its_publishers_and_takes_nothing_elsewhere_any_mo
         carol = net.publisher("carol", broker=1)
         carol.publish({"x": 1})
 
-        bob.move_to(2)
+        bob.move_to(1)  # in another actor
         bob.publish({"x": 0})
         until(lambda: not alice.answers(number).here, "bob has gone")
         bob.flush()
