@@ -75,9 +75,9 @@ class Flows:
         So they do only along the ways of the scheme, which form one tree for each broker that has publishers. What is
         asked for goes the same ways backwards, and comes to an end: nothing is asked for around a ring.
         """
-        if source == to or to == LOCAL or self._onward is None:
+        if source == to or self._onward is None:
             return source != to
-        return to in self._onward.get(source, ())
+        return source in self._onward if to == LOCAL else to in self._onward.get(source, ())
 
     def link_account(self, link: Link) -> Account | None:
         """Return the account of what goes over a link; None where others have it, or there is none."""

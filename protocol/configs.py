@@ -25,7 +25,8 @@ class Ways(NamedTuple):
     Attributes
     ----------
     onward
-        Where events may go that come over a link; None where over every other one, as in a tree.
+        Where events may go that come over a link: for None, publishers here, and for the links over which some come.
+        None where they come over every link, and go on over every other one, as in a tree.
     group
         Those of the neighbours that are in its cluster: what is for one of them comes to every member.
     speaks

@@ -115,8 +115,9 @@ class Hypercube(ViewedRouter):
         if self.cube is None:
             return Placed(())
         beside = self.cube.beside(self.me)
-        onward = ((source, self.cube.onward(self.me, source)) for source in (None, *beside))
-        return Placed(beside, ways=Ways(tuple(onward)))
+        step = self.cube.step
+        sources = (None, *(other for other in beside if step(self.me, other) == other))
+        return Placed(beside, ways=Ways(tuple((each, self.cube.onward(self.me, each)) for each in sources)))
 
     # Events.
 

@@ -32,6 +32,11 @@ CLUSTER_MAX: Final = 1 << 31
 """In the views of a mesh all brokers stand at one vertex, however many they are."""
 
 
+def straight_to(others: tuple[BrokerId, ...]) -> Ways:
+    """Return how events go at a broker from where they go straight to any other, and no further."""
+    return Ways(((None, others), *((other, ()) for other in others)))
+
+
 class MeshRouter(PeerRouter):
     """A broker that knows what the clients of every other broker want."""
 
@@ -75,7 +80,7 @@ class MeshRouter(PeerRouter):
     def placed(self) -> Placed:
         """Return where it stands: what comes from a broker goes no further, as far as books are concerned."""
         others = self.position.children
-        return Placed(others, ways=Ways(((None, others),)))
+        return Placed(others, ways=straight_to(others))
 
     # Payloads that travel beside the events (see `actors.clients.bulk`).
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...protocol.batch import EventBatch
-from ...protocol.configs import Placed, Position, Ways
+from ...protocol.configs import Placed, Position
 from ...protocol.effects import Deliver, Effect
 from ...protocol.ids import BrokerId
 from ...protocol.messages.views import CubeView
 from .dissemination import Targets
-from .mesh import MeshRouter
+from .mesh import MeshRouter, straight_to
 from .viewed import ViewedRouter
 
 
@@ -64,7 +64,7 @@ class MeshInViews(ViewedRouter):
     def placed(self) -> Placed:
         """Return where it stands: what comes from a broker goes no further, as far as books are concerned."""
         others = tuple(self._others)
-        return Placed(others, ways=Ways(((None, others),)))
+        return Placed(others, ways=straight_to(others))
 
     # Payloads that travel beside the events (see `actors.clients.bulk`).
 

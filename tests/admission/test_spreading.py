@@ -6,7 +6,16 @@ Reference: paper 3, section 3.1; promise 1 (publishers publish only what they ad
 import pytest
 from rayvous.admission.controller import Admission
 from rayvous.protocol.effects import Send
-from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise, Unadvertised
+from rayvous.protocol.messages.admission import (
+    AdmissionConfig,
+    Advertise,
+    Ask,
+    Greeting,
+    Release,
+    Unadvertise,
+    Unadvertised,
+)
+from rayvous.protocol.messages.pubsub import Cancel, Register
 from rayvous.routing.filters.filter import to_filter
 
 WIDE = to_filter("x > 0")
@@ -34,3 +43,20 @@ def test_what_withdraws_an_advertisement_late_withdraws_nothing_newer(
 
 def test_what_was_never_advertised_is_withdrawn_in_vain() -> None:
     assert Admission(0, AdmissionConfig(), [1]).handle("p", Unadvertise(7, 3)) == []
+
+
+def test_what_was_asked_since_a_greeting_is_not_forgotten_when_it_is_answered():
+    """The neighbour forgot what came before the greeting, and knows what came after: it has to be told of the end."""
+    everybody = AdmissionConfig(refusing_share_max=0.4)
+    machine = Admission(0, everybody, [])
+    (greeting,) = sent_to(machine.relink([3]), 3)
+    assert isinstance(greeting, Greeting) and greeting.answer
+    (ask,) = sent_to(machine.handle("s", Register(1, to_filter("x > 0"))), 3)
+    assert isinstance(ask, Ask)
+    machine.handle(3, Greeting((), False))
+    (release,) = sent_to(machine.handle("s", Cancel(1)), 3)
+    assert isinstance(release, Release) and release.filter == ask.filter
+
+
+def sent_to(out, broker):
+    return [each.message for each in out if isinstance(each, Send) and each.to == broker]

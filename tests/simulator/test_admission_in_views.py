@@ -148,3 +148,9 @@ def test_books_balance_and_nothing_is_lost_whatever_fails(scheme, seed, options)
     """More of them: ``rayvous chaos --scheme lbdd --admission --seeds 200``."""
     report = run_chaos(seed, scheme=scheme, admission=True, **options)
     assert report.holds, (report.replay, report.problems)
+
+
+def test_nobody_is_asked_over_a_link_from_which_no_event_comes():
+    """In an incomplete cube some neighbours are one-sided: events go to them and never come from them."""
+    report = run_chaos(8, scheme="hypercube", brokers_max=4, admission=True)
+    assert report.holds, (report.replay, report.problems)
