@@ -249,6 +249,10 @@ class Client:
             return False
         place, host = answer
         before = self._process.given_up[host]
+        if host == self.host and place != self.broker and self.broker not in gone:
+            self._leave(
+                host, self.broker
+            )  # what both say comes by one way: the old one has to be silent first
         try:
             await self._go_on_at(host, place, self._recovery.client_patience_seconds)
             if self._process.given_up[host] != before:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
+from rayvous.actors.host.requests import Away
 from rayvous.faults.replay.clients import SubscriberMachine
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.messages.pubsub import Consumed
@@ -78,6 +79,41 @@ def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_t
         moving.result(BOUND_SECONDS)
         assert second.heard.wait(BOUND_SECONDS)
         assert second.told == [Consumed({"bob": 3}, 2)] and first.told == []
+    finally:
+        process.ending = True
+        process.close()
+
+
+class Both(Host):
+    """The actor of two brokers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[tuple[int, str]] = []
+
+    def _request(self, broker: int, name: str, messages: Sequence[Any], session: str = "") -> Any:
+        self.order += [(broker, type(message).__name__) for message in messages]
+        return None if isinstance(messages[0], Away) else super()._request(broker, name, messages, session)
+
+
+def test_who_goes_to_a_broker_in_the_same_actor_leaves_the_old_one_first() -> None:
+    """Else both would hand on events by the one way of that actor."""
+    both = Both()
+    recovery = Recovery.for_tests(client_patience_seconds=BOUND_SECONDS)
+    directory: Any = SimpleNamespace(
+        hosts={1: both, 2: both}, limits=Limits.for_tests(), recovery=recovery, numbered=False
+    )
+    rendezvous = SimpleNamespace(
+        relocate=SimpleNamespace(remote=lambda *_: answer((2, both))),
+        renew=SimpleNamespace(remote=lambda name, life, broker: answer(life + 1)),
+    )
+    record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
+    process = ClientProcess("net", BOUND_SECONDS)
+    try:
+        alice = Alice("alice", 1, directory, process, rendezvous, record)
+        both.order.clear()
+        process.submit(alice.go_from(1)).result(BOUND_SECONDS)
+        assert both.order[:2] == [(1, "Away"), (2, "Resume")] and alice.broker == 2
     finally:
         process.ending = True
         process.close()
