@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from ...actors.network.java import prepare_java
@@ -76,6 +76,8 @@ def local_session(app_name: str = "rayvous", cores: int = 2) -> Iterator[SparkSe
 def session_at(address: str | None, app_name: str = "rayvous-report") -> Iterator[SparkSession]:
     """Start Spark on the Ray at an address, or for None on this machine; stop it at the end of the block.
 
+    Without an address the session that is open in this process is used, and left open.
+
     Raises
     ------
     InputError
@@ -84,7 +86,8 @@ def session_at(address: str | None, app_name: str = "rayvous-report") -> Iterato
         If Spark did not start.
     """
     if address is None:
-        with local_session(app_name) as spark:
+        opened = open_session()
+        with nullcontext(opened) if opened is not None else local_session(app_name) as spark:
             yield spark
         return
     import ray
