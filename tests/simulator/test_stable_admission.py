@@ -13,6 +13,7 @@ from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes.registry import OPTIONS, SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation
@@ -194,3 +195,9 @@ def test_books_that_are_not_recorded_are_found_out(monkeypatch: pytest.MonkeyPat
     net.restart(1)
     net.settle(5.0)
     assert any("broker 1 has adverts" in problem for problem in net.books_problems())
+
+
+def test_who_is_back_with_what_durable_subscribers_want_greets_its_neighbours():
+    """It learns where it stands from its store, before anything can leave it."""
+    report = run_chaos(8, brokers_max=6, seconds=4.0, stable=True, admission=True)
+    assert report.holds, (report.replay, report.problems)
