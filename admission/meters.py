@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..protocol.checks import number
+
 
 @dataclass(slots=True)
 class RateHistory:
@@ -33,6 +35,16 @@ class RateHistory:
         self._count = self._count + events if window == self._window else events
         self._window = window
         self.highest = max(self.highest or 0.0, self._count / self.window_seconds)
+
+    def rate(self, given: float | None, default: float) -> float:
+        """Return what a publisher may publish at most: what it gives itself, else its highest rate, else the default.
+
+        Raises
+        ------
+        InputError
+            If it gives what is no rate.
+        """
+        return number("max_rate", self.highest or default if given is None else given, above=True)
 
 
 @dataclass(slots=True)

@@ -28,41 +28,41 @@ KNEES: Final = {100: 100, 1_000: 50}
 Rows = Sequence[Mapping[str, Any]]
 
 KNOWN: Final = {
-    "with more than 1,000 subscribers TCT tends to a constant: hr": (
+    ("with more than 1,000 subscribers TCT tends to a constant: hr", ""): (
         "a subscriber comes to any of the 1,100 brokers alike; 1,000 of them leave some 440 brokers without, so hr "
         "costs more until every broker has one. The paper does not say how it placed them"
     ),
-    "below the critical point TCT grows nearly linearly: hybrid": (
+    ("below the critical point TCT grows nearly linearly: hybrid", ""): (
         "hybrid costs one message for each cluster with a subscriber; 300 subscribers leave five of 100 clusters "
         "without, so its cost is flat long before 1,000"
     ),
-    "the more publishers, the earlier the knee [TCT]": (
+    ("the more publishers, the earlier the knee", "figure 4"): (
         "each publisher publishes one event, so both costs are multiplied by the publishers, and what part they "
         "differ by does not depend on how many there are"
     ),
-    "the knee is at": (
+    ("the knee is at", ""): (
         "where it is depends on the time of a copy and on how fast events come, and the paper gives neither"
     ),
-    "hr's delay grows with subscribers, ever steeper": (
+    ("hr's delay grows with subscribers, ever steeper", ""): (
         "what waits at a broker grows with the copies that it sends, and these end at one for each broker, so hr's "
         "delay flattens when every broker has a subscriber; over all together the quotient falls with every subscriber"
     ),
-    "hybrid's delay grows up to a critical point, and then falls": (
+    ("hybrid's delay grows up to a critical point, and then falls", ""): (
         "a further subscriber is one notification more at its broker and takes nothing away, so a subscriber's delay "
         "does not fall; the quotient over all together falls from the first subscriber on, under hr as well"
     ),
-    "beyond the knee hybrid's delay is the smaller one [every broker a node]": (
+    ("beyond the knee hybrid's delay is the smaller one", "every broker a node"): (
         "where every broker is a node nobody sends more than eight copies, so the tree shares out among its nodes "
         "what a designated broker sends alone, and hr is hardly slower, at times faster"
     ),
-    "and the difference grows with subscribers [all together]": (
+    ("and the difference grows with subscribers", "all together"): (
         "over all together both quotients fall as subscribers grow, and what they differ by falls with them"
     ),
-    "and the difference grows with subscribers [every broker a node]": (
+    ("and the difference grows with subscribers", "every broker a node"): (
         "where every broker is a node the two differ by little, now one and now the other is the smaller one"
     ),
 }
-"""Why a sentence does not come out, by what it says; where it depends on it, under which reading."""
+"""Why a sentence does not come out, by words of it, and of its figure and the reading where it depends on that."""
 
 
 def judge_tct(rows: Rows) -> list[Statement]:
@@ -79,7 +79,7 @@ def judge_tct(rows: Rows) -> list[Statement]:
         pairs = _pairs(figure, baseline)
         few, many = min(pairs), max(pairs)
         gaps = {publishers: differences(*pair) for publishers, pair in pairs.items()}
-        said = _Said("paper 1, 5.2 (1), figure 4", f"hr: {_words(baseline)}", "TCT")
+        said = _Said("paper 1, 5.2 (1), figure 4", f"hr: {_words(baseline)}")
         for name, each in (("hybrid", 0), ("hr", 1)):
             ends = {publishers: _beyond(pair[each]) for publishers, pair in pairs.items()}
             found.append(
@@ -134,7 +134,7 @@ def judge_aed(rows: Rows) -> list[Statement]:
         for baseline in BASELINES:
             pairs = _pairs(figure, baseline)
             gaps = {publishers: differences(*pair) for publishers, pair in pairs.items()}
-            said = _Said("paper 1, 5.2 (2), figure 5", f"hr: {_words(baseline)}; AED {reading}", "AED")
+            said = _Said("paper 1, 5.2 (2), figure 5", f"hr: {_words(baseline)}; AED {reading}")
             found += list(_of_knees(said, pairs, gaps, "delay"))
             for publishers, (hybrid, other) in pairs.items():
                 if publishers in KNEES:
@@ -170,8 +170,8 @@ def judge_aed(rows: Rows) -> list[Statement]:
 class _Said:
     """Makes statements with one source, under one reading."""
 
-    def __init__(self, source: str, reading: str, figure: str) -> None:
-        self._source, self._reading, self._figure = source, reading, figure
+    def __init__(self, source: str, reading: str) -> None:
+        self._source, self._reading = source, reading
 
     def __call__(self, text: str, measured: Any, holds: bool) -> Statement:
         return Statement(
@@ -180,11 +180,8 @@ class _Said:
 
     def _why(self, text: str) -> str:
         """Return why it is known not to hold; nothing when it is not known to."""
-        for key, reason in KNOWN.items():
-            said, _, reading = key.partition(" [")
-            if said in text and reading.rstrip("]") in f"{self._reading}; {self._figure}":
-                return reason
-        return ""
+        judged = f"{self._source}; {self._reading}"
+        return next((why for (said, where), why in KNOWN.items() if said in text and where in judged), "")
 
 
 def _of_knees(

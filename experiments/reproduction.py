@@ -25,7 +25,7 @@ from ..actors.tasks import spread
 from ..pipelines.figures.experiments import aed_by_point, tct_by_point
 from ..pipelines.report.plots import save_png
 from ..protocol.errors import InputError
-from . import clusters
+from . import WRITTEN, clusters
 from .clusters_figures import draw_aed, draw_tct
 from .clusters_statements import judge_aed, judge_tct
 from .statements import Statement
@@ -107,8 +107,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
 }
 """By name, in the order of the papers."""
 
-WRITTEN: Final = "experiments.json"
-"""Which experiments a folder holds, and how they were run."""
+
+def _untold(what: str, done: int, of: int) -> None:
+    """Tell nobody how far it is."""
 
 
 def run(
@@ -118,7 +119,7 @@ def run(
     *,
     preset: str = "quick",
     runs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = _untold,
 ) -> dict[str, Any]:
     """Run experiments, and write their tables, statements and pictures.
 
@@ -147,32 +148,36 @@ def run(
     InputError
         If there is no such experiment or preset.
     """
-    chosen = [experiment(name) for name in names]
-    show = progress or (lambda what, done, of: None)
-    for each in dict.fromkeys(one.runs.name for one in chosen):
-        _measure(next(one.runs for one in chosen if one.runs.name == each), folder, preset, runs, show)
+    for what in {one.runs.name: one.runs for one in experiments(names, preset)}.values():
+        _measure(what, folder, preset, runs, progress)
     (folder / WRITTEN).write_text(
         json.dumps({"experiments": list(names), "preset": preset}), encoding="utf-8"
     )
     return rebuild(folder, session, progress=progress)
 
 
-def experiment(name: str) -> Experiment:
-    """Return the experiment of that name.
+def experiments(names: Sequence[str], preset: str) -> list[Experiment]:
+    """Return the experiments of these names, each of which has that preset.
 
     Raises
     ------
     InputError
-        If there is none; the message lists what there is.
+        If there is no such experiment or preset; the message lists what there is.
     """
+    found = [_experiment(name) for name in names]
+    for one in found:
+        if preset not in one.runs.presets:
+            raise InputError(f"--preset {preset}: it is {' or '.join(one.runs.presets)}")
+    return found
+
+
+def _experiment(name: str) -> Experiment:
     if name not in EXPERIMENTS:
         raise InputError(f"no experiment {name!r}: there are {', '.join(EXPERIMENTS)}, all")
     return EXPERIMENTS[name]
 
 
 def _measure(what: Runs, folder: Path, preset: str, runs: int | None, show: Progress) -> None:
-    if preset not in what.presets:
-        raise InputError(f"--preset {preset}: it is {' or '.join(what.presets)}")
     plan = what.presets[preset]
     plan = plan if runs is None else replace(plan, runs=runs)
     home = folder / what.name
@@ -191,7 +196,7 @@ def _measure(what: Runs, folder: Path, preset: str, runs: int | None, show: Prog
         show(what.name, done, len(points))
 
 
-def rebuild(folder: Path, session: SparkSession, *, progress: Progress | None = None) -> dict[str, Any]:
+def rebuild(folder: Path, session: SparkSession, *, progress: Progress = _untold) -> dict[str, Any]:
     """Make figures, statements and pictures of what the runs in a folder have written.
 
     Returns
@@ -210,7 +215,6 @@ def rebuild(folder: Path, session: SparkSession, *, progress: Progress | None = 
             f"{folder}: it holds no experiments; rayvous experiment NAME --out {folder} runs one"
         )
     known = json.loads(written.read_text(encoding="utf-8"))
-    show = progress or (lambda what, done, of: None)
     result: dict[str, Any] = {
         "preset": known["preset"],
         "folder": str(folder),
@@ -218,14 +222,14 @@ def rebuild(folder: Path, session: SparkSession, *, progress: Progress | None = 
         "statements": [],
     }
     for done, name in enumerate(known["experiments"]):
-        show("figures", done, len(known["experiments"]))
-        one = experiment(name)
+        progress("figures", done, len(known["experiments"]))
+        one = _experiment(name)
         rows = _aggregated(one, folder, session)
         statements = [statement.row(name) for statement in one.judge(rows)]
         picture = save_png(one.draw(rows), folder / f"{name}.png")
         result["experiments"][name] = {"source": one.source, "rows": rows, "picture": str(picture)}
         result["statements"] += statements
-    show("figures", len(known["experiments"]), len(known["experiments"]))
+    progress("figures", len(known["experiments"]), len(known["experiments"]))
     (folder / "results.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     return result
 

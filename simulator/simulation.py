@@ -280,9 +280,7 @@ class Simulation(SimulatedNetwork):
             if max_rate is not None or not self.broker(broker).takes_advertisements:
                 required(None)
             return 0.0
-        if max_rate is not None:
-            return checks.number("max_rate", max_rate, above=True)
-        return self._rates.get(client, RateHistory()).highest or self.admission.default_rate
+        return self._rates.get(client, RateHistory()).rate(max_rate, self.admission.default_rate)
 
     def answers(self, client: ClientId, number: int) -> Answers:
         """Return who may have what a subscription asks for, as its broker has said; nobody before that."""

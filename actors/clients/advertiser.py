@@ -87,8 +87,7 @@ class Advertiser:
             return 0.0
         default = required(self._directory.admission).default_rate
         assert self.quota is not None
-        given = self.quota.history.highest or default if max_rate is None else max_rate
-        return checks.number("max_rate", given, above=True)
+        return self.quota.history.rate(max_rate, default)
 
     @property
     def any(self) -> bool:

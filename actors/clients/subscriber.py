@@ -244,12 +244,7 @@ class Subscriber(Client):
     def degraded(self) -> dict[int, tuple[Refusal, ...]]:
         """Return the subscriptions that some broker can no longer carry as promised, by number, and what it lacks."""
         self._open()
-
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> dict[int, tuple[Refusal, ...]]:
-            call = host.request.remote(broker, self.name, [Lacking()])
-            return ray.get(call, timeout=left)  # type: ignore[no-any-return]
-
-        return self._ask(call, self._directory.limits.call_seconds)
+        return self._answer_to(Lacking())  # type: ignore[no-any-return]
 
     def answers(self, number: int) -> Answers:
         """Return who may have what a subscription asks for: publishers that advertise it, and their brokers.
@@ -265,13 +260,16 @@ class Subscriber(Client):
         """
         self._open()
         self._check_number(number)
-
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> dict[int, Answers]:
-            call = host.request.remote(broker, self.name, [WhoAnswers()])
-            return ray.get(call, timeout=left)  # type: ignore[no-any-return]
-
-        found = self._ask(call, self._directory.limits.call_seconds)
+        found: dict[int, Answers] = self._answer_to(WhoAnswers())
         return found.get(number, Answers(number, ()))
+
+    def _answer_to(self, question: Lacking | WhoAnswers) -> Any:
+        """Return what the broker answers to a question about the subscriptions here."""
+
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
+            return ray.get(host.request.remote(broker, self.name, [question]), timeout=left)
+
+        return self._ask(call, self._directory.limits.call_seconds)
 
     def _check_number(self, number: int) -> None:
         if checks.whole_number("number", number) not in self.subscriptions:

@@ -14,14 +14,12 @@ import typer
 from rich.live import Live as Screen
 from rich.table import Table
 
+from ...experiments import WRITTEN
 from ...protocol.extras import require
 from .. import console
 from ..inputs import check_out
 
 WAIT_SECONDS = 0.5
-EXPERIMENTS = "experiments.json"
-"""In a folder that experiments have written: `experiments.reproduction.WRITTEN`."""
-
 LINES_MAX = 15
 """Windows on the screen; the file has more."""
 
@@ -71,7 +69,7 @@ def report(
       rayvous report out/telemetry --follow --window-seconds 10 --json
     """
     require("spark")
-    if (folder / EXPERIMENTS).is_file() and not follow:
+    if (folder / WRITTEN).is_file() and not follow:
         return rebuild_experiments(folder, address, as_json=as_json)
     check_out(out)
     if follow:

@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.markup import escape
 
-from ...protocol.errors import InputError
 from ...protocol.extras import require
 from .. import console
 from ..inputs import check_out
@@ -19,17 +18,15 @@ def reproduce(name: str, preset: str, runs: int | None, out: Path, *, as_json: b
     require("spark")
     require("plots")
     check_out(out)
-    from ...experiments.clusters import PRESETS
-    from ...experiments.reproduction import EXPERIMENTS, run
+    from ...experiments.reproduction import EXPERIMENTS, experiments, run
     from ...pipelines.spark.local import session_at
 
-    if preset not in PRESETS:
-        raise InputError(f"--preset {preset}: it is {' or '.join(PRESETS)}")
+    names = list(EXPERIMENTS) if name == "all" else [name]
+    experiments(names, preset)  # before anything starts
     with console.steps() as steps:
         steps.show("Spark", 0, 1)
         with session_at(None) as spark:
             steps.show("Spark", 1, 1)
-            names = list(EXPERIMENTS) if name == "all" else [name]
             result = run(names, out, spark, preset=preset, runs=runs, progress=steps.show)
     return show(result, as_json=as_json)
 

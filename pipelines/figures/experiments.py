@@ -8,10 +8,14 @@ Source: decision 0030 for what TCT and AED are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
+from ...protocol.extras import extra
+from .sums import ratio
+
+with extra("spark"):
     from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 POINT: Final = ("curve", "publishers", "subscribers", "send_seconds")
 """What tells one point of figures 4 and 5 of paper 1 from another."""
@@ -26,13 +30,11 @@ def tct_by_point(links: DataFrame) -> DataFrame:
         The columns of `POINT`, `run`, and how many messages with `events` and of `control` a broker sent over its
         links of one kind.
     """
-    from pyspark.sql import functions as f
-
     sums = links.groupBy(*POINT, "run").agg(
-        f.sum("events").alias("events"), f.sum("control").alias("control")
+        F.sum("events").alias("events"), F.sum("control").alias("control")
     )
     return over_runs(
-        sums.withColumn("tct", f.col("events") + f.col("control")), POINT, ("tct", "events", "control")
+        sums.withColumn("tct", F.col("events") + F.col("control")), POINT, ("tct", "events", "control")
     )
 
 
@@ -50,12 +52,10 @@ def aed_by_point(heard: DataFrame) -> DataFrame:
     A subscriber's is ``(last - first) / notifications``; the mean over subscribers is taken. That of all is the time
     from the first publication to the last notification, over all notifications.
     """
-    from pyspark.sql import functions as f
-
-    mine = (f.col("last") - f.col("first")) / f.col("notifications")
-    whole = (f.max("last") - f.min("first")) / f.sum("notifications")
+    mine = ratio(F.col("last") - F.col("first"), F.col("notifications"))
+    whole = ratio(F.max("last") - F.min("first"), F.sum("notifications"))
     each = heard.where("notifications > 0").groupBy(*POINT, "run")
-    found = each.agg(f.avg(mine).alias("aed_seconds"), whole.alias("seconds_per_notification"))
+    found = each.agg(F.avg(mine).alias("aed_seconds"), whole.alias("seconds_per_notification"))
     return over_runs(found, POINT, ("aed_seconds", "seconds_per_notification"))
 
 
@@ -64,8 +64,6 @@ def over_runs(values: DataFrame, point: Sequence[str], names: Sequence[str]) -> 
 
     The standard deviation is that of a sample; of one run it is 0.
     """
-    from pyspark.sql import functions as f
-
-    means = [f.avg(name).alias(name) for name in names]
-    spreads = [f.coalesce(f.stddev_samp(name), f.lit(0.0)).alias(f"{name}_stddev") for name in names]
-    return values.groupBy(*point).agg(*means, *spreads, f.count("*").alias("runs")).orderBy(*point)
+    means = [F.avg(name).alias(name) for name in names]
+    spreads = [F.coalesce(F.stddev_samp(name), F.lit(0.0)).alias(f"{name}_stddev") for name in names]
+    return values.groupBy(*point).agg(*means, *spreads, F.count("*").alias("runs")).orderBy(*point)

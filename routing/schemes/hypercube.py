@@ -115,8 +115,7 @@ class Hypercube(ViewedRouter):
         if self.cube is None:
             return Placed(())
         beside = self.cube.beside(self.me)
-        step = self.cube.step
-        sources = (None, *(other for other in beside if step(self.me, other) == other))
+        sources = (None, *(other for other in beside if self.cube.comes_from(self.me, other)))
         return Placed(beside, ways=Ways(tuple((each, self.cube.onward(self.me, each)) for each in sources)))
 
     # Events.

@@ -151,18 +151,22 @@ class Cube:
             before, at = at, self.step(at, entry)
         return before
 
+    def comes_from(self, here: BrokerId, other: BrokerId) -> bool:
+        """Return whether events come from a neighbour; covering makes some neighbours one-sided."""
+        return self.step(here, other) == other
+
     def onward(self, here: BrokerId, source: BrokerId | None) -> tuple[BrokerId, ...]:
         """Return to whom events may go on that come from a neighbour, or are published here if there is none.
 
         They go on over dimensions less than that of their arrival, to those whose own way leads over this broker.
         """
-        if source is not None and self.step(here, source) != source:
-            return ()  # it is a neighbour one-sidedly: no event comes from there
+        if source is not None and not self.comes_from(here, source):
+            return ()
         before = LABEL_BITS if source is None else self.dimension(here, source)
         return tuple(
             other
             for other in self.beside(here)
-            if self.dimension(here, other) < before and self.step(other, here) == here
+            if self.dimension(here, other) < before and self.comes_from(other, here)
         )
 
 

@@ -5,7 +5,8 @@ Reference: docs/decisions/0015-exactly-once.md.
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,8 +56,9 @@ async def answer(value: Any) -> Any:
     return value
 
 
-def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_to() -> None:
-    first, second = Host(), Host()
+@contextmanager
+def alice_at(first: Host, second: Host) -> Iterator[tuple[Alice, ClientProcess]]:
+    """Yield a durable subscriber at broker 1, and its process; where it has to move, broker 2 is named to it."""
     recovery = Recovery.for_tests(client_patience_seconds=BOUND_SECONDS)
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, numbered=False
@@ -68,7 +70,15 @@ def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_t
     record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
     process = ClientProcess("net", BOUND_SECONDS)
     try:
-        alice = Alice("alice", 1, directory, process, rendezvous, record)
+        yield Alice("alice", 1, directory, process, rendezvous, record), process
+    finally:
+        process.ending = True
+        process.close()
+
+
+def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_to() -> None:
+    first, second = Host(), Host()
+    with alice_at(first, second) as (alice, process):
         second.gate.clear()
         moving = process.submit(alice.move(first, True))
         assert second.asked.wait(BOUND_SECONDS)
@@ -79,9 +89,6 @@ def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_t
         moving.result(BOUND_SECONDS)
         assert second.heard.wait(BOUND_SECONDS)
         assert second.told == [Consumed({"bob": 3}, 2)] and first.told == []
-    finally:
-        process.ending = True
-        process.close()
 
 
 class Both(Host):
@@ -99,21 +106,7 @@ class Both(Host):
 def test_who_goes_to_a_broker_in_the_same_actor_leaves_the_old_one_first() -> None:
     """Else both would hand on events by the one way of that actor."""
     both = Both()
-    recovery = Recovery.for_tests(client_patience_seconds=BOUND_SECONDS)
-    directory: Any = SimpleNamespace(
-        hosts={1: both, 2: both}, limits=Limits.for_tests(), recovery=recovery, numbered=False
-    )
-    rendezvous = SimpleNamespace(
-        relocate=SimpleNamespace(remote=lambda *_: answer((2, both))),
-        renew=SimpleNamespace(remote=lambda name, life, broker: answer(life + 1)),
-    )
-    record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
-    process = ClientProcess("net", BOUND_SECONDS)
-    try:
-        alice = Alice("alice", 1, directory, process, rendezvous, record)
+    with alice_at(both, both) as (alice, process):
         both.order.clear()
         process.submit(alice.go_from(1)).result(BOUND_SECONDS)
         assert both.order[:2] == [(1, "Away"), (2, "Resume")] and alice.broker == 2
-    finally:
-        process.ending = True
-        process.close()
