@@ -3,8 +3,7 @@
 Rules
 -----
 * Identities are not used twice. A broker that has left, or was to leave and died, is never started again.
-* Clients leave first: before a broker is told to leave, those attached to it move to other members of its cluster, or
-  to any other broker when there is none.
+* Clients leave first: before a broker is told to leave, those attached to it go elsewhere (`faults.membership.places`).
 * The last broker that is not to leave is kept.
 * A tree is re-optimised one cluster after another. Where views say who is in, or every broker is a node of the tree by
   itself, a cluster is the brokers that came together: near whom one joins, and where clients go first.
@@ -120,8 +119,9 @@ class SimulatedOperations:
         for broker in leaving:
             for session in list(network.sessions.values()):
                 if session.home.id == broker and session.life == session.home.life:
-                    near = [other for other in self._staying(session.home.cluster) if other in rest]
-                    network.move(session.name, max(near) if near else rest[len(session.name) % len(rest)])
+                    target = network.clients.elsewhere(session)
+                    assert target is not None, "somebody is not to leave"
+                    network.clients.move(session, target)
             # Behind what clients said to it last.
             network.at(network.now + 2 * network.links.client_seconds, self._order, broker)
         return True

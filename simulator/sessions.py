@@ -2,9 +2,9 @@
 
 Rules
 -----
-* A client learns `detect_seconds` after its broker's death that its connection is gone. It moves to a living member of
-  the same cluster (perhaps the same broker, started afresh), or, when the whole cluster is dead, to any living broker;
-  when there is none it looks again as long after.
+* A client learns `detect_seconds` after its broker's death that its connection is gone. It goes where
+  `faults.membership.places` says, perhaps to the same broker, started afresh; when nobody is there it looks again as
+  long after.
 * Where brokers number what they tell each other, a client stays at its broker: when that one is there again it
   connects again, says BACK, and sends what is not acknowledged again.
 * Messages between a client and its broker arrive in order, or not at all when the broker dies first, or the client has
@@ -16,12 +16,12 @@ Rules
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..faults.chaos.account import Account
 from ..faults.durability.client_link import ClientLinks
+from ..faults.membership.places import Places
 from ..faults.replay.clients import SubscriberMachine
 from ..faults.replay.publishers import PublisherMachine
 from ..protocol.batch import EventBatch, batch_of
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 ACKNOWLEDGE_SECONDS: Final = 0.7
 """How long a durable subscriber works on what it was given, before it acknowledges."""
 
+CLIENT: Final = "client"
+"""The kind of all clients: one may both publish and subscribe."""
 
 _Heard: TypeAlias = "Callable[[ClientSession, Any], None]"
 
@@ -132,6 +134,8 @@ class Sessions:
         The clients.
     account
         What clients did and heard.
+    places
+        Which broker each client is at.
     effects
         How the effects of brokers are carried out that are for clients.
     moves
@@ -157,7 +161,7 @@ class Sessions:
         self.keep = keep
         self._numbered = network.numbered
         self._heard_of = keep or network.numbered or network.recovery is not None
-        self._dice = random.Random(f"clients/{network.seed}")
+        self.places = Places()
         self.effects: dict[type, Callable[[Host, Any], None]] = {
             Deliver: self._deliver,
             Confirm: self._tells(self._confirmed, numbered=True),
@@ -197,6 +201,7 @@ class Sessions:
             session.left, session.first = False, home
             session.connection += 1
             session.connect(home)
+        self.places.put(CLIENT, client, broker)
         return session
 
     def tell(self, session: ClientSession, messages: Sequence[Any]) -> None:
@@ -426,6 +431,7 @@ class Sessions:
         now = self._network.now
         session.connect(target)
         session.connection += 1
+        self.places.put(CLIENT, session.name, target.id)
         self.moves += 1
         if session.publisher is not None:
             session.homes.append(target)
@@ -455,37 +461,31 @@ class Sessions:
         """Let a client find another broker, unless it has moved meanwhile, or died itself."""
         if session.connection != connection or not session.alive:
             return
+        target = self.elsewhere(session)
+        if target is not None:
+            self.settle_at(session, target)
+        else:
+            self._network.at(self._network.now + self.detect_seconds, self.learn, session, connection)
+
+    def elsewhere(self, session: ClientSession) -> Host | None:
+        """Return where a client goes that cannot stay at its broker; None while nobody is there."""
         network = self._network
         staying = network.staying()
-        near = [broker for broker in network.members[session.home.cluster] if broker in staying]
-        choice = near or staying
-        if choice:
-            self.settle_at(session, network.hosts[self._dice.choice(choice)])
-        else:
-            network.at(network.now + self.detect_seconds, self.learn, session, connection)
+        self.places.add(staying)
+        fellows, away = network.members[session.home.cluster], network.hosts.keys() - staying
+        chosen = self.places.relocate(CLIENT, session.name, fellows, away)
+        return None if chosen is None else network.hosts[chosen]
 
 
 def subscriber(session: ClientSession) -> SubscriberMachine:
-    """Return what a subscriber remembers.
-
-    Raises
-    ------
-    ClientError
-        If the client is none.
-    """
+    """Return what a subscriber remembers; ClientError if the client is none."""
     if session.subscriber is None:
         raise ClientError(f"{session.name!r} is a publisher")
     return session.subscriber
 
 
 def publisher(session: ClientSession) -> PublisherMachine:
-    """Return what a publisher remembers.
-
-    Raises
-    ------
-    ClientError
-        If the client is none.
-    """
+    """Return what a publisher remembers; ClientError if the client is none."""
     if session.publisher is None:
         raise ClientError(f"{session.name!r} is a subscriber")
     return session.publisher

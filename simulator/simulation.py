@@ -36,7 +36,7 @@ from ..protocol.messages.recovery import Recovery
 from ..routing.language.questions import FilterLike, to_filter
 from .hosts import FromClient, Host
 from .network import SimulatedNetwork
-from .sessions import ClientSession, Sessions, publisher, subscriber
+from .sessions import CLIENT, ClientSession, Sessions, publisher, subscriber
 from .survey import books_seen, ways_of
 
 INSTALL_SECONDS_MAX: Final = 600.0
@@ -196,6 +196,7 @@ class Simulation(SimulatedNetwork):
                 self.account.cancelled(self.now, client, number)
         self.clients.tell(session, [Detach()])
         session.left = True
+        self.clients.places.leave(CLIENT, client)
 
     def publish(self, client: ClientId, broker: BrokerId, events: Iterable[Mapping[str, Any]]) -> range:
         """Publish events as one batch; return their sequence numbers. A client that is new attaches to `broker`.

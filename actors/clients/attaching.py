@@ -9,6 +9,7 @@ from uuid import uuid4
 import ray
 
 from ...faults.durability.durable_cursor import DeadLetter
+from ...faults.membership.places import Tiers
 from ...protocol import checks
 from ...protocol.errors import ClientError, InputError
 from ...protocol.ids import BrokerId, ClientId
@@ -17,7 +18,7 @@ from ..host.errors import broker_errors
 from ..network.directory import Directory
 from .coming_back import publisher_back, subscriber_back
 from .durable import DurableSubscriber
-from .nearness import Placement, Tiers, checked
+from .nearness import Placement, checked
 from .process import ClientProcess
 from .publisher import Publisher
 from .subscriber import Subscriber

@@ -8,12 +8,13 @@ from uuid import uuid4
 import ray
 from ray.exceptions import RayActorError
 
+from ...faults.membership.places import Tiers
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..host.requests import Accepted
 from .durable import DurableSubscriber, ReturningPublisher
-from .nearness import Placement, Tiers
+from .nearness import Placement
 from .process import ClientProcess
 
 if TYPE_CHECKING:

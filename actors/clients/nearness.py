@@ -23,15 +23,13 @@ from typing import Any, Final, Literal, TypeAlias
 import ray
 from ray.exceptions import RayError
 
+from ...faults.membership.places import Tiers
 from ...protocol.checks import one_of
 from ...protocol.ids import BrokerId
 
 Placement: TypeAlias = Literal["nearest", "least-loaded"]
 """Where a client is placed: at the broker with the shortest round trip, or the one with the fewest clients."""
 PLACEMENTS: Final = ("nearest", "least-loaded")
-
-Tiers: TypeAlias = tuple[tuple[BrokerId, ...], ...]
-"""Brokers, nearest first; those that are equally near stand together."""
 
 PINGS: Final = 4
 HOSTS_MAX: Final = 64

@@ -3,10 +3,10 @@
 It knows the root, where every broker lives, and which clients there are, so that a process that knows the network's
 name can attach to it. It takes no part in routing, so where it stands does not matter.
 
-In a network that heals it also says who is root (`faults.membership.root_registry`), where a client goes whose broker
-died, and with which number a publisher goes on whose name was used before. What it knows then is in a store before it
-answers, so it goes on where it was when its process dies and Ray starts it again. Every method may be called again
-with the same arguments, as Ray does for calls that were under way then.
+Where a client goes is decided in `faults.membership.places`. In a network that heals it also says who is root
+(`faults.membership.root_registry`), and with which number a publisher goes on whose name was used before. What it knows
+then is in a store before it answers, so it goes on where it was when its process dies and Ray starts it again. Every
+method may be called again with the same arguments, as Ray does for calls that were under way then.
 """
 
 from __future__ import annotations
@@ -15,23 +15,20 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
+from ...faults.membership.places import Places, Tiers
 from ...faults.membership.root_registry import RendezvousMachine
 from ...faults.membership.view_registry import CubeRendezvous
 from ...protocol.configs import Position
 from ...protocol.effects import Received, Send, Ticked
-from ...protocol.errors import BrokerUnavailable, ClientError, InputError
 from ...protocol.ids import BrokerId, ClientId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
 from ...routing.schemes.claims import claims_of
 from ..broker import rendezvous_of, start_of
-from ..clients.nearness import Tiers
 from .directory import Directory as Directory
 from .names import LastingNames
 from .store import RendezvousStore
-
-KINDS: Final = ("publisher", "subscriber")
 
 
 class Rendezvous:
@@ -53,14 +50,10 @@ class Rendezvous:
         self._clock = clock or lasting_clock()
         self._directory: Directory | None = None
         self._machine: RendezvousMachine | CubeRendezvous | None = None
-        self._clients: dict[
-            tuple[str, ClientId], tuple[BrokerId, str | None]
-        ] = {}  # where, and whose call it was
+        self._places = Places()
         self._sequences: dict[ClientId, int] = {}
-        self._gone: set[BrokerId] = set()
         self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids that were given out to newcomers
         self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again
-        self._load: dict[BrokerId, int] = {}
         if store is not None:
             self.names = LastingNames(store)
             self._restore(store)
@@ -70,11 +63,9 @@ class Rendezvous:
         if directory is None:
             return
         self.open(directory, restored=True)
-        self._clients, self._sequences, self._gone = store.get("clients") or ({}, {}, set())
+        places, self._sequences = store.get("clients") or (({}, set()), {})
+        self._places.restore(places)
         self._last = store.get("last") or self._last
-        self._load |= {broker: 0 for broker in self._gone if broker not in self._load}
-        for broker, _ in self._clients.values():
-            self._load[broker] += 1
         self._lives = store.get("lives") or {}
         state = store.get("root")
         if state is not None and self._machine is not None:
@@ -84,12 +75,15 @@ class Rendezvous:
 
     def _keep_clients(self) -> None:
         if self._store is not None:
-            self._store.put("clients", (self._clients, self._sequences, self._gone))
+            self._store.put("clients", (self._places.state(), self._sequences))
 
     def open(self, directory: Directory, *, restored: bool = False) -> None:
         """Take the directory; from now on processes can attach."""
         self._directory = directory
-        self._load = {position.broker: 0 for position in directory.positions}
+        # Where both number what they say to the same broker under their names, these differ.
+        one_name_each = directory.numbered and directory.admission is not None
+        brokers = (position.broker for position in directory.positions)
+        self._places = Places(brokers, one_name_each=one_name_each)
         if directory.recovery is not None:
             self._machine = rendezvous_of(directory.recovery, start_of(directory.positions, directory.scheme))
             if not restored:
@@ -111,83 +105,17 @@ class Rendezvous:
         ticket: str | None = None,
         near: Tiers | None = None,
     ) -> list[BrokerId]:
-        """Give each client a broker: the one that is asked for, else of the nearest the one with the fewest clients.
-
-        The same call, by its `ticket`, gets the same answer again. `near` has the brokers by nearness to the clients;
-        without it all are equally near.
-
-        Raises
-        ------
-        ClientError
-            If a name is taken by a client of the same kind that is still attached.
-        InputError
-            If there is no such broker.
-        BrokerUnavailable
-            If the broker that is asked for is gone, or all are.
-        """
-        if broker is not None and broker not in self._load:
-            known = f"{len(self._load)}, from {min(self._load)} to {max(self._load)}"
-            raise InputError(f"no broker {broker}: there are {known}")
-        if broker in self._gone:
-            raise BrokerUnavailable(f"broker {broker} is gone: name another, or none")
-        self._check_names(kind, names, ticket)
-        places = []
-        for name in names:
-            known_place = self._clients.get((kind, name))
-            chosen = self._choose(set(), near) if broker is None else broker
-            if known_place is not None:
-                chosen = known_place[0]
-            else:
-                self._put(kind, name, chosen, ticket)
-            places.append(chosen)
+        """Give each client a broker; see :meth:`Places.attach`."""
+        places = self._places.attach(kind, names, broker, ticket, near)
         self._keep_clients()
         return places
-
-    @property
-    def _one_name_each(self) -> bool:
-        """Whether publishers and subscribers number what they say to the same broker under their names."""
-        directory = self._directory
-        return directory is not None and directory.numbered and directory.admission is not None
-
-    def _check_names(self, kind: str, names: Sequence[ClientId], ticket: str | None) -> None:
-        named: set[ClientId] = set()
-        for name in names:
-            if name in named:
-                raise ClientError(f"{kind} {name!r} is named twice")
-            named.add(name)
-            known = self._clients.get((kind, name))
-            if known is not None and (ticket is None or known[1] != ticket):
-                raise ClientError(
-                    f"there is already a {kind} {name!r} in this network: close it, or take another name"
-                )
-            if self._one_name_each and any(
-                (other, name) in self._clients for other in KINDS if other != kind
-            ):
-                raise ClientError(
-                    f"there is already another client {name!r}: where brokers that have stores admit, publishers and "
-                    "subscribers need names of their own"
-                )
-
-    def _put(self, kind: str, name: ClientId, broker: BrokerId, ticket: str | None) -> None:
-        self._load[broker] += 1
-        self._clients[kind, name] = (broker, ticket)
-
-    def _choose(self, away: set[BrokerId], near: Tiers | None = None) -> BrokerId:
-        """Return the broker with the fewest clients, of the nearest that are left."""
-        living = {broker for broker in self._load if broker not in self._gone and broker not in away}
-        if not living:
-            raise BrokerUnavailable("no broker of the network is left")
-        tied = next((tier for tier in near or () if not living.isdisjoint(tier)), ())
-        return min(living.intersection(tied) or living, key=lambda broker: (self._load[broker], broker))
 
     def leave(
         self, kind: str, names: Sequence[ClientId], sequences: Mapping[ClientId, int] | None = None
     ) -> None:
         """Let clients go; `sequences` has the last number that each publisher used."""
         for name in names:
-            place = self._clients.pop((kind, name), None)
-            if place is not None:
-                self._load[place[0]] -= 1
+            self._places.leave(kind, name)
         for name, last in (sequences or {}).items():
             self._sequences[name] = max(last, self._sequences.get(name, 0))
         self._keep_clients()
@@ -206,53 +134,23 @@ class Rendezvous:
         wanted: BrokerId | None = None,
         near: Tiers | None = None,
     ) -> tuple[BrokerId, Any] | None:
-        """Give a client that leaves its broker another: of the same cluster, the highest id first, else of any.
+        """Give a client that leaves `broker` another, with its actor; see :meth:`Places.relocate`.
 
-        Parameters
-        ----------
-        kind, name
-            The client.
-        broker
-            Where it was.
-        dead
-            Brokers that are dead, as the client saw, and which actor that was; nobody is sent to them until they are
-            started again.
-        away
-            Brokers that it could not reach.
-        wanted
-            Where it wants to go.
-        near
-            The brokers by nearness to the client: it goes to one of the nearest, the one with the fewest clients,
-            whatever its cluster; with no tiers, to the one with the fewest of all.
-
-        Returns
-        -------
-        tuple of BrokerId and actor, or None
-            None when no living broker is left but those that it could not reach.
-
-        Raises
-        ------
-        BrokerUnavailable
-            If all brokers are dead.
+        `dead` are brokers that are dead, as the client saw, and which actor that was; nobody is sent to them until they
+        are started again.
         """
+        directory = self._lose(dead)
+        fellows = directory.cluster_of(broker)
+        chosen = self._places.relocate(kind, name, fellows, away, wanted, near)
+        self._keep_clients()
+        return None if chosen is None else (chosen, directory.hosts[chosen])
+
+    def _lose(self, dead: Mapping[BrokerId, Any]) -> Directory:
+        """Take in that brokers are dead, if these actors are theirs still."""
         assert self._directory is not None, "a client came from somewhere"
         hosts = self._directory.hosts
-        self._gone.update(other for other, host in dead.items() if hosts.get(other) == host)
-        lost = {*away, *self._gone}
-        if len(self._gone) == len(self._load):
-            raise BrokerUnavailable("no broker of the network is left")
-        if len(lost) == len(self._load):
-            return None
-        fellows = [member for member in self._directory.cluster_of(broker) if member not in lost]
-        chosen = max(fellows) if fellows and near is None else self._choose(set(away), near)
-        if wanted is not None and wanted not in lost:
-            chosen = wanted
-        place = self._clients.pop((kind, name), None)
-        if place is not None:
-            self._load[place[0]] -= 1
-            self._put(kind, name, chosen, place[1])
-        self._keep_clients()
-        return chosen, hosts[chosen]
+        self._places.lose(broker for broker, host in dead.items() if hosts.get(broker) == host)
+        return self._directory
 
     # Clients whose name outlives their process, in a network that heals.
 
@@ -266,7 +164,8 @@ class Rendezvous:
         BrokerUnavailable
             If no broker is left.
         """
-        place = self._settle("subscriber", name, self.names.subscriber(name)["broker"], broker, ticket, near)
+        was = self.names.subscriber(name)["broker"]
+        place = self._settle("subscriber", name, broker if was is None else was, ticket, near)
         return place, self.names.come(name, place, ticket)
 
     def publisher_comes_back(
@@ -274,7 +173,7 @@ class Rendezvous:
     ) -> tuple[BrokerId, dict[BrokerId, Any], int]:
         """Give a publisher a broker; return it, the actors of those that may know of it, and its highest number."""
         homes, reserved = self.names.publisher(name)
-        place = self._settle("publisher", name, homes[-1] if homes else None, broker, ticket, near)
+        place = self._settle("publisher", name, homes[-1] if homes else broker, ticket, near)
         if not homes:
             self.names.home(name, place, True)
         return place, {home: self.host_of(home) for home in homes}, reserved
@@ -284,20 +183,9 @@ class Rendezvous:
         return self.names.publisher(name)[0]
 
     def _settle(
-        self,
-        kind: str,
-        name: ClientId,
-        was: BrokerId | None,
-        asked: BrokerId | None,
-        ticket: str,
-        near: Tiers | None,
+        self, kind: str, name: ClientId, wish: BrokerId | None, ticket: str, near: Tiers | None
     ) -> BrokerId:
-        known = self._clients.pop((kind, name), None)
-        if known is not None:
-            self._load[known[0]] -= 1
-        wish = was if was is not None else asked
-        place = wish if wish in self._load and wish not in self._gone else self._choose(set(), near)
-        self._put(kind, name, place, ticket)
+        place = self._places.come_back(kind, name, wish, ticket, near)
         self._keep_clients()
         return place
 
@@ -327,9 +215,7 @@ class Rendezvous:
 
     def bury(self, dead: Mapping[BrokerId, Any]) -> None:
         """Take in that brokers are dead, as a client saw, and which actor that was: it may have come back since."""
-        assert self._directory is not None, "a client came from somewhere"
-        hosts = self._directory.hosts
-        self._gone.update(broker for broker, host in dead.items() if hosts.get(broker) == host)
+        self._lose(dead)
         self._keep_clients()
 
     # Brokers, in a network that heals.
@@ -357,8 +243,7 @@ class Rendezvous:
         """Take note of brokers that have come."""
         assert self._directory is not None, "they have its directory"
         self._directory.hosts.update(hosts)
-        for place in places:
-            self._load.setdefault(place.broker, 0)
+        self._places.add(place.broker for place in places)
         others = [place for place in self._directory.positions if place.broker not in hosts]
         now = [*others, *places]
         if not claims_of(self._directory.scheme).flat:
@@ -367,19 +252,18 @@ class Rendezvous:
 
     def retire(self, brokers: Sequence[BrokerId]) -> None:
         """Send no client to these any more: they are about to leave."""
-        self._gone.update(brokers)
+        self._places.lose(brokers)
         self._keep_clients()
 
     def clients_at(self, brokers: Sequence[BrokerId]) -> int:
         """Return how many clients are at these."""
-        return sum(self._load[broker] for broker in brokers)
+        return self._places.clients_at(brokers)
 
     def forget(self, broker: BrokerId) -> None:
         """Take note that a broker has left."""
         assert self._directory is not None, "it was there before"
         self._directory.hosts.pop(broker, None)
-        self._gone.add(broker)
-        self._load.setdefault(broker, 0)
+        self._places.lose([broker])
         rest = [place for place in self._directory.positions if place.broker != broker]
         cluster = next((place.cluster for place in self._directory.positions if place.broker == broker), None)
         left = [member for member in self._directory.cluster_of(broker) if member != broker]
@@ -406,7 +290,7 @@ class Rendezvous:
         """Take note that a broker has been started again, in this actor."""
         assert self._directory is not None, "it was there before"
         self._directory.hosts[broker] = host
-        self._gone.discard(broker)
+        self._places.found(broker)
         if self._store is not None:
             self._store.put("directory", self._directory)
         self._keep_clients()

@@ -352,7 +352,22 @@ def test_clients_move_when_their_broker_dies_and_say_everything_again():
     assert net.unconfirmed() == [("s", 2)] and net.clients.moves == 2
     net.crash(4)
     net.advance(1.1)
-    assert net.sessions["s"].home.id in (0, 1), "the whole cluster is dead: any living broker"
+    homes = {name: session.home.id for name, session in net.sessions.items()}
+    assert homes == {"s": 0, "p": 1}, "the whole cluster is dead: one by one to the living broker with the fewest"
+
+
+def test_clients_go_to_the_highest_fellow_as_they_do_on_ray():
+    net = network(RECOVERY)
+    net.subscribe("s", 2, "a = 1", 1)
+    net.subscribe("t", 3, "a = 1", 1)
+    net.crash(2)
+    net.crash(4)
+    net.advance(1.1)
+    assert net.sessions["s"].home.id == 3
+    net.restart(4)
+    net.crash(3)
+    net.advance(1.1)
+    assert [net.sessions[name].home.id for name in ("s", "t")] == [4, 4]
 
 
 def test_a_client_that_leaves_says_goodbye():

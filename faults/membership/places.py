@@ -1,0 +1,217 @@
+"""Where clients are, and where each one goes: decided here, for every host.
+
+Rules
+-----
+* A client that attaches goes where it asks to, else to the broker with the fewest clients. When brokers are given by
+  nearness, it goes to one of the nearest that are left, of these to that with the fewest clients (paper 1, section 2).
+* One that leaves its broker goes where it asks to when that is there; else, unless it goes by nearness, to another
+  member of the cluster, the highest id first; else as one that attaches.
+* Nobody is sent to a broker that is gone: seen dead, or about to leave. One that is started again is there again.
+* A call that comes again, by its ticket, gets the same answer again.
+
+Pure: what is kept here outlives the process that asks with `state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from ...protocol.errors import BrokerUnavailable, ClientError, InputError
+from ...protocol.ids import BrokerId, ClientId
+
+KINDS: Final = ("publisher", "subscriber")
+
+Tiers: TypeAlias = tuple[tuple[BrokerId, ...], ...]
+"""Brokers, nearest first; those that are equally near stand together."""
+
+State: TypeAlias = tuple[dict[tuple[str, ClientId], tuple[BrokerId, str | None]], set[BrokerId]]
+"""Where each client is, by its kind and name, and by which ticket it came; and who is gone."""
+
+
+class Places:
+    """The clients of one network, and the brokers that they can go to.
+
+    Parameters
+    ----------
+    brokers
+        Those that are there at the start.
+    one_name_each
+        Whether a publisher and a subscriber must not have the same name.
+
+    Attributes
+    ----------
+    gone
+        Where nobody is sent.
+    """
+
+    def __init__(self, brokers: Iterable[BrokerId] = (), *, one_name_each: bool = False) -> None:
+        self._load = dict.fromkeys(brokers, 0)
+        self._one_name_each = one_name_each
+        self._at: dict[tuple[str, ClientId], tuple[BrokerId, str | None]] = {}
+        self.gone: set[BrokerId] = set()
+
+    # Brokers.
+
+    def add(self, brokers: Iterable[BrokerId]) -> None:
+        """Take in brokers that have come."""
+        for broker in brokers:
+            self._load.setdefault(broker, 0)
+
+    def lose(self, brokers: Iterable[BrokerId]) -> None:
+        """Send nobody to these any more, until they are `found` again."""
+        lost = list(brokers)
+        self.add(lost)
+        self.gone.update(lost)
+
+    def found(self, broker: BrokerId) -> None:
+        """Take in that a broker has been started again."""
+        self.gone.discard(broker)
+
+    def clients_at(self, brokers: Iterable[BrokerId]) -> int:
+        """Return how many clients are at these."""
+        return sum(self._load[broker] for broker in brokers)
+
+    # Clients.
+
+    def attach(
+        self,
+        kind: str,
+        names: Sequence[ClientId],
+        broker: BrokerId | None = None,
+        ticket: str | None = None,
+        near: Tiers | None = None,
+    ) -> list[BrokerId]:
+        """Give each of these clients a broker: this one, or the one that the rules name.
+
+        Raises
+        ------
+        ClientError
+            If a name is taken by a client of the same kind that is still attached.
+        InputError
+            If there is no such broker.
+        BrokerUnavailable
+            If the broker that is asked for is gone, or all are.
+        """
+        if broker is not None and broker not in self._load:
+            known = f"{len(self._load)}, from {min(self._load)} to {max(self._load)}"
+            raise InputError(f"no broker {broker}: there are {known}")
+        if broker in self.gone:
+            raise BrokerUnavailable(f"broker {broker} is gone: name another, or none")
+        self._check_names(kind, names, ticket)
+        for name in names:
+            if (kind, name) not in self._at:
+                self.put(kind, name, self._choose((), near) if broker is None else broker, ticket)
+        return [self._at[kind, name][0] for name in names]
+
+    def come_back(
+        self,
+        kind: str,
+        name: ClientId,
+        wish: BrokerId | None,
+        ticket: str | None = None,
+        near: Tiers | None = None,
+    ) -> BrokerId:
+        """Give a client whose name outlives its process the broker that it wishes for, or another if that is gone."""
+        self.leave(kind, name)
+        there = wish is not None and wish in self._load and wish not in self.gone
+        place = wish if there and wish is not None else self._choose((), near)
+        self.put(kind, name, place, ticket)
+        return place
+
+    def relocate(
+        self,
+        kind: str,
+        name: ClientId,
+        fellows: Iterable[BrokerId],
+        away: Iterable[BrokerId],
+        wanted: BrokerId | None = None,
+        near: Tiers | None = None,
+    ) -> BrokerId | None:
+        """Give a client that leaves its broker another.
+
+        Parameters
+        ----------
+        kind, name
+            The client.
+        fellows
+            The members of the cluster of its broker.
+        away
+            Brokers that it could not reach.
+        wanted
+            Where it wants to go.
+        near
+            The brokers by nearness to the client; with no tiers, all are equally near.
+
+        Returns
+        -------
+        BrokerId or None
+            None when no broker is left but those that it could not reach.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If all brokers are gone.
+        """
+        if len(self.gone) == len(self._load):
+            raise BrokerUnavailable("no broker of the network is left")
+        lost = {*away, *self.gone}
+        if lost.issuperset(self._load):
+            return None
+        left = [member for member in fellows if member not in lost]
+        chosen = max(left) if left and near is None else self._choose(lost, near)
+        if wanted is not None and wanted in self._load and wanted not in lost:
+            chosen = wanted
+        if (kind, name) in self._at:
+            self.put(kind, name, chosen, self._at[kind, name][1])
+        return chosen
+
+    def put(self, kind: str, name: ClientId, broker: BrokerId, ticket: str | None = None) -> None:
+        """Note that a client is at this broker from now on, wherever it was."""
+        self.leave(kind, name)
+        self._at[kind, name] = broker, ticket
+        self._load[broker] = self._load.get(broker, 0) + 1
+
+    def leave(self, kind: str, name: ClientId) -> None:
+        """Let a client go, if there is one of that name."""
+        place = self._at.pop((kind, name), None)
+        if place is not None:
+            self._load[place[0]] -= 1
+
+    def _choose(self, lost: Iterable[BrokerId], near: Tiers | None) -> BrokerId:
+        """Return the broker with the fewest clients, of the nearest that are left."""
+        living = self._load.keys() - self.gone - set(lost)
+        if not living:
+            raise BrokerUnavailable("no broker of the network is left")
+        tied = next((tier for tier in near or () if not living.isdisjoint(tier)), ())
+        return min(living.intersection(tied) or living, key=lambda broker: (self._load[broker], broker))
+
+    def _check_names(self, kind: str, names: Sequence[ClientId], ticket: str | None) -> None:
+        named: set[ClientId] = set()
+        for name in names:
+            if name in named:
+                raise ClientError(f"{kind} {name!r} is named twice")
+            named.add(name)
+            known = self._at.get((kind, name))
+            if known is not None and (ticket is None or known[1] != ticket):
+                raise ClientError(
+                    f"there is already a {kind} {name!r} in this network: close it, or take another name"
+                )
+            if self._one_name_each and any((other, name) in self._at for other in KINDS if other != kind):
+                raise ClientError(
+                    f"there is already another client {name!r}: where brokers that have stores admit, publishers and "
+                    "subscribers need names of their own"
+                )
+
+    # What it keeps.
+
+    def state(self) -> State:
+        """Return what must outlive the rendezvous point."""
+        return dict(self._at), set(self.gone)
+
+    def restore(self, state: State) -> None:
+        """Take what `state` gave."""
+        clients, gone = state
+        self.lose(gone)
+        for (kind, name), (broker, ticket) in clients.items():
+            self.put(kind, name, broker, ticket)
