@@ -1,17 +1,106 @@
-"""What a network that heals says of itself, as those need it that wait for it or show it.
+"""What a network that heals says of itself, for those that wait for it or show it.
 
-Pure: the network asks the brokers, this file only reads their answers. Whether these are sound is judged in
+Rule: the brokers are asked, and what they answer is only read here. Whether it is sound is judged in
 `faults.chaos.structure`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ...faults.chaos.structure import Survey, in_views
+from ...faults.chaos.structure import Survey, in_views, problems
+from ...protocol import checks
 from ...protocol.configs import Position
+from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
+
+if TYPE_CHECKING:
+    from ..clients.attaching import Attaching
+    from ..network.hosts import Hosts
+
+POLL_SECONDS: Final = 0.05
+"""Between two questions whether the network has converged."""
+
+
+class Convergence:
+    """Waits until a network has come to rest, and until the clients of this process have moved."""
+
+    def __init__(self, hosts: Hosts, attached: Attaching) -> None:
+        self._hosts = hosts
+        self._attached = attached
+
+    def problems(self) -> list[str]:
+        """Return what keeps the living brokers from being one settled tree, and whose clients have yet to move."""
+        survey = self._hosts.survey()
+        living = set(self._hosts.hosts())
+        lost = [
+            str(client)
+            for client in self._attached.clients
+            if not client.closed and client.host not in living
+        ]
+        return [*problems(survey), *(f"{client} has not moved yet" for client in lost)]
+
+    def converged(self) -> bool:
+        """Return whether the living brokers are one settled tree (promise 6)."""
+        return not self.problems()
+
+    def await_convergence(self, timeout_seconds: float = 60.0) -> float:
+        """Wait until the living brokers are one settled tree, and return how many seconds it took.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If they are not in time; the message says what is missing.
+        """
+        checks.seconds("timeout_seconds", timeout_seconds)
+        assert self._hosts.recovery is not None or self._hosts.survey()
+        started, name = time.monotonic(), self._hosts.name
+        while found := self.problems():
+            if time.monotonic() - started > timeout_seconds:
+                raise BrokerUnavailable(
+                    f"network {name!r} has not converged within {timeout_seconds} s: {'; '.join(found[:5])}"
+                )
+            self._attached.process.submit(asyncio.sleep(POLL_SECONDS)).result()
+        return time.monotonic() - started
+
+    def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
+        """Wait until everything published so far has arrived where it has to.
+
+        Parameters
+        ----------
+        timeout_seconds
+            For the whole wait.
+        deliveries
+            Whether to wait also until every attached process has fetched its notifications.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If the network does not come to rest in time.
+        """
+        checks.flag("deliveries", deliveries)
+        deadline = time.monotonic() + checks.seconds("timeout_seconds", timeout_seconds)
+        while True:
+            state = self._healed(deadline)
+            before: list[int] = []
+            while True:
+                left = max(0.001, deadline - time.monotonic())
+                handled = self._hosts.ask("quiet", deliveries, timeout_seconds=left)
+                if handled == before:
+                    break
+                before = handled
+            if state == self._healed(deadline):  # nothing broke or was mended meanwhile
+                return
+
+    def _healed(self, deadline: float) -> Any:
+        """Wait until a network that heals has converged; return its state, by which a change is seen."""
+        if self._hosts.recovery is None:
+            return None
+        self.await_convergence(max(0.001, deadline - time.monotonic()))
+        return state_of(self._hosts.survey())
 
 
 def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, Literal, overload
+from typing import Any
 from uuid import uuid4
 
 import ray
@@ -13,9 +13,8 @@ from ...faults.membership.places import Tiers
 from ...protocol import checks
 from ...protocol.errors import ClientError, InputError
 from ...protocol.ids import BrokerId, ClientId
-from ..chaos.restarts import Restarts
 from ..host.errors import broker_errors
-from ..network.directory import Directory
+from ..network.hosts import Hosts
 from .coming_back import publisher_back, subscriber_back
 from .durable import DurableSubscriber
 from .nearness import Placement, checked
@@ -24,21 +23,21 @@ from .publisher import Publisher
 from .subscriber import Subscriber
 
 
-class Attaching(Restarts):
-    """The part of a network that clients come from; the rest is :class:`~.network.Network`."""
+class Attaching:
+    """The clients of this process in a network.
 
-    _directory: Directory
-    _rendezvous: Any
-    _process: ClientProcess
-    _clients: list[Publisher | Subscriber]
-    _closed: bool
+    Attributes
+    ----------
+    process
+        What polls for the clients.
+    clients
+        All that have attached here and were not released.
+    """
 
-    @property
-    def name(self) -> str:
-        """By which other processes attach."""
-        return self._directory.name
-
-    # Clients.
+    def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
+        self._hosts = hosts
+        self.process = process
+        self.clients: list[Publisher | Subscriber] = []
 
     def publisher(
         self,
@@ -75,26 +74,6 @@ class Attaching(Restarts):
             return publisher
         return self.publishers([name], broker=broker, place=place)[0]
 
-    @overload
-    def subscriber(
-        self,
-        name: ClientId,
-        *,
-        broker: BrokerId | None = None,
-        place: Placement | None = None,
-        durable: Literal[True],
-    ) -> DurableSubscriber: ...
-
-    @overload
-    def subscriber(
-        self,
-        name: ClientId,
-        *,
-        broker: BrokerId | None = None,
-        place: Placement | None = None,
-        durable: bool = False,
-    ) -> Subscriber: ...
-
     def subscriber(
         self,
         name: ClientId,
@@ -103,27 +82,7 @@ class Attaching(Restarts):
         place: Placement | None = None,
         durable: bool = False,
     ) -> Subscriber:
-        """Attach a subscriber, at the broker with the fewest clients unless one is named.
-
-        Parameters
-        ----------
-        name, broker
-            Its name and where it attaches.
-        place
-            Where it attaches when no broker is named, and where it goes when it has to leave its broker: to the
-            ``"nearest"`` by measured round trip, or the ``"least-loaded"``, which has the fewest clients. None attaches
-            at the least loaded, and goes to another broker of the same cluster first. See docs/operations.md.
-        durable
-            Whether its subscriptions and position outlive this process; whoever comes under its name takes them over,
-            and goes on behind the last acknowledgement. Only in a network that heals. See docs/exactly-once.md.
-
-        Raises
-        ------
-        ClientError
-            If there is a subscriber of that name, and this one is not durable.
-        InputError
-            If it is durable and the network does not heal.
-        """
+        """Attach a subscriber; see :meth:`Network.subscriber`."""
         checks.text("name", name)
         if checks.flag("durable", durable):
             subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker, place)
@@ -146,20 +105,22 @@ class Attaching(Restarts):
         """Return the brokers by nearness, when that decides where a client attaches."""
         if broker is not None:
             return None
-        with broker_errors(f"attaching to {self.name!r}"):
-            return self._process.submit(self._process.nearness.tiers(place, self._rendezvous)).result()
+        with broker_errors(f"attaching to {self._hosts.name!r}"):
+            return self.process.submit(self.process.nearness.tiers(place, self._hosts.rendezvous)).result()
 
     def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None, place: Placement | None) -> Any:
-        self._require_open()
+        self._hosts.require_open()
         placement = checked(place)
-        if self._recovery is None:
-            raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
-        self._find_reborn()
+        if self._hosts.recovery is None:
+            raise InputError(
+                f"network {self._hosts.name!r} does not heal: launch it with recovery=Recovery()"
+            )
+        self._hosts.find_reborn()
         if broker is not None:
-            self.host_of(broker)
+            self._hosts.host_of(broker)
         near = self._near(broker, placement)
-        client = back(self._directory, self._rendezvous, self._process, name, broker, placement, near)
-        self._clients.append(client)
+        client = back(self._hosts, self.process, name, broker, placement, near)
+        self.clients.append(client)
         return client
 
     def accepted(self, publisher: ClientId, without: Collection[BrokerId] = ()) -> int:
@@ -174,42 +135,46 @@ class Attaching(Restarts):
         """
         checks.text("publisher", publisher)
         checks.instance("without", without, Collection, "a collection of brokers")
-        return max(self._ask("accepted_here", publisher, timeout_seconds=60, without=without), default=0)
+        return max(
+            self._hosts.ask("accepted_here", publisher, timeout_seconds=60, without=without), default=0
+        )
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the events that could not be delivered to durable subscribers, oldest first."""
-        letters = [letter for answer in self._ask("dead_letters", timeout_seconds=60) for letter in answer]
+        letters = [
+            letter for answer in self._hosts.ask("dead_letters", timeout_seconds=60) for letter in answer
+        ]
         return sorted(letters, key=lambda letter: letter.at_seconds)
 
     def _attach(
         self, kind: Any, names: list[ClientId], broker: BrokerId | None, place: Placement | None
     ) -> list[Any]:
-        self._require_open()
+        self._hosts.require_open()
         placement = checked(place)
         if broker is not None:
             checks.whole_number("broker", broker)
         near = self._near(broker, placement)
-        with broker_errors(f"attaching to {self.name!r}"):
-            call = self._rendezvous.place.remote(kind.kind, names, broker, uuid4().hex, near)
+        with broker_errors(f"attaching to {self._hosts.name!r}"):
+            call = self._hosts.rendezvous.place.remote(kind.kind, names, broker, uuid4().hex, near)
             places = ray.get(call, timeout=60)
-            if any(at not in self._directory.hosts for at in places):
-                self._find_reborn()
+            if any(at not in self._hosts.directory.hosts for at in places):
+                self._hosts.find_reborn()
             last = [0] * len(names)
-            if self._recovery is not None and kind is Publisher:
-                last = ray.get(self._rendezvous.sequences.remote(names), timeout=60)
+            if self._hosts.recovery is not None and kind is Publisher:
+                last = ray.get(self._hosts.rendezvous.sequences.remote(names), timeout=60)
         clients = [
             kind(
                 name,
                 at,
-                self._directory,
-                self._process,
-                self._rendezvous,
+                self._hosts.directory,
+                self.process,
+                self._hosts.rendezvous,
                 *([used] if used else []),
                 placement=placement,
             )
             for name, at, used in zip(names, places, last, strict=True)
         ]
-        self._clients += clients
+        self.clients += clients
         return clients
 
     def release(self, client: Publisher | Subscriber) -> None:
@@ -220,16 +185,19 @@ class Attaching(Restarts):
         ClientError
             If it is no client of this network in this process, or the network is closed.
         """
-        self._require_open()
-        if client not in self._clients:
-            raise ClientError(f"{checks.shown(client)} is no client of network {self.name!r} in this process")
+        self._hosts.require_open()
+        if client not in self.clients:
+            raise ClientError(
+                f"{checks.shown(client)} is no client of network {self._hosts.name!r} in this process"
+            )
         client.close()
-        self._clients.remove(client)
-        self._leave([client])
+        self.clients.remove(client)
+        self.leave([client])
 
-    def _leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
+    def leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
+        """Free the names of clients that are closed."""
         for kind in ("publisher", "subscriber"):
             leaving = [client for client in clients if client.kind == kind]
             used = {client.name: client.published for client in leaving if isinstance(client, Publisher)}
             if leaving:
-                self._rendezvous.leave.remote(kind, [client.name for client in leaving], used)
+                self._hosts.rendezvous.leave.remote(kind, [client.name for client in leaving], used)

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import ray
 from ray.exceptions import RayActorError
 
 from ...faults.membership.places import Tiers
-from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..host.requests import Accepted
+from ..network.hosts import Hosts
 from .durable import DurableSubscriber, ReturningPublisher
 from .nearness import Placement
 from .process import ClientProcess
 
-if TYPE_CHECKING:
-    from ..network.rendezvous import Directory
-
-
-def _named(name: Any) -> None:
-    if not isinstance(name, str) or not name:
-        raise InputError(f"client name {name!r}: a name is a string of at least one character")
-
 
 def subscriber_back(
-    directory: Directory,
-    rendezvous: Any,
+    hosts: Hosts,
     process: ClientProcess,
     name: ClientId,
     broker: BrokerId | None,
@@ -36,18 +27,17 @@ def subscriber_back(
     near: Tiers | None,
 ) -> DurableSubscriber:
     """Return a durable subscriber, new or come back, with a poll of its own."""
-    _named(name)
+    directory = hosts.directory
     with broker_errors(f"attaching to {directory.name!r}"):
-        call = rendezvous.come_back.remote(name, broker, uuid4().hex, near)
+        call = hosts.rendezvous.come_back.remote(name, broker, uuid4().hex, near)
         place, record = ray.get(call, timeout=directory.limits.call_seconds)
     assert directory.recovery is not None
     own = ClientProcess(directory.name, directory.recovery.client_patience_seconds)
-    return DurableSubscriber(name, place, directory, own, rendezvous, record, placement=placement)
+    return DurableSubscriber(name, place, directory, own, hosts.rendezvous, record, placement=placement)
 
 
 def publisher_back(
-    directory: Directory,
-    rendezvous: Any,
+    hosts: Hosts,
     process: ClientProcess,
     name: ClientId,
     broker: BrokerId | None,
@@ -55,7 +45,7 @@ def publisher_back(
     near: Tiers | None,
 ) -> ReturningPublisher:
     """Return a publisher that goes on where an earlier process of its name stopped, or begins."""
-    _named(name)
+    directory, rendezvous = hosts.directory, hosts.rendezvous
     seconds = directory.limits.call_seconds
     with broker_errors(f"attaching to {directory.name!r}"):
         call = rendezvous.publisher_comes_back.remote(name, broker, uuid4().hex, near)

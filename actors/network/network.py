@@ -4,62 +4,66 @@ Rules
 -----
 * Launching either gives a network that works or leaves nothing behind.
 * A network has a name; a detached one outlives the process that launched it.
-* How its brokers die and come back is in `restarts`.
+* It is put together of parts, each with its own job: the hosts, the clients of this process, operations, admission.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import wraps
 from html import escape
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from uuid import uuid4
 
 import ray
 
-from ...faults.chaos.routes import SeenRoutes
-from ...faults.chaos.structure import problems
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
-from ...protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
-from ...protocol.ids import BrokerId
+from ...protocol.errors import BrokerUnavailable, NetworkNotFound
+from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
-from ...protocol.messages.views import CubeLeave
 from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
-from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import Topology
-from ..chaos.convergence import standing, state_of
+from ..chaos.convergence import Convergence
 from ..clients.attaching import Attaching
+from ..clients.durable import DurableSubscriber
+from ..clients.nearness import Placement
 from ..clients.process import ClientProcess
-from ..clients.publisher import Publisher
 from ..clients.subscriber import Subscriber
 from ..host.errors import broker_errors
 from ..telemetry.source import prepare, read_telemetry, save_telemetry
 from ..telemetry.telemetry import Telemetry
 from .admission import NetworkAdmission
 from .directory import NAMESPACE, Directory, rendezvous_name
+from .hosts import Hosts
 from .launching import ensure_ray, networks, start_network, starts_ray
 from .operations import Operations
 from .settings import Settings
 from .stages import Progress, check_progress, told
 from .store import RayStore
 
-if TYPE_CHECKING:
-    import networkx as nx
-
 __all__ = ["Network", "ensure_ray", "networks"]
 
-POLL_SECONDS: Final = 0.05
-"""Between two questions whether the network has converged."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class Network(Attaching, Operations, NetworkAdmission):
+def _of(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Network, P], R]:
+    """Return a method of the network that does what the method of one of its parts does."""
+
+    @wraps(method)
+    def call(network: Network, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(getattr(network, part), *args, **kwargs)
+
+    return call
+
+
+class Network:
     """A running network and this process's part in it.
 
     Made by :meth:`launch` or :meth:`attach`; closed by :meth:`close` or at the end of a ``with`` block.
@@ -68,16 +72,108 @@ class Network(Attaching, Operations, NetworkAdmission):
     def __init__(
         self, directory: Directory, rendezvous: Any, *, owner: bool, started_ray: bool = False
     ) -> None:
-        self._directory = directory
-        self._rendezvous = rendezvous
         self._owner = owner
         self._started_ray = started_ray
         recovery = directory.recovery
         patience = None if recovery is None else recovery.client_patience_seconds
         self._process = ClientProcess(directory.name, patience, directory.numbered)
-        self._clients: list[Publisher | Subscriber] = []
-        self._dead: set[Any] = set()
-        self._closed = False
+        self._hosts = Hosts(directory, rendezvous)
+        self._attached = Attaching(self._hosts, self._process)
+        self._convergence = Convergence(self._hosts, self._attached)
+        self._operations = Operations(self._hosts)
+        self._admission = NetworkAdmission(self._hosts, self._process)
+
+    # What its parts do.
+
+    hosts = _of("_hosts", Hosts.hosts)
+    host_of = _of("_hosts", Hosts.host_of)
+    brokers = _of("_hosts", Hosts.brokers)
+    survey = _of("_hosts", Hosts.survey)
+    standing = _of("_hosts", Hosts.standing)
+    routes = _of("_hosts", Hosts.routes)
+    describe = _of("_hosts", Hosts.describe)
+    kill_broker = _of("_hosts", Hosts.kill_broker)
+    crash = _of("_hosts", Hosts.crash)
+    pid_of = _of("_hosts", Hosts.pid_of)
+    restart_broker = _of("_hosts", Hosts.restart_broker)
+    tell_weather = _of("_hosts", Hosts.tell_weather)
+
+    publisher = _of("_attached", Attaching.publisher)
+    publishers = _of("_attached", Attaching.publishers)
+    subscribers = _of("_attached", Attaching.subscribers)
+    release = _of("_attached", Attaching.release)
+    accepted = _of("_attached", Attaching.accepted)
+    dead_letters = _of("_attached", Attaching.dead_letters)
+
+    settle = _of("_convergence", Convergence.settle)
+    problems = _of("_convergence", Convergence.problems)
+    converged = _of("_convergence", Convergence.converged)
+    await_convergence = _of("_convergence", Convergence.await_convergence)
+
+    leave = _of("_operations", Operations.leave)
+    add_broker = _of("_operations", Operations.add_broker)
+    add_cluster = _of("_operations", Operations.add_cluster)
+    remove_broker = _of("_operations", Operations.remove_broker)
+    remove_brokers = _of("_operations", Operations.remove_brokers)
+    remove_cluster = _of("_operations", Operations.remove_cluster)
+    reoptimise = _of("_operations", Operations.reoptimise)
+
+    admission = _of("_admission", NetworkAdmission.admission)
+    books = _of("_admission", NetworkAdmission.books)
+    would_admit = _of("_admission", NetworkAdmission.would_admit)
+    burden = _of("_admission", NetworkAdmission.burden)
+    cpu_seconds = _of("_admission", NetworkAdmission.cpu_seconds)
+
+    @overload
+    def subscriber(
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: Literal[True],
+    ) -> DurableSubscriber: ...
+
+    @overload
+    def subscriber(
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: bool = False,
+    ) -> Subscriber: ...
+
+    def subscriber(
+        self,
+        name: ClientId,
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        durable: bool = False,
+    ) -> Subscriber:
+        """Attach a subscriber, at the broker with the fewest clients unless one is named.
+
+        Parameters
+        ----------
+        name, broker
+            Its name and where it attaches.
+        place
+            Where it attaches when no broker is named, and where it goes when it has to leave its broker: to the
+            ``"nearest"`` by measured round trip, or the ``"least-loaded"``, which has the fewest clients. None attaches
+            at the least loaded, and goes to another broker of the same cluster first. See docs/operations.md.
+        durable
+            Whether its subscriptions and position outlive this process; whoever comes under its name takes them over,
+            and goes on behind the last acknowledgement. Only in a network that heals. See docs/exactly-once.md.
+
+        Raises
+        ------
+        ClientError
+            If there is a subscriber of that name, and this one is not durable.
+        InputError
+            If it is durable and the network does not heal.
+        """
+        return self._attached.subscriber(name, broker=broker, place=place, durable=durable)
 
     # Making and joining.
 
@@ -201,26 +297,25 @@ class Network(Attaching, Operations, NetworkAdmission):
 
     def close(self) -> None:
         """Leave; whoever launched a network that is not detached ends it."""
-        if self._closed:
+        if self._hosts.closed:
             return
-        self._closed = True
+        self._hosts.closed = True
+        clients = self._attached.clients
         if self._owner:
             own = self._process
-            apart = [
-                client.process for client in self._clients if client.process is not own and not client.closed
-            ]
+            apart = [client.process for client in clients if client.process is not own and not client.closed]
             for process in (own, *apart):
                 process.ending = True
             self._end()
             for process in apart:
                 process.close()
-            for client in self._clients:
+            for client in clients:
                 client.abandon()
         else:
-            for client in self._clients:
+            for client in clients:
                 with suppress(BrokerUnavailable):
                     client.close()
-            self._leave(self._clients)
+            self._attached.leave(clients)
             for host in self.hosts():
                 host.end_session.remote(self._process.session)
         self._process.close()
@@ -236,177 +331,42 @@ class Network(Attaching, Operations, NetworkAdmission):
             If this process has left it before: attach to it to end it.
         """
         if not self._owner:
-            self._require_open()
+            self._hosts.require_open()
         self._owner = True
         self.close()
 
     def _end(self) -> None:
-        save_telemetry(self._directory)
-        for part in {*self._directory.hosts.values(), self._directory.collector, self._rendezvous}:
+        save_telemetry(self._hosts.directory)
+        for part in {
+            *self._hosts.directory.hosts.values(),
+            self._hosts.directory.collector,
+            self._hosts.rendezvous,
+        }:
             ray.kill(part)
-        if self._recovery is not None:
-            RayStore(self._directory.token).clear()
+        if self._hosts.recovery is not None:
+            RayStore(self._hosts.directory.token).clear()
 
     # What it is and how it is.
 
     @property
+    def name(self) -> str:
+        """By which other processes attach."""
+        return self._hosts.name
+
+    @property
+    def rendezvous(self) -> Any:
+        """The actor that is the rendezvous point."""
+        return self._hosts.rendezvous
+
+    @property
     def positions(self) -> tuple[Position, ...]:
         """Every broker's place."""
-        return self._directory.positions
+        return self._hosts.directory.positions
 
     @property
     def scheme(self) -> str:
         """The name of its routing scheme."""
-        return self._directory.scheme
-
-    def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
-        """Wait until everything published so far has arrived where it has to.
-
-        Parameters
-        ----------
-        timeout_seconds
-            For the whole wait.
-        deliveries
-            Whether to wait also until every attached process has fetched its notifications.
-
-        Raises
-        ------
-        BrokerUnavailable
-            If the network does not come to rest in time.
-        """
-        checks.flag("deliveries", deliveries)
-        deadline = time.monotonic() + checks.seconds("timeout_seconds", timeout_seconds)
-        while True:
-            state = self._healed(deadline)
-            before: list[int] = []
-            while True:
-                left = max(0.001, deadline - time.monotonic())
-                handled = self._ask("quiet", deliveries, timeout_seconds=left)
-                if handled == before:
-                    break
-                before = handled
-            if state == self._healed(deadline):  # nothing broke or was mended meanwhile
-                return
-
-    def _healed(self, deadline: float) -> Any:
-        """Wait until a network that heals has converged; return its state, by which a change is seen."""
-        if self._recovery is None:
-            return None
-        self.await_convergence(max(0.001, deadline - time.monotonic()))
-        return state_of(self.survey())
-
-    # Failures, in a network that heals.
-
-    def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, dict[str, Any]]:
-        """Return where every living broker stands: its cluster, parent, children, round.
-
-        Parameters
-        ----------
-        without
-            Brokers that are not asked, since they could not answer.
-
-        Raises
-        ------
-        InputError
-            If the network does not heal.
-        """
-        if self._recovery is None:
-            raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
-        without = checks.whole_numbers("without", without)
-        survey: dict[BrokerId, dict[str, Any]] = {}
-        for answer in self._ask("survey", timeout_seconds=60, without=without):
-            survey |= answer
-        return survey
-
-    def routes(self) -> dict[BrokerId, SeenRoutes | None]:
-        """Return what the table of every living broker holds and what it has told others, filters and all, to judge it.
-
-        None for a broker whose scheme keeps no such table.
-        """
-        answers = self._ask("seen", timeout_seconds=60)
-        return {broker: seen.routes for answer in answers for broker, seen in answer.items()}
-
-    def problems(self) -> list[str]:
-        """Return what keeps the living brokers from being one settled tree, and whose clients have yet to move."""
-        survey = self.survey()
-        living = set(self.hosts())
-        lost = [str(client) for client in self._clients if not client.closed and client.host not in living]
-        return [*problems(survey), *(f"{client} has not moved yet" for client in lost)]
-
-    def converged(self) -> bool:
-        """Return whether the living brokers are one settled tree (promise 6)."""
-        return not self.problems()
-
-    def await_convergence(self, timeout_seconds: float = 60.0) -> float:
-        """Wait until the living brokers are one settled tree, and return how many seconds it took.
-
-        Raises
-        ------
-        BrokerUnavailable
-            If they are not in time; the message says what is missing.
-        """
-        checks.seconds("timeout_seconds", timeout_seconds)
-        assert self._recovery is not None or self.survey()
-        started = time.monotonic()
-        while found := self.problems():
-            if time.monotonic() - started > timeout_seconds:
-                raise BrokerUnavailable(
-                    f"network {self.name!r} has not converged within {timeout_seconds} s: {'; '.join(found[:5])}"
-                )
-            self._process.submit(asyncio.sleep(POLL_SECONDS)).result()
-        return time.monotonic() - started
-
-    def describe(self) -> nx.Graph:
-        """Return the network as a graph.
-
-        Nodes are broker ids with `label`, `role`, `cluster` and the sizes of what the broker keeps and has done; edges
-        have `kind`, "tree", "group" or "cube".
-        """
-        import networkx as nx
-
-        graph = nx.Graph(name=self.name, scheme=self._directory.scheme)
-        sizes: dict[BrokerId, Mapping[str, int]] = {}
-        for answer in self._ask("describe", timeout_seconds=60):
-            sizes |= answer
-        places = self.standing()
-        kind = "cube" if self._directory.scheme == "hypercube" else "tree"
-        for position in places:
-            if position.broker in sizes:
-                graph.add_node(
-                    position.broker,
-                    label=position.label,
-                    role=position.role,
-                    cluster=position.cluster,
-                    **sizes[position.broker],
-                )
-        for position in places:
-            if position.role != "NEB" and position.broker in sizes:
-                for child in position.children:
-                    graph.add_edge(position.broker, child, kind=kind)
-                for member in position.members:
-                    if member != position.broker:
-                        graph.add_edge(position.broker, member, kind="group")
-        return graph
-
-    def leave(self, broker: BrokerId) -> None:
-        """Let a broker leave a network that heals by views; its clients move, its actor stays.
-
-        `await_convergence` waits for it.
-        """
-        host = self.host_of(broker)
-        if self._recovery is None or not claims_of(self._directory.scheme).views:
-            raise InputError(f"brokers leave a network that heals by views: {self!r} does not")
-        with broker_errors(f"leaving of broker {broker}"):
-            ray.get(self._rendezvous.retire.remote([broker]), timeout=60)
-            call = host.receive.remote(broker, broker, [CubeLeave()])
-            ray.get(call, timeout=60)
-
-    def standing(self) -> tuple[Position, ...]:
-        """Return every living broker's place as it is now; in a network that does not heal, `positions`."""
-        if self._recovery is None:
-            return self.positions
-        survey = self.survey()
-        return tuple(standing(position, survey) for position in self.positions if position.broker in survey)
+        return self._hosts.directory.scheme
 
     def telemetry(self, *, since: Telemetry | None = None) -> Telemetry:
         """Return what was seen so far, to be had as Arrow, pandas, Parquet or Spark.
@@ -425,20 +385,20 @@ class Network(Attaching, Operations, NetworkAdmission):
         StorageFailed
             If the network has a telemetry folder and it cannot be written.
         """
-        self._ask("flush_telemetry", timeout_seconds=60)
-        return read_telemetry(self._directory.collector, since)
+        self._hosts.ask("flush_telemetry", timeout_seconds=60)
+        return read_telemetry(self._hosts.directory.collector, since)
 
     def check(self) -> None:
         """Assert the invariants of every broker; for tests and the curious."""
-        self._ask("check", timeout_seconds=60)
+        self._hosts.ask("check", timeout_seconds=60)
 
     def __repr__(self) -> str:
         brokers, clusters = len(self.positions), len({position.cluster for position in self.positions})
-        scheme = self._directory.scheme
+        scheme = self._hosts.directory.scheme
         return f"Network({self.name!r}, brokers={brokers}, clusters={clusters}, scheme={scheme!r})"
 
     def _repr_html_(self) -> str:
-        if self._closed:
+        if self._hosts.closed:
             return f"<p><code>{escape(repr(self))}</code>, closed</p>"
         graph = self.describe()
         columns = ("label", "role", "cluster", "filters", "subscriptions", "events_in", "notifications")

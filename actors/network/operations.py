@@ -28,10 +28,11 @@ from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
+from ...protocol.messages.views import CubeLeave
 from ...routing.schemes.claims import claims_of
 from ..broker import check, newcomer
-from ..chaos.restarts import Restarts
 from ..host.errors import broker_errors
+from .hosts import Hosts
 from .launching import start_new
 
 LOOK_SECONDS = 0.05
@@ -40,12 +41,11 @@ SEARCH_SECONDS_MAX = 20.0
 """How long one cluster may look for a nearer parent before the next one's turn comes."""
 
 
-class Operations(Restarts):
-    """The part of a network that makes it grow, shrink and move."""
+class Operations:
+    """What makes a network grow, shrink and move."""
 
-    def survey(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return where every living broker stands."""
-        raise NotImplementedError
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
 
     # Growing.
 
@@ -61,13 +61,13 @@ class Operations(Restarts):
         survey = self._operable()
         members = self._living(cluster, survey)
         speaks = next((broker for broker in members if survey[broker]["designated"]), members[-1])
-        scheme = self._directory.scheme
+        scheme = self._hosts.directory.scheme
         with broker_errors(f"adding a broker to cluster {cluster}"):
-            (broker,), _ = ray.get(self._rendezvous.identities.remote(1, cluster=False), timeout=60)
+            (broker,), _ = ray.get(self._hosts.rendezvous.identities.remote(1, cluster=False), timeout=60)
             place = newcomer(scheme, broker, cluster, (*members, broker), speaks)
             life = 0  # of a node of the tree by itself, which finds a parent
             if not claims_of(scheme).flat:  # it is normal, as one that was started again
-                life = ray.get(self._rendezvous.next_life.remote(broker), timeout=60)
+                life = ray.get(self._hosts.rendezvous.next_life.remote(broker), timeout=60)
             self._start([place], life)
             return int(broker)
 
@@ -82,15 +82,17 @@ class Operations(Restarts):
         checks.whole_number("brokers", brokers, 1, CLUSTER_BROKERS_MAX)
         self._operable()
         with broker_errors("adding a cluster"):
-            ids, cluster = ray.get(self._rendezvous.identities.remote(brokers, cluster=True), timeout=60)
-            scheme, members = self._directory.scheme, tuple(ids)
+            ids, cluster = ray.get(
+                self._hosts.rendezvous.identities.remote(brokers, cluster=True), timeout=60
+            )
+            scheme, members = self._hosts.directory.scheme, tuple(ids)
             self._start([newcomer(scheme, each, cluster, members, ids[-1]) for each in ids], 0)
         return cluster, ids
 
     def _living(self, cluster: ClusterId, survey: Mapping[BrokerId, Any]) -> list[BrokerId]:
         """Return the brokers of a cluster that live, rising."""
         clusters = {
-            place.broker: place.cluster for place in self._directory.positions if place.broker in survey
+            place.broker: place.cluster for place in self._hosts.directory.positions if place.broker in survey
         }
         members = sorted(broker for broker, its in clusters.items() if its == cluster)
         if not members:
@@ -98,8 +100,8 @@ class Operations(Restarts):
         return members
 
     def _start(self, places: list[Position], life: int) -> None:
-        start_new(self._directory, self._rendezvous, places, life)
-        self._find_reborn()
+        start_new(self._hosts.directory, self._hosts.rendezvous, places, life)
+        self._hosts.find_reborn()
 
     # Shrinking.
 
@@ -136,7 +138,7 @@ class Operations(Restarts):
             raise InputError("the last broker of a network cannot leave it: close the network")
         deadline = time.monotonic() + timeout_seconds
         with broker_errors(f"removing brokers {brokers}"):
-            ray.get(self._rendezvous.retire.remote(brokers), timeout=60)
+            ray.get(self._hosts.rendezvous.retire.remote(brokers), timeout=60)
             self._tell(brokers, "dismiss")
             self._empty(brokers)
             for broker in brokers:
@@ -144,12 +146,12 @@ class Operations(Restarts):
 
     def _empty(self, brokers: list[BrokerId]) -> None:
         """Wait until the clients have gone, and let those go that have not."""
-        assert self._recovery is not None
-        patience = 2 * self._recovery.client_patience_seconds
+        assert self._hosts.recovery is not None
+        patience = 2 * self._hosts.recovery.client_patience_seconds
 
         def gone() -> bool:
             attached = sum(self._tell(brokers, "attached"))
-            return not attached and not ray.get(self._rendezvous.clients_at.remote(brokers), timeout=60)
+            return not attached and not ray.get(self._hosts.rendezvous.clients_at.remote(brokers), timeout=60)
 
         self._until(gone, time.monotonic() + patience)
         self._tell(brokers, "detach_all")
@@ -157,25 +159,25 @@ class Operations(Restarts):
     def _tell(self, brokers: list[BrokerId], method: str) -> list[Any]:
         """Return what the hosts of those of the brokers answer that live."""
         answers = []
-        for broker, call in [(b, getattr(self.host_of(b), method).remote(b)) for b in brokers]:
+        for broker, call in [(b, getattr(self._hosts.host_of(b), method).remote(b)) for b in brokers]:
             try:
                 answers.append(ray.get(call, timeout=60))
             except RayActorError:
-                self._dead.add(self.host_of(broker))
+                self._hosts.dead.add(self._hosts.host_of(broker))
         return answers
 
     def _lead_out(self, broker: BrokerId, deadline: float) -> None:
-        host = self.host_of(broker)
+        host = self._hosts.host_of(broker)
         try:
             ray.get(host.receive.remote(broker, RENDEZVOUS, [LeaveNetwork()]), timeout=60)
             if not self._until(lambda: bool(ray.get(host.left.remote(broker), timeout=60)), deadline):
-                one = self.survey().get(broker, {})
+                one = self._hosts.survey().get(broker, {})
                 raise BrokerUnavailable(f"broker {broker} has not left in time: it waits {_waits(one)}")
             rest = ray.get(host.unseat.remote(broker), timeout=60)
         except RayActorError:
             rest = 0  # it has died meanwhile, so it is gone
-        ray.get(self._rendezvous.forget.remote(broker), timeout=60)
-        self._find_reborn()
+        ray.get(self._hosts.rendezvous.forget.remote(broker), timeout=60)
+        self._hosts.find_reborn()
         if not rest:
             ray.kill(host, no_restart=True)
 
@@ -186,6 +188,21 @@ class Operations(Restarts):
                 return False
             time.sleep(LOOK_SECONDS)
         return True
+
+    def leave(self, broker: BrokerId) -> None:
+        """Let a broker leave a network that heals by views; its clients move, its actor stays.
+
+        `await_convergence` waits for it.
+        """
+        host = self._hosts.host_of(broker)
+        if self._hosts.recovery is None or not self._views:
+            raise InputError(
+                f"brokers leave a network that heals by views: network {self._hosts.name!r} does not"
+            )
+        with broker_errors(f"leaving of broker {broker}"):
+            ray.get(self._hosts.rendezvous.retire.remote([broker]), timeout=60)
+            call = host.receive.remote(broker, broker, [CubeLeave()])
+            ray.get(call, timeout=60)
 
     # Nearer parents.
 
@@ -206,11 +223,11 @@ class Operations(Restarts):
         survey = self._operable()
         if self._views:
             raise InputError(
-                f"scheme {self._directory.scheme!r} has no tree to make better: no broker hangs below another"
+                f"scheme {self._hosts.directory.scheme!r} has no tree to make better: no broker hangs below another"
             )
         for broker, one in sorted(survey.items()):
             if one["designated"] and one["parent"] is not None:
-                host = self.host_of(broker)
+                host = self._hosts.host_of(broker)
                 with broker_errors(f"asking broker {broker} for a nearer parent"):
                     ray.get(host.receive.remote(broker, RENDEZVOUS, [Reconsider()]), timeout=60)
                 self._until(
@@ -223,16 +240,16 @@ class Operations(Restarts):
         return moved
 
     def _stand(self, broker: BrokerId) -> dict[str, Any]:
-        return self.survey().get(broker, {})
+        return self._hosts.survey().get(broker, {})
 
     @property
     def _views(self) -> bool:
-        return claims_of(self._directory.scheme).views
+        return claims_of(self._hosts.directory.scheme).views
 
     def _operable(self) -> dict[BrokerId, dict[str, Any]]:
         """Return where the brokers stand, in a network that can be operated."""
-        check(self._directory.scheme, recovery=self._recovery is not None, operations=True)
-        return self.survey()
+        check(self._hosts.directory.scheme, recovery=self._hosts.recovery is not None, operations=True)
+        return self._hosts.survey()
 
 
 def _waits(one: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ def main():
             for node in ray.nodes()
         }
         with rv.Network.launch(rv.ClusterTree(BROKERS, 1), scheme="lbdd", progress=False) as net:
-            hosts = net._directory.hosts
+            hosts = net._hosts.directory.hosts
             at = {broker: ray.get(host.pid.remote())[0] for broker, host in hosts.items()}
             for broker in at:
                 net.subscriber(f"s{broker}", broker=broker).subscribe("topic = 'maps'")

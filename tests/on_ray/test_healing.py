@@ -75,7 +75,11 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at:
             net.await_convergence(BOUND_SECONDS)
         assert designated(net, bottom) == max(members(net, bottom))
         highest = max(members(net, bottom))
-        assert {client.broker for client in traffic.net._clients} <= {highest, 0, designated(net, top)}
+        assert {client.broker for client in traffic.net._attached.clients} <= {
+            highest,
+            0,
+            designated(net, top),
+        }
         traffic.verify(100, BOUND_SECONDS)
 
         async def next_one() -> int:
@@ -142,10 +146,10 @@ def test_the_rendezvous_point_dies_and_then_the_root(
         top, middle, bottom = clusters_from_the_root(net)
         ends = {"all": designated(net, middle), "odd": designated(net, bottom)}
         traffic = traffic_at(net, ends, {"p": designated(net, middle), "q": designated(net, bottom)})
-        before = ray.get(net._rendezvous.pid.remote())
+        before = ray.get(net.rendezvous.pid.remote())
         with traffic.flowing():
-            ray.kill(net._rendezvous, no_restart=False)
-            until(lambda: ray.get(net._rendezvous.pid.remote()) != before)
+            ray.kill(net.rendezvous, no_restart=False)
+            until(lambda: ray.get(net.rendezvous.pid.remote()) != before)
             with pytest.raises(rv.ClientError, match="already a subscriber 'odd'"):
                 net.subscriber("odd")
             net.crash(designated(net, top))

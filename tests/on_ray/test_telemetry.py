@@ -33,8 +33,8 @@ def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
             assert written.rows["published"] > 0
             for publisher in traffic.publishers.values():
                 publisher.publish({"x": 1_000, "odd": False})
-            net._ask("flush_telemetry")  # the collector has it, and no file
-            kill(net._directory.collector)
+            net._hosts.ask("flush_telemetry")  # the collector has it, and no file
+            kill(net._hosts.directory.collector)
             after = net.telemetry(since=written)
             lost = after.lost["published"]["collector"]
             assert lost >= len(traffic.publishers)
@@ -101,7 +101,7 @@ def test_what_is_new_and_a_collector_that_is_gone_for_good(ray_started):
         assert (first.rows["published"], second.rows["published"]) == (10, 5)
         assert second.to_pandas()["published"]["sequence"].tolist() == list(range(11, 16))
         assert net.telemetry(since=second).rows["notified"] == 0
-        ray.kill(net._directory.collector)
+        ray.kill(net._hosts.directory.collector)
         with pytest.raises(rv.BrokerUnavailable, match="reading telemetry: the collector is gone"):
             net.telemetry()
         publisher.publish_batch({"x": range(100)})

@@ -353,7 +353,9 @@ def test_clients_move_when_their_broker_dies_and_say_everything_again():
     net.crash(4)
     net.advance(1.1)
     homes = {name: session.home.id for name, session in net.sessions.items()}
-    assert homes == {"s": 0, "p": 1}, "the whole cluster is dead: one by one to the living broker with the fewest"
+    assert homes == {"s": 0, "p": 1}, (
+        "the whole cluster is dead: one by one to the living broker with the fewest"
+    )
 
 
 def test_clients_go_to_the_highest_fellow_as_they_do_on_ray():

@@ -1,0 +1,302 @@
+"""The hosts of a running network: asked without the dead, killed, crashed, started again.
+
+Rules
+-----
+* A network that heals is asked without those hosts that are dead. Whom another process started again is found at the
+  rendezvous point.
+* A broker that is started again is a new actor in its next life: the rendezvous point knows it first, then its peers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError
+
+from ...faults.chaos.routes import SeenRoutes
+from ...protocol import checks
+from ...protocol.configs import Position
+from ...protocol.errors import ClientError, InputError
+from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import Recovery
+from ..chaos.convergence import standing
+from ..chaos.link_faults import Forecast
+from ..host.errors import broker_errors
+from .directory import Directory
+from .launching import start_again
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+TELL_SECONDS: Final = 2.0
+"""How long the peers of a broker that is started again have to hear of it; who is late learns it from the broker."""
+
+
+class Hosts:
+    """The part of a network that knows which of its hosts live.
+
+    Attributes
+    ----------
+    directory
+        As this process knows it.
+    rendezvous
+        The actor that is the rendezvous point.
+    dead
+        Hosts that are known to be dead.
+    closed
+        Whether this process has closed the network.
+    """
+
+    def __init__(self, directory: Directory, rendezvous: Any) -> None:
+        self.directory = directory
+        self.rendezvous = rendezvous
+        self.dead: set[Any] = set()
+        self.closed = False
+
+    @property
+    def name(self) -> str:
+        """By which other processes attach to the network."""
+        return self.directory.name
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """How it heals; None when it does not."""
+        return self.directory.recovery
+
+    def require_open(self) -> None:
+        """Raise ClientError when this process has closed the network."""
+        if self.closed:
+            raise ClientError(
+                f"network {self.name!r} is closed in this process: launch it, or attach to it, again"
+            )
+
+    def hosts(self) -> list[Any]:
+        """Return the host actors, each once, in the order of their first broker; without those known to be dead."""
+        return [host for host in dict.fromkeys(self.directory.hosts.values()) if host not in self.dead]
+
+    def ask(
+        self,
+        method: str,
+        *args: Any,
+        timeout_seconds: float | None = None,
+        without: Collection[BrokerId] = (),
+    ) -> list[Any]:
+        """Return what the living hosts answer; those of the brokers `without` are not asked."""
+        self.require_open()
+        with broker_errors(f"{method} in network {self.name!r}"):
+            if self.recovery is None:
+                # A question may be asked again: so Ray waits for a host that it starts again.
+                again = {"max_task_retries": -1} if self.directory.numbered else {}
+                calls = [getattr(host, method).options(**again).remote(*args) for host in self.hosts()]
+                return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
+            answers: list[Any] = []
+            known = self.directory.hosts
+            asked = {known[broker] for broker in without if broker in known}
+            while True:
+                self.find_reborn()
+                hosts = [host for host in self.hosts() if host not in asked]
+                if not hosts:
+                    return answers
+                asked.update(hosts)
+                calls = [getattr(host, method).remote(*args) for host in hosts]
+                answers += self._answers(dict(zip(hosts, calls, strict=True)), timeout_seconds)
+
+    def _answers(self, calls: Mapping[Any, Any], timeout_seconds: float | None) -> list[Any]:
+        """Return what the living hosts answer, and note which are dead."""
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        answers = []
+        for host, call in calls.items():
+            try:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                answers.append(ray.get(call, timeout=left))
+            except RayActorError:
+                self.dead.add(host)
+        return answers
+
+    def find_reborn(self) -> None:
+        """Take the actors of brokers that have come or were started again, perhaps by another process."""
+        hosts = ray.get(self.rendezvous.hosts.remote(), timeout=60)
+        known = self.directory.hosts
+        known.update(hosts)
+        for gone in [broker for broker in known if broker not in hosts]:
+            del known[gone]
+        self.dead &= set(known.values())
+        if len(hosts) != len(self.directory.positions) or any(
+            place.broker not in hosts for place in self.directory.positions
+        ):
+            fresh = ray.get(self.rendezvous.directory.remote(), timeout=60)
+            self.directory = replace(fresh, hosts=known)  # clients share the hosts
+
+    def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, dict[str, Any]]:
+        """Return where every living broker stands: its cluster, parent, children, round.
+
+        Parameters
+        ----------
+        without
+            Brokers that are not asked, since they could not answer.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal.
+        """
+        if self.recovery is None:
+            raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
+        without = checks.whole_numbers("without", without)
+        survey: dict[BrokerId, dict[str, Any]] = {}
+        for answer in self.ask("survey", timeout_seconds=60, without=without):
+            survey |= answer
+        return survey
+
+    def routes(self) -> dict[BrokerId, SeenRoutes | None]:
+        """Return what the table of every living broker holds and what it has told others, filters and all, to judge it.
+
+        None for a broker whose scheme keeps no such table.
+        """
+        answers = self.ask("seen", timeout_seconds=60)
+        return {broker: seen.routes for answer in answers for broker, seen in answer.items()}
+
+    def describe(self) -> nx.Graph:
+        """Return the network as a graph.
+
+        Nodes are broker ids with `label`, `role`, `cluster` and the sizes of what the broker keeps and has done; edges
+        have `kind`, "tree", "group" or "cube".
+        """
+        import networkx as nx
+
+        graph = nx.Graph(name=self.name, scheme=self.directory.scheme)
+        sizes: dict[BrokerId, Mapping[str, int]] = {}
+        for answer in self.ask("describe", timeout_seconds=60):
+            sizes |= answer
+        places = self.standing()
+        kind = "cube" if self.directory.scheme == "hypercube" else "tree"
+        for position in places:
+            if position.broker in sizes:
+                graph.add_node(
+                    position.broker,
+                    label=position.label,
+                    role=position.role,
+                    cluster=position.cluster,
+                    **sizes[position.broker],
+                )
+        for position in places:
+            if position.role != "NEB" and position.broker in sizes:
+                for child in position.children:
+                    graph.add_edge(position.broker, child, kind=kind)
+                for member in position.members:
+                    if member != position.broker:
+                        graph.add_edge(position.broker, member, kind="group")
+        return graph
+
+    def standing(self) -> tuple[Position, ...]:
+        """Return every living broker's place as it is now; in a network that does not heal, `positions`."""
+        if self.recovery is None:
+            return self.directory.positions
+        survey = self.survey()
+        return tuple(
+            standing(position, survey) for position in self.directory.positions if position.broker in survey
+        )
+
+    def kill_broker(self, broker: BrokerId) -> list[BrokerId]:
+        """Kill the actor of a broker, and return all brokers that died with it."""
+        host = self.host_of(broker)
+        ray.kill(host, no_restart=True)
+        return self._buried(host)
+
+    def crash(self, broker: BrokerId) -> list[BrokerId]:
+        """Kill the process of a broker with SIGKILL, as if it had crashed, and return all brokers that died with it.
+
+        Raises
+        ------
+        InputError
+            If the process is on another machine.
+        """
+        os.kill(self.pid_of(broker), signal.SIGKILL)
+        host = self.host_of(broker)
+        if self.directory.numbered:  # Ray starts it again
+            return [other for other, at in self.directory.hosts.items() if at == host]
+        return self._buried(host)
+
+    def pid_of(self, broker: BrokerId) -> int:
+        """Return the id of the process of a broker.
+
+        Raises
+        ------
+        InputError
+            If the process is on another machine.
+        """
+        host = self.host_of(broker)
+        with broker_errors(f"asking broker {broker} for its process"):
+            node, pid = ray.get(host.pid.remote(), timeout=60)
+        if node != ray.get_runtime_context().get_node_id():
+            raise InputError(
+                f"broker {broker} is on another machine: its process is out of reach here; kill_broker reaches it"
+            )
+        return int(pid)
+
+    def restart_broker(self, broker: BrokerId) -> None:
+        """Start a dead broker afresh, in a new actor of its own; it knows its place, and what its store has kept.
+
+        Raises
+        ------
+        InputError
+            If the network does not heal, or the broker is alive.
+        """
+        host = self.host_of(broker)
+        if self.recovery is None:
+            raise InputError(
+                f"broker {broker} cannot be started again: launch the network with recovery=Recovery()"
+            )
+        with broker_errors(f"starting broker {broker} again"):
+            if host not in self.dead and self._lives(host):
+                raise InputError(f"broker {broker} is alive")
+            life = ray.get(self.rendezvous.next_life.remote(broker), timeout=60)
+            new = start_again(self.directory, self.rendezvous, broker, life)
+            self.directory.hosts[broker] = new
+            told = [other.relink.remote(broker, new, life) for other in self.hosts() if other != new]
+            if told:
+                ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
+
+    def _lives(self, host: Any) -> bool:
+        try:
+            ray.get(host.pid.remote(), timeout=TELL_SECONDS)
+        except RayActorError:
+            self.dead.add(host)
+            return False
+        except GetTimeoutError:  # it stands still
+            return True
+        return True
+
+    def tell_weather(self, forecast: Forecast) -> None:
+        """Let links be cut, slow or bad, and brokers slow, until it is told anew; for tests of what goes wrong."""
+        checks.instance("forecast", forecast, Forecast, "a Forecast()")
+        self.ask("link_faults", forecast, timeout_seconds=60)
+
+    def brokers(self) -> list[BrokerId]:
+        """Return the brokers of the network, as far as they are known here, dead or alive."""
+        return list(self.directory.hosts)
+
+    def host_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker, as far as it is known here.
+
+        Raises
+        ------
+        InputError
+            If there is no such broker, or this process has closed the network.
+        """
+        self.require_open()
+        if checks.whole_number("broker", broker) not in self.directory.hosts:
+            raise InputError(f"no broker {broker}: there are {checks.shown(sorted(self.directory.hosts))}")
+        return self.directory.hosts[broker]
+
+    def _buried(self, host: Any) -> list[BrokerId]:
+        """Wait until Ray knows that a host is dead."""
+        while host not in self.dead:
+            self._answers({host: host.pid.remote()}, 60)
+        return [broker for broker, other in self.directory.hosts.items() if other == host]
