@@ -15,7 +15,7 @@ Rules
   a layer may use up, change, split, hold back and send on later.
 * News are for the layers around; what nobody asks for ends at the edge.
 * A layer may have a `begin`, which returns events that the layers inside take in at the start of a life, before
-  anything else; nothing of that leaves.
+  anything else. What is to be done for that leaves with the first step; nothing is written.
 * No layer names another one. What two have to tell each other is a piece of news, or an event, that stands here.
 
 docs/decisions/0021-layers.md says why it has this form.

@@ -78,8 +78,6 @@ class Admitting:
         inside: Collection[type] = (),
     ) -> None:
         self._stands = placed
-        self._begun = not anew  # one that is started again learns where it stands while nothing leaves it yet
-        self._owed: Placed | None = None
         self._grace_seconds = grace_seconds
         self._now = 0.0
         self._grace_until = -math.inf
@@ -121,9 +119,8 @@ class Admitting:
         return [*self._on_message(event), Inward(event)]
 
     def _on_tick(self, event: Ticked) -> list[Out]:
-        self._now, self._begun = event.now, True
-        owed, self._owed = self._owed, None
-        return [Inward(event)] if owed is None else [*self._on_placed(owed), Inward(event)]
+        self._now = event.now
+        return [Inward(event)]
 
     def _on_events(self, event: Received) -> list[Out]:
         if isinstance(event.source, str):
@@ -207,9 +204,6 @@ class Admitting:
     def _on_placed(self, placed: Placed) -> list[Out]:
         """Stand elsewhere from now on."""
         self._stands = placed
-        if not self._begun:
-            self._owed = placed  # its neighbours are greeted with the first tick
-            return []
         out: list[Out] = []
         now = self.admission.neighbours, self.admission.books.flows.ways
         if (placed.neighbours, placed.ways) != now:

@@ -51,6 +51,7 @@ class Pipeline(Generic[L]):
     def __init__(self, layers: Sequence[L]) -> None:
         self.layers = tuple(layers)
         self.strays = 0
+        self._owed: list[Effect] = []  # what is to leave with the first step
         self._inward = [_first_to_look(self.layers, depth) for depth in range(len(self.layers))]
         self._outward = [_next_to_alter(self.layers, place) for place in range(len(self.layers))]
         alone = getattr(self.layers[0], "handle", None) if len(self.layers) == 1 else None
@@ -62,14 +63,20 @@ class Pipeline(Generic[L]):
         return frozenset(self._inward[0])
 
     def begin(self) -> None:
-        """Let layers inside take in what layers around have of an earlier life; nothing of that leaves."""
+        """Let layers inside take in what layers around have of an earlier life.
+
+        What is to be done for that leaves with the first step, when the time is known. Nothing is written: it comes
+        from the store, and what would be written of the time is not true yet.
+        """
         for place, layer in enumerate(self.layers):
             for event in getattr(layer, "begin", tuple)():
-                self._enter(event, place + 1, [], [])
+                self._enter(event, place + 1, [], self._owed)
 
     def _handle(self, event: Event) -> list[Effect]:
         writes: list[Write] = []
         effects: list[Effect] = []
+        if self._owed:
+            effects, self._owed = self._owed, []
         self._enter(event, 0, writes, effects)
         return [Persist(tuple(writes)), *effects] if writes else effects
 

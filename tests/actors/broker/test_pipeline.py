@@ -133,6 +133,18 @@ def test_two_owners_of_one_type_are_an_error_that_names_them() -> None:
         Pipeline(layers)
 
 
+def test_what_is_to_be_done_for_an_earlier_life_leaves_with_the_first_step_and_is_not_written_again() -> None:
+    outer = Made("outer", [])
+    outer.begin = lambda: [CANCEL]  # type: ignore[attr-defined]
+    inner = Made("inner", []).owns(Cancel, Send(1, Ack(1)), Write("own", (0,), 1))
+    inner.owns(Ticked, Send(2, Ack(2)), Write("own", (1,), 1))
+    pipeline = Pipeline([outer, inner])
+    pipeline.begin()
+    first = [Persist((Write("own", (1,), 1),)), Send(1, Ack(1)), Send(2, Ack(2))]
+    assert pipeline.handle(Ticked(1.0)) == first
+    assert pipeline.handle(Ticked(2.0)) == [first[0], first[2]]
+
+
 def test_layers_are_put_down_and_made_again_as_one() -> None:
     one = Pipeline([Made("a", [], kept=[1]).owns(Cancel), Made("b", [], kept=[2, 3])])
     other = Pipeline([Made("a", []), Made("b", [])])
