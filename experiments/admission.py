@@ -17,19 +17,15 @@ Source: paper 3, sections 5.1 and 5.2, figures 9 and 10. The figures are lost; w
 
 from __future__ import annotations
 
-import multiprocessing
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..protocol.errors import InputError
 from ..protocol.messages.admission import AdmissionConfig, Capacity, CpuCounts, Estimator, ShareOf
 from ..routing.topologies.cluster_trees import Topology, fixed
 from ..simulator.overload import Queues
-from ..simulator.processes import end_with_parent
 from ..simulator.simulation import Simulation
 from .admission_load import STEP_SECONDS, Counts, Load
 from .admission_statements import OF_THE_WAY, compare
@@ -221,8 +217,24 @@ def run_one(plan: AdmissionPlan, criterion: str, subscribers: int, draw: int = 0
     }
 
 
+Job: TypeAlias = tuple[AdmissionPlan, str, int, int]
+"""A plan, a criterion, a number of subscribers, and which network."""
+Spread: TypeAlias = Callable[
+    [Callable[[Job], dict[str, Any]], Sequence[Job]], Iterator[tuple[Job, dict[str, Any]]]
+]
+
+
+def in_turn(
+    work: Callable[[Job], dict[str, Any]], jobs: Sequence[Job]
+) -> Iterator[tuple[Job, dict[str, Any]]]:
+    """Yield each job with what comes of it, one after the other."""
+    return ((job, work(job)) for job in jobs)
+
+
 def run(
-    plan: AdmissionPlan, progress: Callable[[str, int, int], None] | None = None, processes: int = 1
+    plan: AdmissionPlan,
+    progress: Callable[[str, int, int], None] | None = None,
+    spread: Spread = in_turn,
 ) -> dict[str, Any]:
     """Run every criterion with every number of subscribers; return the figures and how the statements fare.
 
@@ -232,17 +244,17 @@ def run(
         What to run.
     progress
         Called with a name, how many networks have been run, and how many there are.
-    processes
-        How many networks are run at a time.
+    spread
+        Does the work on each network; :func:`rayvous.actors.tasks.spread` does it on several at a time.
     """
     points = [(criterion, subscribers) for criterion in CRITERIA for subscribers in plan.subscribers]
     jobs = [(plan, *point, draw) for point in points for draw in range(plan.draws)]
-    drawn: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    with _mapping(processes) as each:
-        for done, (job, figures) in enumerate(zip(jobs, each(_run_job, jobs), strict=True), start=1):
-            drawn.setdefault(job[1:3], []).append(figures)
-            if progress is not None:
-                progress("networks", done, len(jobs))
+    made: dict[Job, dict[str, Any]] = {}
+    for job, figures in spread(_run_job, jobs):
+        made[job] = figures
+        if progress is not None:
+            progress("networks", len(made), len(jobs))
+    drawn = {point: [made[plan, *point, draw] for draw in range(plan.draws)] for point in points}
     rows = [
         {"criterion": criterion, "subscribers": subscribers, **_mean(drawn[criterion, subscribers])}
         for criterion, subscribers in points
@@ -255,18 +267,8 @@ def run(
     }
 
 
-def _run_job(job: tuple[AdmissionPlan, str, int, int]) -> dict[str, Any]:
+def _run_job(job: Job) -> dict[str, Any]:
     return run_one(*job)
-
-
-@contextmanager
-def _mapping(processes: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]]:
-    """Yield a `map` over so many processes; they are started anew, since a fork of a process with Ray hangs."""
-    if processes <= 1:
-        yield map
-        return
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent) as pool:
-        yield pool.map
 
 
 def _mean(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

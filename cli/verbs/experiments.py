@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -35,9 +34,11 @@ MEASURED: Final = _BOTH | {
 
 def run_admission(name: str, out: Path, *, as_json: bool) -> dict[str, Any]:
     """Run paper 3's experiment, write ``admission.json`` and a picture a figure, and print how it fares."""
+    from ...actors.tasks import spread
+
     plan = admission.preset(name)
     with console.steps() as steps:
-        result = admission.run(plan, progress=steps.show, processes=os.cpu_count() or 1)
+        result = admission.run(plan, progress=steps.show, spread=spread)
     out.mkdir(parents=True, exist_ok=True)
     (out / "admission.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     figures = {"figure_9.png": figure_9, "figure_10.png": figure_10}
