@@ -17,6 +17,7 @@ from .predicates import test_of
 from .trace import (
     Adv,
     Advertised,
+    Answered,
     EventId,
     Kept,
     Life,
@@ -249,6 +250,25 @@ def keep_room(trace: Trace, dice: Random) -> Trace | None:
     )
 
 
+def forge_answer(trace: Trace, dice: Random) -> Trace | None:
+    """Tell a subscriber that its subscription is in force for a publisher, of which it then gets nothing."""
+    chosen = _one([(place, event[0]) for place, event, _ in _not_owed(trace)], dice)
+    if chosen is None:
+        return None
+    place, publisher = chosen
+    out = list(trace)
+    answer = out[place]
+    assert isinstance(answer, Answered)
+    out[place] = answer._replace(publishers=(*answer.publishers, publisher))
+    return Trace(out)
+
+
+def leave_answer_out(trace: Trace, dice: Random) -> Trace | None:
+    """Tell a subscriber nothing of it that its subscription is in force for fewer publishers than before."""
+    place = _one([place for place, _, owed_before in _not_owed(trace) if owed_before], dice)
+    return None if place is None else Trace(op for at, op in enumerate(trace) if at != place)
+
+
 MUTANTS: Final[dict[str, tuple[Mutant, str]]] = {
     "drop": (drop, "complete"),
     "duplicate": (duplicate, "once"),
@@ -265,6 +285,8 @@ MUTANTS: Final[dict[str, tuple[Mutant, str]]] = {
     "lose too soon": (lose_too_soon, "complete"),
     "lose what had settled": (lose_what_had_settled, "complete"),
     "keep room": (keep_room, "complete"),
+    "forge answer": (forge_answer, "complete"),
+    "leave answer out": (leave_answer_out, "complete"),
 }
 """Every mutant by name, and the condition that has to notice it."""
 
@@ -345,7 +367,28 @@ def _had_to_come(trace: Trace, pairs: Sequence[tuple[str, EventId]]) -> Iterator
             op is not None
             and at <= settled
             and any(
-                life.installed is not None and life.installed < at and _matches(life, op)
+                _matches(life, op) and any(begin < at and end is None for begin, end in life.spans(event[0]))
                 for life in wishes.get(client, ())
             )
         )
+
+
+def _not_owed(trace: Trace) -> Iterator[tuple[int, EventId, bool]]:
+    """Yield (place, event, whether its publisher was owed before) of each answer, and what came to nobody for it."""
+    about = {(op.client, op.publisher, op.sequence) for op in trace if isinstance(op, Notified)}
+    named = {(op.publisher, op.sequence) for op in trace if isinstance(op, LossTold)}
+    published = [(at, op) for at, op in enumerate(trace) if isinstance(op, Published)]
+    for life in lives(trace):
+        ends = [begin for begin, _ in life.terms[1:]] + [
+            len(trace) if life.cancelled is None else life.cancelled
+        ]
+        before: frozenset[str] | None = frozenset()
+        for (place, of), end in zip(life.terms, ends, strict=True):
+            for at, op in published if of is not None else ():
+                event = op.publisher, op.sequence
+                outside = op.publisher not in (of or ()) and event not in named
+                if outside and place < at < end and (life.client, *event) not in about and _matches(life, op):
+                    settled = _next_quiet(trace, at)
+                    if settled is not None and settled < end:
+                        yield place, event, before is None or op.publisher in before
+            before = of

@@ -376,10 +376,15 @@ ENDS: Final[dict[Begins, type[Cancelled] | type[UnAdv] | type[Unadvertised]]] = 
 
 def lives(operations: Iterable[Operation], begins: Begins = Registered) -> list[Life]:
     """Return every subscription, or whatever else `begins` so, that there was, in the order in which they were made."""
+    return placed_lives(enumerate(operations), begins)
+
+
+def placed_lives(placed: Iterable[tuple[int, Operation]], begins: Begins = Registered) -> list[Life]:
+    """Return what :func:`lives` does, of some of a trace's operations, each with its position there."""
     out: list[Life] = []
     current: dict[tuple[str, int], Life] = {}
     ends = ENDS[begins]
-    for position, op in enumerate(operations):
+    for position, op in placed:
         if isinstance(op, begins):
             before = current.get((op[1], op.number))
             if before is not None:

@@ -27,11 +27,11 @@ from ...faults.checker.conditions import RULES
 from ...faults.checker.ledger import Ledger, Moment
 from ...faults.checker.predicates import test_of
 from ...faults.checker.reliability import explain_violation
-from ...faults.checker.trace import EventId, Trace
+from ...faults.checker.trace import EventId, Life, Trace, placed_lives
 from ...faults.checker.verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
-from .trace_files import TABLES, check_folder, decode_event, operations_from, read_table
+from .trace_files import WINDOWS, check_folder, decode_event, operations_from, read_table
 
 with extra("spark"):
     from pyspark.sql import Window
@@ -46,7 +46,11 @@ NEVER: Final = 2**62
 PARTITIONS_MAX: Final = 64
 ROWS_A_PARTITION: Final = 50_000
 
-_LIFE = "client string, number long, filter int, registered long, installed long, cancelled long, over long"
+_TERM = "struct<begin: long, end: long, publishers: array<string>, others: boolean>"
+_LIFE = (
+    "client string, number long, filter int, registered long, cancelled long, over long, "
+    f"terms array<{_TERM}>"
+)
 _MATCH = "event_at long, settled long, filter int"
 
 
@@ -95,10 +99,10 @@ class _Audit:
         self.quiet = sorted(row["position"] for row in marks if row["kind"] == "quiet")
         self.seconds = {row["position"]: row["time_seconds"] for row in marks}
         self.lost = [row for row in marks if row["kind"] == "lost"]
-        self.subscriptions = read_table(folder, "subscriptions")
-        self.notices = read_table(folder, "notices")
-        self.advertisements = read_table(folder, "advertisements")
-        selectors = [row["selector"] for row in (*self.subscriptions, *self.notices, *self.advertisements)]
+        self.rows = {name: read_table(folder, name) for name in (*WINDOWS, "terms")}
+        few = operations_from(self.rows)
+        self.lives = {name: placed_lives(few, begins) for name, begins in WINDOWS.items()}
+        selectors = [life.selector for lives in self.lives.values() for life in lives]
         self.filters = {selector: code for code, selector in enumerate(dict.fromkeys(selectors))}
         self.wanted: dict[str, list[int]] = {}
         self.held: list[DataFrame] = []
@@ -138,9 +142,9 @@ class _Audit:
             .repartition(self.partitions)
             .mapInArrow(_matcher(list(self.filters), self.quiet), _MATCH)
         )
-        self.wishes = self._lives(self.subscriptions, "client")
-        self.given = self._lives(self.notices, "client")
-        self.offers = self._lives(self.advertisements, "publisher")
+        self.wishes = self._lives("subscriptions")
+        self.given = self._lives("notices")
+        self.offers = self._lives("advertisements")
         pairs = self.matches.join(F.broadcast(self.wishes), "filter")
         self.pairs = self._hold(pairs.drop("filter", "number"))
         again = Window.partitionBy("client", "publisher", "sequence").orderBy("position")
@@ -165,16 +169,15 @@ class _Audit:
     def _read(self, name: str) -> DataFrame:
         return self.spark.read.parquet((self.folder / f"{name}.parquet").as_uri())
 
-    def _lives(self, rows: list[dict[str, Any]], owner: str) -> DataFrame:
-        def row(life: dict[str, Any]) -> tuple[Any, ...]:
-            ended = NEVER if life["cancelled"] is None else life["cancelled"]
-            installed = life.get("installed")
+    def _lives(self, name: str) -> DataFrame:
+        def row(life: Life) -> tuple[Any, ...]:
+            ended = NEVER if life.cancelled is None else life.cancelled
             return (
-                life[owner], life["number"], self.filters[life["selector"]], life["registered"],
-                NEVER if installed is None else installed, ended, _after(self.quiet, ended),
+                life.client, life.number, self.filters[life.selector], life.registered, ended,
+                _after(self.quiet, ended), _terms(life),
             )  # fmt: skip
 
-        return self.spark.createDataFrame([row(life) for life in rows], _LIFE)
+        return self.spark.createDataFrame([row(life) for life in self.lives[name]], _LIFE)
 
     # Notifications.
 
@@ -220,16 +223,21 @@ class _Audit:
     # What had to come.
 
     def _complete(self) -> None:
-        event_at, cancelled = F.col("event_at"), F.col("cancelled")
-        due = (F.col("installed") < event_at) & (F.col("settled") < cancelled)
+        event_at, publisher = F.col("event_at"), F.col("publisher")
+
+        def in_force(term: Column) -> Column:
+            for_it = F.array_contains(term.publishers, publisher) != term.others
+            return for_it & (term.begin < event_at) & (F.col("settled") < term.end)
+
         asked = (
-            self.pairs.where((F.col("registered") < event_at) & (event_at < cancelled))
-            .groupBy("client", "event_at")
-            .agg(F.max(due).alias("due"))
+            self.pairs.where((F.col("registered") < event_at) & (event_at < F.col("cancelled")))
+            .join(self.events, "event_at")
+            .groupBy("client", *self.events.columns)
+            .agg(F.max(F.exists("terms", in_force)).alias("due"))
         )
         asked = asked.join(self.last, ["client", "event_at"], "left")
         came = F.coalesce(F.col("last") > event_at, F.lit(False))
-        named = asked.withColumn("came", came).join(self.events, "event_at").withColumn("position", event_at)
+        named = asked.withColumn("came", came).withColumn("position", event_at)
         named = self._with_limits(self._hold(named))
         lost = F.coalesce(F.col("limit") != "", F.lit(False))
         missing = F.col("due") & ~F.col("came")
@@ -273,9 +281,7 @@ class _Audit:
         return self._hold(asked.join(F.broadcast(found), ["client", "event_at"], "left"))
 
     def _ledger(self) -> Ledger:
-        tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-        tables |= {name: read_table(self.folder, name) for name in ("kept", "limits")}
-        return Ledger(operations_from(tables))
+        return Ledger(operations_from({name: read_table(self.folder, name) for name in ("kept", "limits")}))
 
     def _limit(self, ledger: Ledger, client: str, event: EventId, published: Moment, position: int) -> str:
         """Return the limit that explains what was said at a position, "" for none."""
@@ -295,9 +301,9 @@ class _Audit:
 
     def _noticed(self) -> None:
         """Answer the rule `noticed`: of every subscriber and event but those that a notice matched, it is asked."""
-        if not self.notices:
+        if not self.lives["notices"]:
             return
-        begun = min(row["registered"] for row in self.notices)
+        begun = min(life.registered for life in self.lives["notices"])
         event_at, registered, cancelled = F.col("event_at"), F.col("registered"), F.col("cancelled")
         later = event_at > begun
         going = (cancelled < event_at) & (event_at < F.col("over"))
@@ -330,9 +336,9 @@ class _Audit:
 
     def _advertised(self) -> None:
         """Answer the rules `within` and `advertised`."""
-        if not self.advertisements:
+        if not self.lives["advertisements"]:
             return
-        begun = min(row["registered"] for row in self.advertisements)
+        begun = min(life.registered for life in self.lives["advertisements"])
         active = (F.col("registered") < F.col("event_at")) & (F.col("event_at") < F.col("cancelled"))
         covered = (
             self.matches.join(F.broadcast(self.offers), "filter")
@@ -407,9 +413,10 @@ class _Audit:
         tables = {
             "published": read_table(self.folder, "published", events),
             "notified": read_table(self.folder, "notified", [mine, *events]),
-            "subscriptions": read_table(self.folder, "subscriptions", [mine]),
-            "notices": self.notices,
-            "advertisements": self.advertisements,
+            "subscriptions": [row for row in self.rows["subscriptions"] if row["client"] == broken.client],
+            "terms": [row for row in self.rows["terms"] if row["client"] == broken.client],
+            "notices": self.rows["notices"],
+            "advertisements": self.rows["advertisements"],
             "kept": read_table(self.folder, "kept", events),
             "limits": [row for row in read_table(self.folder, "limits") if row["kind"] != "shed"],
             "marks": [row for row in read_table(self.folder, "marks") if concerns(row)],
@@ -418,6 +425,17 @@ class _Audit:
         here = next(place for place, (position, _) in enumerate(placed) if position == broken.position)
         elements = (broken.client, broken.event) if broken.client else (broken.event,)
         return explain_violation(Trace(op for _, op in placed), RULES[name], elements, here)
+
+
+def _terms(life: Life) -> list[tuple[int, int, list[str], bool]]:
+    """Return (begin, end, publishers, whether it is all others) of the times in which a subscription is in force."""
+    named = sorted(life.named)
+    whose: list[tuple[str | None, list[str]]] = [(None, named), *((name, [name]) for name in named)]
+    return [
+        (begin, NEVER if end is None else end, publishers, name is None)
+        for name, publishers in whose
+        for begin, end in life.spans(name)
+    ]
 
 
 def _after(quiet: list[int], position: int) -> int:

@@ -4,10 +4,12 @@ Rules
 -----
 * What is in the folder, with one row for each::
 
-      trace.json             {"format": "rayvous trace", "version": 2, "rows": {table: how many}}
+      trace.json             {"format": "rayvous trace", "version": 3, "rows": {table: how many}}
       published.parquet      publication: position, time, publisher, sequence, event
       notified.parquet       notification: position, time, client, publisher, sequence
-      subscriptions.parquet  subscription: client, number, selector, and when it was registered, installed, cancelled
+      subscriptions.parquet  subscription: client, number, selector, and when it was registered, cancelled
+      terms.parquet          what was said of one: position, time, client, number, and the publishers for whom alone it
+                             is in force from there on; null where it is confirmed, for all
       notices.parquet        notice of a subscriber: client, number, selector, and when it was registered, cancelled
       advertisements.parquet advertisement: publisher, number, selector, and when it was registered, cancelled
       marks.parquet          quiet moment and named loss: position, time, kind, client, publisher, sequence
@@ -31,11 +33,12 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from ...faults.checker.trace import (
+    ENDS,
     Adv,
     Advertised,
+    Answered,
     Begins,
     Bounded,
-    Cancelled,
     Confirmed,
     Died,
     Kept,
@@ -48,8 +51,6 @@ from ...faults.checker.trace import (
     Settled,
     Shed,
     Trace,
-    UnAdv,
-    Unadvertised,
     check_trace,
     lives,
 )
@@ -57,11 +58,18 @@ from ...protocol.errors import InputError
 from ...protocol.values import Timestamp, Value
 
 FORMAT: Final = "rayvous trace"
-VERSION: Final = 2
+VERSION: Final = 3
 ROWS_A_GROUP: Final = 65_536
 
 LIMITS: Final[dict[str, Any]] = {"bounded": Bounded, "died": Died, "shed": Shed}
 """The operations in ``limits.parquet`` by their kind."""
+
+WINDOWS: Final[dict[str, Begins]] = {
+    "subscriptions": Registered,
+    "notices": Adv,
+    "advertisements": Advertised,
+}
+"""The tables of what begins and ends, and the operation that begins it."""
 
 _POSITION = (("position", pa.int64()), ("time_seconds", pa.float64()))
 _EVENT = (("publisher", pa.string()), ("sequence", pa.int64()))
@@ -77,8 +85,9 @@ def _window(*moments: str) -> tuple[tuple[str, Any], ...]:
 TABLES: Final[dict[str, pa.Schema]] = {
     "published": pa.schema([*_POSITION, *_EVENT, ("event", pa.string())]),
     "notified": pa.schema([*_POSITION, ("client", pa.string()), *_EVENT]),
-    "subscriptions": pa.schema(
-        [("client", pa.string()), *_FILTER, *_window("registered", "installed", "cancelled")]
+    "subscriptions": pa.schema([("client", pa.string()), *_FILTER, *_window("registered", "cancelled")]),
+    "terms": pa.schema(
+        [*_POSITION, ("client", pa.string()), ("number", pa.int64()), ("publishers", pa.list_(pa.string()))]
     ),
     "notices": pa.schema([("client", pa.string()), *_FILTER, *_window("registered", "cancelled")]),
     "advertisements": pa.schema([("publisher", pa.string()), *_FILTER, *_window("registered", "cancelled")]),
@@ -154,12 +163,13 @@ def _rows(trace: Trace) -> dict[str, list[tuple[Any, ...]]]:
         pairs = ((moment, None if moment is None else times[moment]) for moment in moments)
         return (life.client, life.number, life.selector, *(value for pair in pairs for value in pair))
 
-    rows["subscriptions"] = [
-        window(life, life.registered, life.installed, life.cancelled) for life in lives(trace)
-    ]
-    ended: tuple[tuple[str, Begins], ...] = (("notices", Adv), ("advertisements", Advertised))
-    for name, begins in ended:
+    for name, begins in WINDOWS.items():
         rows[name] = [window(life, life.registered, life.cancelled) for life in lives(trace, begins)]
+    for life in lives(trace):
+        for position, _ in life.terms:
+            said = trace.operations[position]
+            of = list(said.publishers) if isinstance(said, Answered) else None
+            rows["terms"].append((position, times[position], life.client, life.number, of))
     return rows
 
 
@@ -253,31 +263,31 @@ def trace_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> Trace:
 
 
 def operations_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[tuple[int, Operation]]:
-    """Return (position, operation) of rows, in order; they may be some of a larger trace's."""
+    """Return (position, operation) of rows, in order; they may be some of a larger trace's, and some tables."""
     placed: list[tuple[int, Operation]] = []
-    for row in tables["published"]:
+    for row in tables.get("published", ()):
         event = decode_event(row["event"])
         placed.append(
             (row["position"], Published(row["time_seconds"], row["publisher"], row["sequence"], event))
         )
-    for row in tables["notified"]:
+    for row in tables.get("notified", ()):
         note = Notified(row["time_seconds"], row["client"], row["publisher"], row["sequence"])
         placed.append((row["position"], note))
-    for row in tables["marks"]:
+    for row in tables.get("marks", ()):
         at = row["time_seconds"]
         lost = row["kind"] == "lost"
         mark = LossTold(at, row["client"], row["publisher"], row["sequence"]) if lost else Settled(at)
         placed.append((row["position"], mark))
-    for row in tables["kept"]:
+    for row in tables.get("kept", ()):
         placed.append((row["position"], _operation(Kept, row)))
-    for row in tables["limits"]:
+    for row in tables.get("limits", ()):
         placed.append((row["position"], _operation(LIMITS[row["kind"]], row)))
-    for name, begin, end in (
-        ("subscriptions", Registered, Cancelled),
-        ("notices", Adv, UnAdv),
-        ("advertisements", Advertised, Unadvertised),
-    ):
-        placed += _windows(tables[name], begin, end)
+    for row in tables.get("terms", ()):
+        said = row["time_seconds"], row["client"], row["number"]
+        of = row["publishers"]
+        placed.append((row["position"], Confirmed(*said) if of is None else Answered(*said, tuple(of))))
+    for name, begins in WINDOWS.items():
+        placed += _windows(tables.get(name, ()), begins)
     return sorted(placed, key=lambda pair: pair[0])
 
 
@@ -285,15 +295,14 @@ def _operation(kind: Any, row: Mapping[str, Any]) -> Any:
     return kind(row["time_seconds"], *(row[name] for name in kind._fields[1:]))
 
 
-def _windows(rows: Iterable[Mapping[str, Any]], begin: Any, end: Any) -> list[tuple[int, Operation]]:
+def _windows(rows: Iterable[Mapping[str, Any]], begin: Begins) -> list[tuple[int, Operation]]:
     placed: list[tuple[int, Operation]] = []
+    end = ENDS[begin]
     given = list(rows)
     replaced = {row["registered"] for row in given}  # what was made there ended what had its number
     for row in given:
         owner, number = row["client" if "client" in row else "publisher"], row["number"]
         placed.append((row["registered"], begin(row["registered_seconds"], owner, number, row["selector"])))
-        if row.get("installed") is not None:
-            placed.append((row["installed"], Confirmed(row["installed_seconds"], owner, number)))
         if row["cancelled"] is not None and row["cancelled"] not in replaced:
             placed.append((row["cancelled"], end(row["cancelled_seconds"], owner, number)))
     return placed

@@ -32,11 +32,13 @@ KEPT_MAX = 6
 class Perfect:
     """A system of one broker, with a queue between it and each client; it does what it promises.
 
-    With `forgets` it keeps six events, and what was pushed out of those it may lose, and says so.
+    With `forgets` it keeps six events, and what was pushed out of those it may lose, and says so. With `answers` it
+    puts subscriptions in force for some publishers only, and for all again, and says so.
     """
 
-    def __init__(self, dice, forgets=False):
+    def __init__(self, dice, forgets=False, answers=False):
         self.dice, self.trace, self.now = dice, Trace(), 0.0
+        self.answers, self.only = answers, {}
         self.forgets, self.kept = forgets, []
         if forgets:
             self.trace.operations.append(Bounded(0.0, "", KEPT_MAX, 1_000_000, 1e6))
@@ -47,6 +49,7 @@ class Perfect:
         self.now += 0.25
         words = ("register", "cancel", "quiet", *("publish", "arrive", "confirm") * 4)
         words += ("forget", "publish", "publish") * 2 * self.forgets
+        words += ("answer", "confirm_again", "quiet", "publish") * self.answers
         getattr(self, self.dice.choice(words))()
 
     def register(self):
@@ -61,10 +64,22 @@ class Perfect:
             self.active[key] = selector
             self.trace.confirmed(self.now, *key)
 
+    def answer(self):
+        if self.active:
+            key = self.dice.choice(list(self.active))
+            self.only[key] = self.dice.choice(((), ("p",), ("q",)))
+            self.trace.answered(self.now, *key, self.only[key])
+
+    def confirm_again(self):
+        if self.only:
+            key, _ = self.only.popitem()
+            self.trace.confirmed(self.now, *key)
+
     def cancel(self):
         if self.active:
             key = self.dice.choice(list(self.active))
             del self.active[key]
+            self.only.pop(key, None)
             self.trace.cancelled(self.now, *key)
 
     def publish(self):
@@ -77,7 +92,11 @@ class Perfect:
             self.kept.append((publisher, sequence))
             self.trace.operations.append(Kept(self.now, 0, publisher, sequence, len(self.kept), 10))
         for client in {client for client, _ in self.active}:
-            mine = [selector for (owner, _), selector in self.active.items() if owner == client]
+            mine = [
+                selector
+                for key, selector in self.active.items()
+                if key[0] == client and publisher in self.only.get(key, (publisher,))
+            ]
             if any(reference_test(selector)(event) is True for selector in mine):
                 self.queues.setdefault(client, []).append((publisher, sequence))
 
@@ -104,10 +123,10 @@ class Perfect:
 
 @pytest.fixture(scope="session")
 def correct_trace():
-    """``correct_trace(dice, steps, advertised, forgets)``: a trace that keeps every condition."""
+    """``correct_trace(dice, steps, advertised, forgets, answers)``: a trace that keeps every condition."""
 
-    def make(dice, steps=60, advertised=False, forgets=False):
-        system = Perfect(dice, forgets)
+    def make(dice, steps=60, advertised=False, forgets=False, answers=False):
+        system = Perfect(dice, forgets, answers)
         if advertised:
             system.trace.operations += [Advertised(0.0, "p", 1, "TRUE"), Advertised(0.0, "q", 1, "TRUE")]
         for client in "ab":

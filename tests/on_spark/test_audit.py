@@ -12,6 +12,7 @@ from rayvous.faults.checker.trace import (
     ITSELF,
     Adv,
     Advertised,
+    Answered,
     Bounded,
     Cancelled,
     Confirmed,
@@ -31,7 +32,9 @@ from rayvous.pipelines.audit.audit import audit
 from rayvous.pipelines.audit.trace_files import save_trace
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.registry import SCHEMES
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.simulation import Simulation
 
 BROKERS_MAX = 1_000
 BATCHES_MAX = 1_000_000
@@ -51,6 +54,8 @@ def side_by_side(traces):
             for name in ("client", "publisher"):
                 if getattr(op, name, ""):
                     changed[name] = f"{place}/{getattr(op, name)}"
+            if isinstance(op, Answered):
+                changed["publishers"] = tuple(f"{place}/{name}" for name in op.publishers)
             if getattr(op, "broker", ITSELF) != ITSELF:
                 changed["broker"] = place * BROKERS_MAX + op.broker
             if isinstance(op, Kept):
@@ -76,6 +81,36 @@ def chaos(seed, **options):
     report = run_chaos(seed, brokers_max=6, seconds=4.0, keep_trace=True, **options)
     assert report.holds, (options, report.problems, report.verdict)
     return report.trace
+
+
+def local_first(seed):
+    """Return a run in which subscribers are satisfied by publishers at their own brokers, come, go, and die."""
+    dice = random.Random(seed)
+    net = Simulation(ClusterTree(8, 1).positions(), "hypercube", recovery=Recovery(), seed=seed)
+    for place, name in enumerate(("alice", "bob", "carol")):
+        net.advertise(f"p-{name}", place + 2, f"n > {dice.randrange(20)}")
+        net.subscribe(name, place + 2, "n > 5", local_first=True)
+        for turn in range(60):
+            net.at(1.0 + turn / 6, net.publish, f"p-{name}", place + 2, [{"n": turn}])
+    net.at(3.0, net.move, "p-alice", 7)
+    net.at(4.0, net.unadvertise, "p-bob")
+    net.at(5.0, net.crash, 4)
+    for _ in range(4):
+        net.advance(12.0)
+        net.account.settled(net.now)
+    return Trace(net.account)
+
+
+def test_it_agrees_on_what_publishers_at_ones_own_broker_satisfy(spark, tmp_path):
+    """Also where an answer is forged, or left out. Reference: paper 2, 2.3(1)."""
+    right = [local_first(seed) for seed in range(2)]
+    assert sum(isinstance(op, Answered) for op in right[0]) > 1
+    in_spark, in_python = both(spark, side_by_side(right), tmp_path / "right")
+    assert in_spark.holds and in_python.findings["complete"].indeterminate > 20
+    for name in ("forge answer", "leave answer out"):
+        wrong = [MUTANTS[name][0](trace, random.Random(0)) for trace in right]
+        in_spark, in_python = both(spark, side_by_side(filter(None, wrong)), tmp_path / name)
+        assert in_spark.violated == in_python.violated == ["complete"]
 
 
 def test_it_agrees_on_every_scheme_with_stores_and_with_admission(spark, tmp_path):
@@ -139,6 +174,7 @@ def nonsense(seed):
         lambda at: Published(at, dice.choice("pq"), 100 + int(at), {}),
         lambda at: Registered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(selectors)),
         lambda at: Confirmed(at, dice.choice("ab"), dice.randint(1, 2)),
+        lambda at: Answered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(((), ("p",), ("p", "q")))),
         lambda at: Cancelled(at, dice.choice("ab"), dice.randint(1, 2)),
         lambda at: Adv(at, dice.choice("ab"), 1, dice.choice(selectors)),
         lambda at: UnAdv(at, dice.choice("ab"), 1),

@@ -58,7 +58,10 @@ def test_columns_and_formulas_say_the_same_of_any_trace(any_trace, dice, size):
 def test_correct_traces_hold(correct_trace, seed):
     dice = random.Random(seed)
     forgets = dice.random() < 0.5
-    verdict = judge(correct_trace(dice, steps=200, advertised=dice.random() < 0.5, forgets=forgets))
+    trace = correct_trace(
+        dice, steps=200, advertised=dice.random() < 0.5, forgets=forgets, answers=seed % 3 == 0
+    )
+    verdict = judge(trace)
     assert verdict.holds, verdict.violations
     assert verdict.losses.keys() <= ({"retention"} if forgets else set()) and not verdict.unexplained
     assert verdict.findings["once"].checked == verdict.notifications_delivered > 0
@@ -67,7 +70,7 @@ def test_correct_traces_hold(correct_trace, seed):
 @settings(max_examples=6, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_of_a_correct_trace_the_formulas_say_so_too(correct_trace, dice):
-    trace = correct_trace(dice, steps=25)
+    trace = correct_trace(dice, steps=25, answers=dice.random() < 0.5)
     assert judge_by_formulas(trace).conditions() == judge(trace).conditions()
 
 
@@ -89,8 +92,8 @@ def test_every_mutant_is_caught_by_the_right_condition(correct_trace, name):
     caught = 0
     for seed in range(20):
         dice = random.Random(seed)
-        forgets = name in FORGETTING
-        trace = correct_trace(dice, steps=120, advertised=True, forgets=forgets)
+        forgets, answers = name in FORGETTING, name in ANSWERING or seed % 2 == 1
+        trace = correct_trace(dice, steps=120, advertised=True, forgets=forgets, answers=answers)
         mutant = change(trace, dice)
         if mutant is None:
             continue
@@ -106,6 +109,9 @@ def test_every_mutant_is_caught_by_the_right_condition(correct_trace, name):
 
 FORGETTING = ("silence", "lose too soon", "lose what had settled", "keep room")
 """Mutants of a system that may lose events, and says so."""
+
+ANSWERING = ("forge answer", "leave answer out")
+"""Mutants of a system that puts subscriptions in force for some publishers only."""
 
 BESIDE = {
     "duplicate": {"wanted", "fresh"},  # it may come after the subscription was cancelled

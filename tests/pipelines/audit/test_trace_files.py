@@ -13,6 +13,7 @@ from rayvous.faults.checker.trace import (
     ITSELF,
     Adv,
     Advertised,
+    Answered,
     Bounded,
     Cancelled,
     Confirmed,
@@ -38,7 +39,9 @@ from rayvous.pipelines.audit.trace_files import (
 )
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.values import Timestamp
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.simulation import Simulation
 
 STORY = Trace(
     [
@@ -47,7 +50,10 @@ STORY = Trace(
         Advertised(0.0, "p", 1, "TRUE"),
         Adv(0.0, "c", 1, "x > 1"),
         Registered(0.0, "c", 1, "x > 1"),
+        Answered(0.0, "c", 1, ()),
+        Answered(0.0, "c", 1, ("q", "p")),
         Confirmed(0.0, "c", 1),
+        Confirmed(0.5, "c", 1),
         Published(1.0, "p", 1, {"x": 2}),
         Kept(1.0, ITSELF, "p", 1, 1, 30),
         Kept(1.0, 3, "p", 1, 2, 30),
@@ -84,8 +90,8 @@ def test_a_trace_comes_back(tmp_path):
     folder = save_trace(STORY, tmp_path / "new" / "trace")
     assert load_trace(folder).operations == STORY.operations
     assert check_folder(folder) == {
-        "published": 1, "notified": 1, "subscriptions": 2, "notices": 1, "advertisements": 1, "marks": 2,
-        "kept": 2, "limits": 5,
+        "published": 1, "notified": 1, "subscriptions": 2, "terms": 4, "notices": 1, "advertisements": 1,
+        "marks": 2, "kept": 2, "limits": 5,
     }  # fmt: skip
     save_trace(Trace(), folder)
     assert load_trace(folder).operations == [], "a trace is written over, whole"
@@ -98,6 +104,27 @@ def test_of_any_run_the_verdict_is_the_same_when_it_comes_back(tmp_path):
         again = load_trace(save_trace(given, tmp_path))
         assert again.operations == given.operations
         assert judge(again).to_dict() == judge(given).to_dict()
+
+
+def test_of_a_run_with_local_answers_too(tmp_path):
+    """Reference: paper 2, 2.3(1)."""
+    net = Simulation(ClusterTree(4, 1).positions(), "hypercube")
+    net.advertise("bob", 1, "n > 0")
+    net.subscribe("alice", 1, "n > 0", local_first=True)
+    net.run()
+    for turn, change in enumerate((lambda: None, lambda: net.unadvertise("bob"))):
+        change()
+        net.run()
+        for publisher, broker in (("bob", 1), ("carol", 2)):
+            net.publish(publisher, broker, [{"n": turn + 1}])
+        net.run()
+        net.account.settled(net.now)
+    again = load_trace(save_trace(net.account, tmp_path))
+    assert again.operations == net.account.operations
+    verdict = judge(again)
+    assert verdict.holds and verdict.notifications_expected == verdict.notifications_delivered == 3
+    forged = MUTANTS["forge answer"][0](again, random.Random(1))
+    assert judge(load_trace(save_trace(forged, tmp_path))).violated == ["complete"]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -115,6 +142,7 @@ def nonsense():
             lambda at: Published(at, "p", int(at) + 1, {"x": dice.randrange(3)}),
             lambda at: Registered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(("x > 0", "TRUE"))),
             lambda at: Confirmed(at, dice.choice("ab"), dice.randint(1, 2)),
+            lambda at: Answered(at, dice.choice("ab"), dice.randint(1, 2), dice.choice(((), ("p",)))),
             lambda at: Cancelled(at, dice.choice("ab"), dice.randint(1, 2)),
             Settled,
         )
@@ -154,7 +182,7 @@ def test_half_a_trace_is_refused(tmp_path):
     assert "has the columns" in broken(lambda at: shutil.copy(at / "marks.parquet", at / "published.parquet"))
     head = {"format": "rayvous trace", "version": 9, "rows": {}}
     assert "version 9" in broken(lambda at: (at / "trace.json").write_text(json.dumps(head)))
-    head = {"format": "rayvous trace", "version": 2, "rows": dict.fromkeys(TABLES, 7)}
+    head = {"format": "rayvous trace", "version": 3, "rows": dict.fromkeys(TABLES, 7)}
     assert "has 1 rows, and trace.json says 7" in broken(
         lambda at: (at / "trace.json").write_text(json.dumps(head))
     )
