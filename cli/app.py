@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from ..experiments import TITLES
 from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
@@ -456,12 +457,9 @@ def _reproduces(name: str, what: str) -> None:
     experiment.command(name)(verb)
 
 
-for _name, _what in (
-    ("tct", "Paper 1, figure 4: what hybrid and hierarchical routing cost, by subscribers and publishers."),
-    ("aed", "Paper 1, figure 5: how long events take under both, by subscribers and publishers."),
-    ("all", "All experiments that share these options, one after the other: tct, aed."),
-):
+for _name, _what in TITLES.items():
     _reproduces(_name, _what)
+_reproduces("all", "All of these experiments, one after the other; what they share is run once.")
 
 
 def main() -> None:

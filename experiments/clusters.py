@@ -115,7 +115,7 @@ def measure(point: Point) -> dict[str, Table]:
     Returns
     -------
     dict
-        Two tables, both with the columns of `Point` but the last. ``links``: `broker`, `link_kind`, and how many
+        Two tables. ``links``: `broker`, `link_kind`, and how many
         messages with `events` and how many of `control` it sent over its links of that kind. ``heard``: for each
         `subscriber` the `notifications`, the publication of the `first` of their events and the time of the `last`
         one, in seconds.
@@ -144,7 +144,7 @@ def measure(point: Point) -> dict[str, Table]:
     net.run()
     assert net.telemetry is not None
     net.telemetry.flush()
-    return {"links": _at(point, seen.links()), "heard": _at(point, seen.heard())}
+    return {"links": seen.links(), "heard": seen.heard()}
 
 
 def _publish(net: Simulation, client: ClientId, broker: BrokerId) -> None:
@@ -192,18 +192,6 @@ class _Seen:
             "first": values[:, 1],
             "last": values[:, 2],
         }
-
-
-def _at(point: Point, table: Table) -> Table:
-    rows = len(next(iter(table.values())))
-    named = {
-        "curve": np.full(rows, point.curve, object),
-        "publishers": np.full(rows, point.publishers, np.int32),
-        "subscribers": np.full(rows, point.subscribers, np.int32),
-        "run": np.full(rows, point.run, np.int32),
-        "send_seconds": np.full(rows, point.send_seconds, np.float64),
-    }
-    return named | table
 
 
 def curves(

@@ -17,7 +17,18 @@ from typing import Any, Final
 
 from .clusters import curves
 from .statements import LINEAR as LINEAR_MIN
-from .statements import Curve, Statement, correlation, differences, is_flat, knee, rises, rounded, slopes
+from .statements import (
+    Curve,
+    Sentences,
+    Statement,
+    correlation,
+    differences,
+    is_flat,
+    knee,
+    rises,
+    rounded,
+    slopes,
+)
 
 CRITICAL: Final = 1_000
 HYBRID: Final = "hrm"
@@ -79,7 +90,7 @@ def judge_tct(rows: Rows) -> list[Statement]:
         pairs = _pairs(figure, baseline)
         few, many = min(pairs), max(pairs)
         gaps = {publishers: differences(*pair) for publishers, pair in pairs.items()}
-        said = _Said("paper 1, 5.2 (1), figure 4", f"hr: {_words(baseline)}")
+        said = Sentences("paper 1, 5.2 (1), figure 4", KNOWN, f"hr: {_words(baseline)}")
         for name, each in (("hybrid", 0), ("hr", 1)):
             ends = {publishers: _beyond(pair[each]) for publishers, pair in pairs.items()}
             found.append(
@@ -134,7 +145,7 @@ def judge_aed(rows: Rows) -> list[Statement]:
         for baseline in BASELINES:
             pairs = _pairs(figure, baseline)
             gaps = {publishers: differences(*pair) for publishers, pair in pairs.items()}
-            said = _Said("paper 1, 5.2 (2), figure 5", f"hr: {_words(baseline)}; AED {reading}")
+            said = Sentences("paper 1, 5.2 (2), figure 5", KNOWN, f"hr: {_words(baseline)}; AED {reading}")
             found += list(_of_knees(said, pairs, gaps, "delay"))
             for publishers, (hybrid, other) in pairs.items():
                 if publishers in KNEES:
@@ -167,25 +178,8 @@ def judge_aed(rows: Rows) -> list[Statement]:
     return found
 
 
-class _Said:
-    """Makes statements with one source, under one reading."""
-
-    def __init__(self, source: str, reading: str) -> None:
-        self._source, self._reading = source, reading
-
-    def __call__(self, text: str, measured: Any, holds: bool) -> Statement:
-        return Statement(
-            self._source, f"{text} [{self._reading}]", measured, bool(holds), "" if holds else self._why(text)
-        )
-
-    def _why(self, text: str) -> str:
-        """Return why it is known not to hold; nothing when it is not known to."""
-        judged = f"{self._source}; {self._reading}"
-        return next((why for (said, where), why in KNOWN.items() if said in text and where in judged), "")
-
-
 def _of_knees(
-    said: _Said, pairs: Mapping[int, tuple[Curve, Curve]], gaps: Mapping[int, Curve], what: str
+    said: Sentences, pairs: Mapping[int, tuple[Curve, Curve]], gaps: Mapping[int, Curve], what: str
 ) -> Iterator[Statement]:
     """Yield what the text says of the knee, in the same words for both figures."""
     knees = {publishers: knee(*pair) for publishers, pair in pairs.items()}

@@ -14,98 +14,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..actors.tasks import spread
-from ..pipelines.figures.experiments import aed_by_point, tct_by_point
 from ..pipelines.report.plots import save_png
 from ..protocol.errors import InputError
-from . import WRITTEN, clusters
-from .clusters_figures import draw_aed, draw_tct
-from .clusters_statements import judge_aed, judge_tct
-from .statements import Statement
+from . import WRITTEN
+from .catalogue import EXPERIMENTS
+from .experiment import Experiment, Runs, columns_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-Rows = Sequence[Mapping[str, Any]]
 Progress = Callable[[str, int, int], None]
 """Is told what is done, how far it is, and how far it goes."""
-
-
-class Plan(Protocol):
-    """Which points are measured, and how often each."""
-
-    @property
-    def runs(self) -> int:
-        """How many runs of each point there are, with seeds from 0."""
-        ...
-
-    def points(self) -> Sequence[Any]:
-        """Return the points; each has the number of its run, `run`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """What is measured, for one experiment or several.
-
-    Attributes
-    ----------
-    name
-        Of the folder in which it is kept.
-    presets
-        Plans by name: ``"quick"`` and ``"paper"``.
-    measure
-        Runs one point and returns its tables, in columns.
-    """
-
-    name: str
-    presets: Mapping[str, Any]
-    measure: Callable[[Any], Mapping[str, Mapping[str, Any]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """A figure or table of a paper.
-
-    Attributes
-    ----------
-    source
-        Which one.
-    runs
-        What it looks at.
-    table
-        The table of these runs that it is made of.
-    aggregate
-        Makes one row a point of that table.
-    judge
-        What the paper says of it, on these rows.
-    draw
-        Its picture.
-    """
-
-    source: str
-    runs: Runs
-    table: str
-    aggregate: Callable[[DataFrame], DataFrame]
-    judge: Callable[[Rows], list[Statement]]
-    draw: Callable[[Rows], Figure]
-
-
-CLUSTERS: Final = Runs("clusters", clusters.PRESETS, clusters.measure)
-
-EXPERIMENTS: Final[Mapping[str, Experiment]] = {
-    "tct": Experiment("paper 1, figure 4", CLUSTERS, "links", tct_by_point, judge_tct, draw_tct),
-    "aed": Experiment("paper 1, figure 5", CLUSTERS, "heard", aed_by_point, judge_aed, draw_aed),
-}
-"""By name, in the order of the papers."""
 
 
 def _untold(what: str, done: int, of: int) -> None:
@@ -190,9 +117,10 @@ def _measure(what: Runs, folder: Path, preset: str, runs: int | None, show: Prog
         for name, table in tables.items():
             file = home / name / f"run={point.run}" / f"part-{place[point]:05}.parquet"
             file.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(
-                pa.table({key: pa.array(column) for key, column in table.items() if key != "run"}), file
-            )
+            columns = {key: pa.array(column) for key, column in table.items()}
+            rows = len(next(iter(columns.values())))
+            at = {key: pa.repeat(value, rows) for key, value in columns_of(point).items()}
+            pq.write_table(pa.table(at | columns), file)
         show(what.name, done, len(points))
 
 

@@ -62,6 +62,37 @@ class Statement:
         return {"experiment": experiment, **asdict(self)}
 
 
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """Makes statements with one source, under one reading of what it leaves open.
+
+    Attributes
+    ----------
+    source
+        Where they stand.
+    known
+        Why a sentence does not come out: by words of it, and words of the source or reading under which it does not
+        (none: under any).
+    reading
+        What is read how; nothing where nothing is left open.
+    """
+
+    source: str
+    known: Mapping[tuple[str, str], str]
+    reading: str = ""
+
+    def __call__(self, text: str, measured: Any, holds: bool) -> Statement:
+        """Return a statement; one that does not hold has its reason, if that is known."""
+        shown = f"{text} [{self.reading}]" if self.reading else text
+        return Statement(self.source, shown, measured, bool(holds), "" if holds else self._why(text))
+
+    def _why(self, text: str) -> str:
+        judged = f"{self.source}; {self.reading}"
+        return next(
+            (why for (said, where), why in self.known.items() if said in text and where in judged), ""
+        )
+
+
 def differences(one: Curve, other: Curve) -> dict[float, float]:
     """Return by how much the second curve lies above the first, at each point of both."""
     return {at: other[at] - value for at, value in one.items() if at in other}

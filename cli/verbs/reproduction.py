@@ -18,7 +18,8 @@ def reproduce(name: str, preset: str, runs: int | None, out: Path, *, as_json: b
     require("spark")
     require("plots")
     check_out(out)
-    from ...experiments.reproduction import EXPERIMENTS, experiments, run
+    from ...experiments.catalogue import EXPERIMENTS
+    from ...experiments.reproduction import experiments, run
     from ...pipelines.spark.local import session_at
 
     names = list(EXPERIMENTS) if name == "all" else [name]

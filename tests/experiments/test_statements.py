@@ -116,7 +116,7 @@ def test_a_point_is_measured_link_by_link_and_subscriber_by_subscriber():
     for tables in found.values():
         heard = tables["heard"]
         assert len(heard["subscriber"]) == 200 and set(heard["notifications"].tolist()) == {5}
-        assert (heard["last"] > heard["first"]).all() and set(heard["subscribers"].tolist()) == {200}
+        assert (heard["last"] > heard["first"]).all()
 
 
 def test_plans_and_pictures():

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from rayvous.experiments import clusters, reproduction
+from rayvous.experiments import TITLES, catalogue, clusters, reproduction
 from rayvous.experiments.clusters import Plan
 from rayvous.pipelines.figures.experiments import aed_by_point, tct_by_point
 from rayvous.protocol.errors import InputError
@@ -44,9 +44,10 @@ def test_aed_is_a_subscribers_and_the_quotient_of_all_stands_beside(spark):
 @pytest.fixture
 def small(monkeypatch):
     plan = Plan(ClusterTree(4, 3, degree=3), {2: (1, 8), 4: (1, 8)}, 2, (clusters.SEND_SECONDS,))
-    runs = replace(reproduction.CLUSTERS, presets={"paper": plan, "quick": plan})
-    for name, one in reproduction.EXPERIMENTS.items():
-        monkeypatch.setitem(reproduction.EXPERIMENTS, name, replace(one, runs=runs))
+    runs = replace(catalogue.CLUSTERS, presets={"paper": plan, "quick": plan})
+    for name in ("tct", "aed"):
+        one = catalogue.EXPERIMENTS[name]
+        monkeypatch.setitem(catalogue.EXPERIMENTS, name, replace(one, runs=runs))
 
 
 def test_an_experiment_from_its_runs_to_its_statements_and_again_without_running(
@@ -76,7 +77,7 @@ def test_an_experiment_from_its_runs_to_its_statements_and_again_without_running
 
 
 def test_what_cannot_be_run_or_made_again_says_why(spark, tmp_path):
-    with pytest.raises(InputError, match="no experiment 'tc': there are tct, aed, all"):
+    with pytest.raises(InputError, match="no experiment 'tc': there are tct, aed, "):
         reproduction.run(["tc"], tmp_path, spark)
     with pytest.raises(InputError, match="--preset slow: it is paper or quick"):
         reproduction.run(["tct"], tmp_path, spark, preset="slow")
@@ -85,3 +86,9 @@ def test_what_cannot_be_run_or_made_again_says_why(spark, tmp_path):
     (tmp_path / reproduction.WRITTEN).write_text('{"experiments": ["tct"], "preset": "quick"}')
     with pytest.raises(InputError, match="the table of paper 1, figure 4 is not there"):
         reproduction.rebuild(tmp_path, spark)
+
+
+def test_every_experiment_has_a_title_for_the_command_line():
+    assert list(TITLES) == list(catalogue.EXPERIMENTS)
+    for one in catalogue.EXPERIMENTS.values():
+        assert set(one.runs.presets) == {"quick", "paper"}
