@@ -20,7 +20,6 @@ from . import console
 from .inputs import check_out
 from .options import AsJson, TraceDir, at_most
 from .verbs.bench import bench
-from .verbs.lbdd import experiment_lbdd
 from .verbs.report import report
 
 app = typer.Typer(
@@ -37,7 +36,6 @@ experiment = typer.Typer(
     help="Reproduce the figures of the papers: numbers, pictures, published beside ours.",
 )
 app.add_typer(experiment, name="experiment")
-experiment.command("lbdd")(experiment_lbdd)
 
 USAGE_ERRORS: Final[Any] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong option or argument; its class is not at the same place in all of typer's versions."""

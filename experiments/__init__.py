@@ -8,5 +8,10 @@ WRITTEN: Final = "experiments.json"
 TITLES: Final = {
     "tct": "Paper 1, figure 4: what hybrid and hierarchical routing cost, by subscribers and publishers.",
     "aed": "Paper 1, figure 5: how long events take under both, by subscribers and publishers.",
+    "lbdd-delay": "Paper 5, figure 1: how long 8 GB take to eleven subscribers, by LBDD and point-to-point.",
+    "lbdd-rate": "Paper 5, figure 2: how much a subscriber gets in a second under both, by subscribers.",
+    "lbdd-load": "Paper 5, figure 3: how busy the publisher's link is under both, by subscribers.",
+    "lbdd-depth": "Paper 5, table 1: how deep the trees of 100 to 500 subscribers are.",
+    "lbdd-contribution": "Paper 5, figure 4: who sends which part of all copies.",
 }
 """What each experiment of `catalogue` is, in its order."""

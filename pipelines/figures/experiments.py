@@ -21,6 +21,10 @@ POINT: Final = ("curve", "publishers", "subscribers", "send_seconds")
 """What tells one point of figures 4 and 5 of paper 1 from another."""
 
 
+TRANSFER: Final = ("way", "link_mbit", "taken_mbit", "payload_bytes", "order", "subscribers")
+"""What tells one point of figures 1 to 3 of paper 5 from another."""
+
+
 def tct_by_point(links: DataFrame) -> DataFrame:
     """Return the total cost of the tree: `tct`, of which `events` and `control`, by point (paper 1, 5.1).
 
@@ -59,11 +63,61 @@ def aed_by_point(heard: DataFrame) -> DataFrame:
     return over_runs(found, POINT, ("aed_seconds", "seconds_per_notification"))
 
 
-def over_runs(values: DataFrame, point: Sequence[str], names: Sequence[str]) -> DataFrame:
+def distribution_by_point(nodes: DataFrame) -> DataFrame:
+    """Return the delay in `seconds`, `rate_mbit` and `publisher_load` of a payload, by point (paper 5, 4.2).
+
+    Parameters
+    ----------
+    nodes
+        The columns of `TRANSFER`, `run`, and of each node when it had all (`finished`, in seconds), the `copies` that
+        it sent, and whether it is the `publisher`.
+    """
+    sent = F.max(F.when(F.col("publisher"), F.col("copies")))
+    each = nodes.groupBy(*TRANSFER, "run").agg(F.max("finished").alias("seconds"), sent.alias("sent"))
+    mbit = F.col("payload_bytes") * 8 / 1e6
+    each = each.withColumn("rate_mbit", ratio(mbit, F.col("seconds")))
+    each = each.withColumn("publisher_load", F.col("sent") * F.col("rate_mbit") / F.col("link_mbit"))
+    return over_runs(each, TRANSFER, ("seconds", "rate_mbit", "publisher_load"))
+
+
+def trees_by_point(nodes: DataFrame) -> DataFrame:
+    """Return depth, out-degree and contributions of dissemination trees, by `prefix` and `subscribers` (paper 5, 4.3).
+
+    Parameters
+    ----------
+    nodes
+        `prefix`, `subscribers`, `run`, and of each node its `depth` and `bucket` (0 is the publisher), the `copies`
+        that it sends, and whether it is `inner`: not in the last bucket.
+    """
+    point = ("prefix", "subscribers")
+    below = F.when(F.col("depth") > 0, F.col("copies"))
+    trees = nodes.groupBy(*point, "run").agg(
+        F.max("depth").alias("depth"),
+        F.avg(F.when(F.col("inner"), F.col("copies"))).alias("out_degree"),
+        F.min(F.when(F.col("depth") > 0, F.col("bucket"))).alias("lowest_bucket"),
+        F.max("bucket").alias("highest_bucket"),
+        F.sum("copies").alias("copies"),
+        F.max(F.when(F.col("depth") == 0, F.col("copies"))).alias("publisher_copies"),
+        F.max(below).alias("busiest"),
+    )
+    for name, copies in (("publisher_share", "publisher_copies"), ("largest_subscriber_share", "busiest")):
+        trees = trees.withColumn(name, ratio(F.col(copies), F.col("subscribers")))
+    names = [name for name in trees.columns if name not in (*point, "run", "busiest")]
+    return over_runs(trees, point, names, extremes=("depth",))
+
+
+def over_runs(
+    values: DataFrame, point: Sequence[str], names: Sequence[str], extremes: Sequence[str] = ()
+) -> DataFrame:
     """Return the mean of each value over runs, with `_stddev` behind its name how far they differ, and how many `runs`.
 
-    The standard deviation is that of a sample; of one run it is 0.
+    The standard deviation is that of a sample; of one run it is 0. Of `extremes` there are `_min` and `_max`, too.
     """
     means = [F.avg(name).alias(name) for name in names]
     spreads = [F.coalesce(F.stddev_samp(name), F.lit(0.0)).alias(f"{name}_stddev") for name in names]
-    return values.groupBy(*point).agg(*means, *spreads, F.count("*").alias("runs")).orderBy(*point)
+    ends = [
+        end(name).alias(f"{name}_{word}")
+        for name in extremes
+        for word, end in (("min", F.min), ("max", F.max))
+    ]
+    return values.groupBy(*point).agg(*means, *spreads, *ends, F.count("*").alias("runs")).orderBy(*point)

@@ -90,8 +90,7 @@ def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["compare", "--schemes", "hybrid+turbo"], "hybrid+quench"),
         (["compare", "--matching", "2"], "from 0 to 1"),
         (["compare", "--schemes", "hybrid", "--out", "wrong.txt"], "is a file"),
-        (["experiment", "lbdd", "--draws", "0"], "at least 1"),
-        (["experiment", "lbdd", "--out", "wrong.txt"], "is a file"),
+        (["experiment", "lbdd-delay", "--out", "wrong.txt"], "is a file"),
     ],
 )
 def test_what_is_wrong_with_the_input_is_one_line(

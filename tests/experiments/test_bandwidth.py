@@ -6,7 +6,7 @@ Reference: paper 5, section 4.2.
 import random
 
 import pytest
-from rayvous.experiments.bandwidth import transfer
+from rayvous.experiments.lbdd.bandwidth import transfer
 from rayvous.routing.topologies.lbdd_plan import plan
 
 SLICE = 1_000

@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 from rayvous.experiments import TITLES, catalogue, clusters, reproduction
 from rayvous.experiments.clusters import Plan
-from rayvous.pipelines.figures.experiments import aed_by_point, tct_by_point
+from rayvous.pipelines.figures.experiments import (
+    TRANSFER,
+    aed_by_point,
+    distribution_by_point,
+    tct_by_point,
+    trees_by_point,
+)
 from rayvous.protocol.errors import InputError
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -39,6 +45,36 @@ def test_aed_is_a_subscribers_and_the_quotient_of_all_stands_beside(spark):
     names = [*KEYS, "subscriber", "notifications", "first", "last"]
     (row,) = aed_by_point(spark.createDataFrame(rows, names)).collect()
     assert (row["aed_seconds"], row["seconds_per_notification"]) == (1.5, pytest.approx(5 / 6))
+
+
+def test_a_payload_takes_until_the_last_has_it(spark):
+    """8 Mbit in 4 s are 2 Mbit/s; two copies of them are 4 of the 10 that the link carries. Paper 5, 4.2."""
+    at = ("LBDD", 10.0, 10.0, 1_000_000, "named", 2)
+    rows = [(*at, 0, 0.0, 2, True), (*at, 0, 3.0, 0, False), (*at, 0, 4.0, 0, False)]
+    (row,) = distribution_by_point(
+        spark.createDataFrame(rows, [*TRANSFER, "run", "finished", "copies", "publisher"])
+    ).collect()
+    assert (row["seconds"], row["rate_mbit"]) == (4.0, 2.0)
+    assert row["publisher_load"] == pytest.approx(0.4) and row["runs"] == 1
+
+
+def test_a_tree_is_as_deep_as_its_deepest_node(spark):
+    """Two runs: a publisher with two, of which one has one; and a star of three. Paper 5, 4.3."""
+    names = ["prefix", "subscribers", "run", "depth", "bucket", "copies", "inner"]
+    rows = [
+        ("", 3, 0, 0, 0, 2, True),
+        ("", 3, 0, 1, 31, 1, True),
+        ("", 3, 0, 1, 31, 0, True),
+        ("", 3, 0, 2, 32, 0, False),
+        ("", 3, 1, 0, 0, 3, True),
+        *[("", 3, 1, 1, 30, 0, False)] * 3,
+    ]
+    (row,) = trees_by_point(spark.createDataFrame(rows, names)).collect()
+    assert (row["depth"], row["depth_min"], row["depth_max"], row["runs"]) == (1.5, 1, 2, 2)
+    assert (row["out_degree"], row["copies"], row["publisher_copies"]) == (2.0, 3.0, 2.5)
+    assert (row["lowest_bucket"], row["highest_bucket"]) == (30.5, 31.0)
+    assert row["publisher_share"] == pytest.approx(2.5 / 3)
+    assert row["largest_subscriber_share"] == pytest.approx((1 / 3 + 0) / 2)
 
 
 @pytest.fixture

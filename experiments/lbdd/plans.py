@@ -1,0 +1,72 @@
+"""Table 1 and figure 4 of paper 5: how deep the trees of 100 to 500 subscribers are, and who sends how many copies.
+
+What is done
+------------
+* Addresses are drawn at random, and the tree of one publisher and its subscribers is planned, as brokers plan it.
+* The depth is the hops of the longest way; a contribution is what part of all copies a node sends.
+
+What the paper leaves open, and what is taken
+---------------------------------------------
+* *Which addresses.* Any at all; beside them those of one network, which begin like the paper's (10.3). By MD5 it
+  should not matter.
+* *How many trees.* It does not say that it drew more than one. Here a figure is the mean of many, and the depths of all
+  stand beside.
+
+Source: paper 5, sections 3.5 and 4.3. The numbers of its table are lost in our copy.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from ...routing.topologies.lbdd_plan import Plan, plan
+from ..experiment import Repeated, Tables
+
+SIZES: Final = (100, 200, 300, 400, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Trees of all sizes, with addresses that begin alike; their run is their seed."""
+
+    prefix: str
+    run: int = 0
+
+
+POINTS: Final = (Point(""), Point("10.3."))
+PRESETS: Final = {"quick": Repeated(POINTS, 20), "paper": Repeated(POINTS, 200)}
+
+
+def measure(point: Point) -> Tables:
+    """Plan a tree of each size and return what each node has to do.
+
+    Returns
+    -------
+    dict
+        ``nodes``: of each number of `subscribers`, for each node its `depth` and `bucket` (0 is the publisher), how
+        many `copies` it sends, and whether it is `inner`: not in the last bucket, so that it has somebody to send to.
+    """
+    rows = []
+    for size in SIZES:
+        made = draw_plan(size, random.Random(f"lbdd/{point.prefix}/{point.run}/{size}"), point.prefix)
+        buckets = [(0, (made.source,)), *made.buckets.items()]
+        for depth, (bucket, nodes) in enumerate(buckets):
+            rows += [
+                (size, depth, bucket, len(made.children[node]), depth < len(buckets) - 1) for node in nodes
+            ]
+    names = ("subscribers", "depth", "bucket", "copies", "inner")
+    return {
+        "nodes": {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    }
+
+
+def draw_plan(size: int, dice: random.Random, prefix: str = "") -> Plan[str]:
+    """Return the plan for a publisher and that many subscribers with drawn addresses."""
+    given = prefix.count(".")
+    addresses: dict[str, None] = {}
+    while len(addresses) <= size:
+        addresses[prefix + ".".join(str(dice.randrange(1, 255)) for _ in range(4 - given))] = None
+    source, *targets = addresses
+    return plan(source, targets)
