@@ -382,47 +382,6 @@ def experiment_admission(
         run_admission(preset, out, as_json=as_json)
 
 
-@experiment.command("hypercube")
-def experiment_hypercube(
-    preset: Annotated[str, typer.Option(help="quick (smaller ranges) or paper (its parameters).")] = "quick",
-    brokers: Annotated[
-        int,
-        typer.Option(
-            callback=at_most(1_000_000),
-            help="How many; the paper's are 8. Others than 2, 4, 8, ... leave vacancies.",
-        ),
-    ] = 8,
-    seed: Annotated[int, typer.Option(help="Of what each broker starts.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the picture; made if it is not there.")] = Path(
-        "out/experiments/hypercube"
-    ),
-    as_json: AsJson = False,
-) -> None:
-    """Paper 2, figures 6 and 7: load in a hypercube stays even and grows linearly though sources are uneven.
-
-    Examples
-    --------
-      rayvous experiment hypercube
-      rayvous experiment hypercube --preset paper --json
-      rayvous experiment hypercube --brokers 100
-    """
-    from .verbs.experiments import run_hypercube
-
-    run_hypercube(preset, brokers, seed, out, as_json=as_json)
-
-
-@experiment.command("migration")
-def experiment_migration(
-    brokers: Annotated[int, typer.Option(callback=at_most(10_000), help="How many; 3 at least.")] = 8,
-    seed: Annotated[int, typer.Option(help="Of what is left to chance.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Paper 2, 2.4: what a subscription costs before, while and after its subscriber moves to its publishers."""
-    from .verbs.experiments import run_migration
-
-    run_migration(brokers, seed, as_json=as_json)
-
-
 def _reproduces(name: str, what: str) -> None:
     """Add a verb for one experiment, or for all."""
 

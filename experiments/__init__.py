@@ -8,6 +8,11 @@ WRITTEN: Final = "experiments.json"
 TITLES: Final = {
     "tct": "Paper 1, figure 4: what hybrid and hierarchical routing cost, by subscribers and publishers.",
     "aed": "Paper 1, figure 5: how long events take under both, by subscribers and publishers.",
+    "hypercube-load": "Paper 2, figure 6: what brokers carry of broadcasts, by how many they start.",
+    "hypercube-replies": "Paper 2, figure 7: what brokers carry of replies, by how many they send.",
+    "hypercube-hops": "Paper 2, formula (1) and figure 3: how far replies and broadcasts go, by dimensions.",
+    "hypercube-migration": "Paper 2, figure 5: what a subscription takes before and after its subscriber moves.",
+    "hypercube-saving": "Paper 2, abstract: what a hypercube saves against hierarchies, and where it does not.",
     "lbdd-delay": "Paper 5, figure 1: how long 8 GB take to eleven subscribers, by LBDD and point-to-point.",
     "lbdd-rate": "Paper 5, figure 2: how much a subscriber gets in a second under both, by subscribers.",
     "lbdd-load": "Paper 5, figure 3: how busy the publisher's link is under both, by subscribers.",

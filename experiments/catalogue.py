@@ -4,33 +4,77 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..pipelines.figures.experiments import (
-    aed_by_point,
-    distribution_by_point,
-    tct_by_point,
-    trees_by_point,
-)
+from ..pipelines.figures import cubes
+from ..pipelines.figures.experiments import aed_by_point, distribution_by_point, tct_by_point, trees_by_point
 from . import clusters
 from .clusters_figures import draw_aed, draw_tct
 from .clusters_statements import judge_aed, judge_tct
 from .experiment import Experiment, Runs
+from .hypercube import hops, load, migration, saving
+from .hypercube import pictures as cube_pictures
+from .hypercube import statements as cube_says
 from .lbdd import pictures as lbdd_pictures
 from .lbdd import plans, twelve
-from .lbdd import statements as lbdd
+from .lbdd import statements as lbdd_says
 
 CLUSTERS: Final = Runs("clusters", clusters.PRESETS, clusters.measure)
+BROADCASTS: Final = Runs("hypercube-broadcasts", load.PRESETS[load.BROADCASTS], load.measure)
+REPLIES: Final = Runs("hypercube-replies", load.PRESETS[load.REPLIES], load.measure)
+HOPS: Final = Runs("hypercube-hops", hops.PRESETS, hops.measure)
+MOVES: Final = Runs("hypercube-migration", migration.PRESETS, migration.measure)
+SAVING: Final = Runs("hypercube-saving", saving.PRESETS, saving.measure)
 TWELVE: Final = Runs("lbdd-twelve", twelve.PRESETS, twelve.measure)
 PLANS: Final = Runs("lbdd-plans", plans.PRESETS, plans.measure)
 
-EXPERIMENTS: Final[dict[str, Experiment]] = {
+EXPERIMENTS: Final = {
     "tct": Experiment("paper 1, figure 4", CLUSTERS, "links", tct_by_point, judge_tct, draw_tct),
     "aed": Experiment("paper 1, figure 5", CLUSTERS, "heard", aed_by_point, judge_aed, draw_aed),
+    "hypercube-load": Experiment(
+        "paper 2, figure 6",
+        BROADCASTS,
+        "brokers",
+        cubes.loads_by_point,
+        cube_says.judge_load,
+        cube_pictures.draw_loads,
+    ),
+    "hypercube-replies": Experiment(
+        "paper 2, figure 7",
+        REPLIES,
+        "brokers",
+        cubes.loads_by_point,
+        cube_says.judge_replies,
+        cube_pictures.draw_loads,
+    ),
+    "hypercube-hops": Experiment(
+        "paper 2, formula (1)",
+        HOPS,
+        "ways",
+        cubes.hops_by_cube,
+        cube_says.judge_hops,
+        cube_pictures.draw_hops,
+    ),
+    "hypercube-migration": Experiment(
+        "paper 2, figure 5",
+        MOVES,
+        "phases",
+        cubes.migrations_by_phase,
+        cube_says.judge_migration,
+        cube_pictures.draw_migration,
+    ),
+    "hypercube-saving": Experiment(
+        "paper 2, abstract",
+        SAVING,
+        "brokers",
+        cubes.savings_by_network,
+        cube_says.judge_saving,
+        cube_pictures.draw_saving,
+    ),
     "lbdd-delay": Experiment(
         "paper 5, figure 1",
         TWELVE,
         "nodes",
         distribution_by_point,
-        lbdd.judge_delay,
+        lbdd_says.judge_delay,
         lbdd_pictures.draw_delay,
     ),
     "lbdd-rate": Experiment(
@@ -38,7 +82,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         TWELVE,
         "nodes",
         distribution_by_point,
-        lbdd.judge_rate,
+        lbdd_says.judge_rate,
         lbdd_pictures.draw_rate,
     ),
     "lbdd-load": Experiment(
@@ -46,7 +90,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         TWELVE,
         "nodes",
         distribution_by_point,
-        lbdd.judge_load,
+        lbdd_says.judge_load,
         lbdd_pictures.draw_load,
     ),
     "lbdd-depth": Experiment(
@@ -54,7 +98,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         PLANS,
         "nodes",
         trees_by_point,
-        lbdd.judge_depth,
+        lbdd_says.judge_depth,
         lbdd_pictures.draw_depth,
     ),
     "lbdd-contribution": Experiment(
@@ -62,7 +106,8 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         PLANS,
         "nodes",
         trees_by_point,
-        lbdd.judge_contribution,
+        lbdd_says.judge_contribution,
         lbdd_pictures.draw_contribution,
     ),
 }
+"""By name, in the order of the papers."""

@@ -52,14 +52,17 @@ class Repeated:
         The points of one run; what takes longest stands first.
     runs
         How many runs there are.
+    once
+        Points that nothing is left to chance in, which are in the first run only.
     """
 
     each: tuple[Any, ...]
     runs: int
+    once: tuple[Any, ...] = ()
 
     def points(self) -> list[Any]:
         """Return the points of all runs."""
-        return [replace(point, run=run) for point in self.each for run in range(self.runs)]
+        return [*self.once, *(replace(point, run=run) for point in self.each for run in range(self.runs))]
 
 
 @dataclass(frozen=True, slots=True)

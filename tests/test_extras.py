@@ -50,7 +50,7 @@ NAMED = """
         import rayvous.pipelines.report.report
 
     def figures():
-        import rayvous.experiments.hypercube
+        import rayvous.experiments.hypercube.pictures
 
     def session():
         from rayvous.pipelines.spark.session import spark_session

@@ -1,4 +1,4 @@
-"""``rayvous experiment``: a paper's figures, reproduced; numbers, pictures, and how the published statements fare."""
+"""``rayvous experiment admission``: figures 9 and 10 of paper 3; numbers, pictures, and how its sentences fare."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...experiments import admission, hypercube, migration
+from ...experiments import admission
 from ...experiments.admission_plots import figure_9, figure_10
-from ...protocol.errors import InputError
 from .. import console
 
 Row = Mapping[str, Any]
@@ -91,65 +90,3 @@ def _print_statements(statements: Sequence[Row]) -> None:
         word = "[green]holds[/]" if statement["holds"] else "[bold red]does not hold[/]"
         console.out.print(f"{word}: {statement['published']}", soft_wrap=True)
         console.out.print(f"    ours: {statement['ours']}", soft_wrap=True, markup=False, highlight=False)
-
-
-def run_hypercube(preset: str, brokers: int, seed: int, out: Path, *, as_json: bool) -> dict[str, Any]:
-    """Run figures 6 and 7 of paper 2, write ``hypercube.png``, and print the loads and hops."""
-    if preset not in ("quick", "paper"):
-        raise InputError(f"--preset {preset}: it is quick or paper")
-    ranges = hypercube.PAPER_RANGES if preset == "paper" else hypercube.QUICK_RANGES
-    result = hypercube.run(ranges, brokers=brokers, seed=seed)
-    result["files"] = [str(hypercube.save(result, out))]
-    if as_json:
-        console.print_json(result)
-        return result
-    _print_hypercube(result)
-    console.print_table("Written", dict.fromkeys(result["files"], ""))
-    return result
-
-
-def _print_hypercube(result: dict[str, Any]) -> None:
-    hops = {
-        "brokers": result["brokers"],
-        "messages for a broadcast": result["messages_per_broadcast"],
-        "hops of a reply, mean": result["hops_mean"],
-        "formula (1)": result["hops_formula_1"],
-        "measured in the paper": result["hops_paper"],
-    }
-    shown = {name: str(value) for name, value in hops.items() if value is not None}
-    console.print_table("Hypercube: hops", shown)
-    for name, title in (("figure_6", "Figure 6: broadcasts"), ("figure_7", "Figure 7: replies")):
-        rows = {}
-        for point in result[name]:
-            load, sources = point["balance"], point["sources"]
-            rows[f"up to {point['range']} a broker"] = (
-                f"load {load['mean']:.0f} a broker, max/mean {load['max_over_mean']:.2f}, Gini {load['gini']:.3f} "
-                f"(of what they start: max/mean {sources['max_over_mean']:.2f}, Gini {sources['gini']:.3f})"
-            )
-        console.print_table(title, rows)
-    sizes = {result["brokers"]: result["equal_sources"], **result["incomplete"]}
-    console.print_columns(
-        "Equal sources: the most that a broker does, over the mean; 1 where no position is vacant",
-        ["brokers", *(name.replace("_", " ") for name in result["equal_sources"])],
-        [[str(size), *(f"{value:.2f}" for value in sizes[size].values())] for size in sorted(sizes)],
-    )
-
-
-def run_migration(brokers: int, seed: int, *, as_json: bool) -> dict[str, Any]:
-    """Run what paper 2, 2.4, says of a subscriber that moves, and print what its subscription costs in each phase."""
-    result = migration.run(brokers, seed=seed)
-    if as_json:
-        console.print_json(result)
-        return result
-    names = [name for name in result["rows"][0] if name not in ("local_first", "phase")]
-    rows = [
-        [
-            "local first" if row["local_first"] else "all publishers",
-            row["phase"],
-            *(f"{row[name]:g}" for name in names),
-        ]
-        for row in result["rows"]
-    ]
-    title = "A subscriber moves to its publishers (events: over links, for each that is published)"
-    console.print_columns(title, ["asks for", "phase", *names], rows)
-    return result

@@ -13,6 +13,7 @@ The columns of the telemetry tables are in :mod:`rayvous.protocol.telemetry.tabl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ...protocol.extras import extra
@@ -206,7 +207,7 @@ def _share(broker: Column, **adds: Column) -> Column:
     return F.struct(broker.cast("int").alias("broker"), *values)
 
 
-def load_balance(loads: DataFrame) -> DataFrame:
+def load_balance(loads: DataFrame, by: Sequence[str] = ()) -> DataFrame:
     """How evenly the load lies on the brokers (paper 2, Figs. 6 and 7, look at the load per node).
 
     With loads ``x_1 <= ... <= x_n``: ``max / mean``; the Gini coefficient
@@ -217,16 +218,19 @@ def load_balance(loads: DataFrame) -> DataFrame:
     ----------
     loads
         Of :func:`broker_load`, or any DataFrame with a column ``load``.
+    by
+        Columns that tell one network from another.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        One row: ``brokers``, ``mean_load``, ``max_load``, ``max_over_mean``, ``gini``,
-        ``coefficient_of_variation``; the last three are null when there is no load.
+        One row, or one for each network, with the columns of `by`: ``brokers``, ``mean_load``, ``max_load``,
+        ``max_over_mean``, ``gini``, ``coefficient_of_variation``; the last three are null when there is no load.
     """
-    rank = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy("load"))
+    rank = F.row_number().over(Window.partitionBy(*(by or [F.lit(0)])).orderBy("load"))
     sums = (
-        loads.select(F.col("load"), rank.alias("rank"))
+        loads.select(*by, F.col("load"), rank.alias("rank"))
+        .groupBy(*by)
         .agg(
             F.count(F.lit(1)).alias("brokers"),
             F.avg("load").alias("mean_load"),
@@ -239,6 +243,7 @@ def load_balance(loads: DataFrame) -> DataFrame:
     )
     mean = F.col("mean_load")
     return sums.select(
+        *by,
         "brokers",
         "mean_load",
         "max_load",

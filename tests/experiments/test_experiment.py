@@ -17,9 +17,16 @@ class Point:
 
 
 def test_a_plan_repeats_its_points_and_a_point_is_columns():
-    points = Repeated((Point("a", 8, 0.5, True), Point("b", 4, 0.5, False)), 2).points()
-    assert [(point.curve, point.run) for point in points] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-    assert columns_of(points[1]) == {"curve": "a", "brokers": 8, "share": 0.5, "even": True}, (
+    points = Repeated((Point("a", 8, 0.5, True), Point("b", 4, 0.5, False)), 2, (Point("c", 1, 0.0, True),))
+    points = points.points()
+    assert [(point.curve, point.run) for point in points] == [
+        ("c", 0),
+        ("a", 0),
+        ("a", 1),
+        ("b", 0),
+        ("b", 1),
+    ]
+    assert columns_of(points[2]) == {"curve": "a", "brokers": 8, "share": 0.5, "even": True}, (
         "not the run, by which tables are partitioned, nor what no column can hold"
     )
 

@@ -1,83 +1,191 @@
-"""Figures 6 and 7 of paper 2, small: what is counted is what was sent, even loads, linear growth."""
+"""The experiments of paper 2, small: what is counted is what was sent, and each sentence can fail.
 
-import numpy as np
+Reference: paper 2, abstract, 2.2, 2.4 and 2.5.
+"""
+
 import pytest
-from rayvous.experiments.balance import balance_of
-from rayvous.experiments.hypercube import evenness, growth, measure_ways, picture, run
-from rayvous.protocol.errors import InputError
+from rayvous.experiments.hypercube import hops, load, migration, pictures, saving, statements
+from rayvous.experiments.hypercube.load import BROADCASTS, REPLIES, Point
+from rayvous.experiments.hypercube.traffic import CUBE, NETS
 from rayvous.routing.topologies.cube import mean_hops
 
 
-@pytest.fixture(scope="module")
-def result():
-    return run((100, 1_000, 10_000, 100_000), seed=1)
+def test_loads_of_broadcasts_add_up():
+    """Each takes 7 messages; the three that its broker sends itself are not forwarded. Reference: paper 2, 2.2."""
+    table = load.measure(Point(BROADCASTS, CUBE, 8, 10))["brokers"]
+    started = table["started"]
+    assert (table["received"] == started.sum() - started).all(), (
+        "each broker receives each of the others' once"
+    )
+    assert table["forwarded"].sum() == (7 - 3) * started.sum() and len(set(started.tolist())) > 1
 
 
-def test_a_reply_takes_the_hops_of_formula_1(result):
-    """12/7 = 1.714; the paper measured 1.709. Reference: paper 2, 2.5."""
-    assert result["hops_mean_all_pairs"] == round(mean_hops(3), 4) == result["hops_formula_1"]
-    assert result["hops_mean"] == pytest.approx(result["hops_paper"], rel=0.01)
-    assert result["messages_per_broadcast"] == 7
+def test_loads_of_replies_add_up():
+    """Each is received once a hop, and forwarded one time less. Reference: paper 2, 2.3."""
+    table = load.measure(Point(REPLIES, CUBE, 8, 200))["brokers"]
+    sent, crossed = table["started"].sum(), table["received"].sum()
+    assert table["forwarded"].sum() == crossed - sent
+    assert crossed / sent == pytest.approx(mean_hops(3), rel=0.1)
 
 
-@pytest.mark.parametrize("figure", ["figure_6", "figure_7"])
-def test_loads_are_more_even_than_sources_and_grow_linearly(result, figure):
-    """Reference: paper 2, figures 6 and 7."""
-    for point in result[figure]:
-        assert point["balance"]["gini"] < 0.6 * point["sources"]["gini"]
-    assert growth(result[figure]) == pytest.approx(1.0, abs=0.05)
+def test_what_brokers_start_is_the_same_part_of_every_range_and_on_every_network():
+    few, many, star = (
+        load.measure(Point(REPLIES, curve, 8, most))["brokers"]["started"].tolist()
+        for curve, most in ((CUBE, 100), (CUBE, 200), ("star", 100))
+    )
+    assert few == star and many == pytest.approx([2 * one for one in few], abs=1)
 
 
-def test_loads_add_up():
-    """What all carry of a broadcast: 7 messages received, and those not sent by who started it forwarded."""
-    ways = measure_ways(8)
-    result = run((50,), seed=3)
-    (point,) = result["figure_6"]
-    own = int(np.einsum("s,ssb->", np.array(point["started"]), ways.broadcast))
-    assert sum(point["load"]) == 2 * 7 * sum(point["started"]) - own
+def test_a_star_has_its_hub_forward_everything():
+    table = load.measure(Point(BROADCASTS, "star", 8, 10))["brokers"]
+    assert table["forwarded"][0] > 0 and not table["forwarded"][1:].any()
 
 
-@pytest.mark.parametrize("brokers", [2, 5, 11])
-def test_any_number_of_brokers_may_be_measured(brokers):
-    ways = measure_ways(brokers)
-    assert (ways.broadcast.sum(axis=(1, 2)) == brokers - 1).all()
-    received = ways.broadcast.sum(axis=1)
-    assert (received + np.eye(brokers, dtype=int) == 1).all(), "each broker receives once"
+def test_equal_sources_load_a_complete_cube_equally_and_one_with_vacancies_not():
+    for what in (BROADCASTS, REPLIES):
+        even, vacant = (load.measure(Point(what, CUBE, size, 0))["brokers"] for size in (8, 9))
+        assert len(set((even["received"] + even["forwarded"]).tolist())) == 1
+        assert len(set((vacant["received"] + vacant["forwarded"]).tolist())) > 1
 
 
-def test_equal_sources_load_a_complete_cube_evenly_and_what_is_vacant_costs_somebody(result):
-    """Paper 2, 2.5, says "very even" of complete cubes; of others nothing."""
-    assert set(result["equal_sources"].values()) == {1.0}
-    nine = result["incomplete"][9]
-    assert nine["broadcast_sends"] == 1.5 and nine["reply_load"] < 1.2
-    assert list(result["incomplete"]) == list(range(9, 16))
+def test_a_cube_of_eight_has_the_hops_of_formula_1():
+    table = hops.measure(hops.Point(3, 0))["ways"]
+    assert sum(table["crossed"]) / sum(table["replies"]) == mean_hops(3) == 12 / 7
+    assert set(table["messages"]) == {7} and set(table["farthest"]) == {3} and set(table["most"]) == {1}
+    drawn = hops.measure(hops.Point(2, 30))["ways"]
+    assert drawn["replies"] == [30] * 4 and 30 <= min(drawn["crossed"]) <= max(drawn["crossed"]) <= 60
 
 
-def test_evenness_is_that_of_what_is_sent_and_received():
-    """In a cube of three each starts 2 messages, in all 6: 3 by one broker, which stands between the others' halves."""
-    ways = measure_ways(3)
-    sends = sorted(ways.broadcast.sum(axis=(0, 2)).tolist())
-    assert evenness(ways)["broadcast_sends"] == round(max(sends) / 2, 3)
+def test_an_event_that_one_of_eight_wants_takes_its_hops():
+    """Seven other brokers publish, over 12 links in all; in the star each comes over the hub."""
+    table = {curve: saving.measure(saving.Point(curve, 8, 0.0))["brokers"] for curve in NETS}
+    assert table[CUBE]["events"].sum() == 12 and table["star"]["events"].sum() in (7, 13)
+    assert table[CUBE]["told"].sum() == 2 * 7, "the subscription and its end"
+    assert table["hierarchy to the root"]["told"].sum() < table["hierarchy"]["told"].sum() == 2 * 7
+    assert {curve: int(each["subscribers"][0]) for curve, each in table.items()} == dict.fromkeys(NETS, 1)
+    all_want = saving.measure(saving.Point(CUBE, 8, 1.0))["brokers"]
+    assert all_want["events"].tolist() == [7] * 8
 
 
-def test_the_picture_has_a_line_for_each_broker(result):
-    left, right = picture(result).axes
-    assert len(left.get_lines()) == len(right.get_lines()) == 2 * 8 + 2
+@pytest.mark.parametrize("local_first", [False, True])
+def test_after_the_move_a_subscription_takes_nothing_elsewhere_if_local_publishers_satisfy_it(local_first):
+    """Otherwise all others keep an entry, and what anybody else publishes still crosses links. Paper 2, 2.4."""
+    table = migration.measure(migration.Point(local_first, 0, size=3))["phases"]
+    before, during, after = ({name: column[place] for name, column in table.items()} for place in range(3))
+    assert before["entries"] == 2 and before["events"] > 0.9 and before["moves"] == 0
+    assert during["moves"] == after["moves"] == 1 and during["views"] == 1
+    assert during["broadcasts"] == during["echoes"] == (2 if local_first else 4)
+    assert after["entries"] == (0 if local_first else 2)
+    assert (after["events"] > 0) != local_first
+    assert after["broadcasts"] == after["views"] == 0
 
 
-def test_balance():
-    even, one = balance_of([3, 3, 3]), balance_of([0, 0, 9])
-    assert (even.max_over_mean, even.gini, even.variation) == (1.0, pytest.approx(0.0), 0.0)
-    assert (one.max_over_mean, one.gini) == (3.0, pytest.approx(2 / 3))
-    assert balance_of([0, 0]).gini == 0.0
+def loads(**other):
+    found = [
+        {
+            "what": "any",
+            "curve": curve,
+            "size": 8,
+            "most": most,
+            "load": 5.0 * most,
+            "started": most / 2,
+            "load_max_over_mean": 1.1 if curve == CUBE else 4.0,
+            "load_gini": (0.05 - most / 1e6) if curve == CUBE else 0.4,
+            "started_gini": 0.25,
+            "hops": 1.71,
+            "line": 0.99 if curve == CUBE else 0.5,
+        }
+        | (other if curve == other.get("curve", CUBE) else {})
+        for curve in (CUBE, "star", "hierarchy")
+        for most in (100, 1_000)
+    ]
+    equal = [{**found[0], "size": size, "most": 0, "load_max_over_mean": 1.0} for size in range(8, 17)]
+    return found + equal
 
 
-def test_what_cannot_be_run_is_refused():
-    with pytest.raises(InputError, match="needs two"):
-        run((10,), brokers=1)
-    with pytest.raises(InputError, match="at least 1"):
-        run((0,))
-    with pytest.raises(InputError, match="growth needs two"):
-        growth([])
-    with pytest.raises(InputError, match="below 0"):
-        balance_of([-1.0])
+def failing(judge, rows):
+    return [each.text for each in judge(rows) if not each.holds]
+
+
+def test_figures_6_and_7_as_the_paper_has_them_hold():
+    assert failing(statements.judge_load, loads()) == failing(statements.judge_replies, loads()) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"load_gini": 0.2}, "loads are very even"),
+        ({"load_gini": 0.04}, "the evenness rises with the scale"),
+        ({"line": 0.9}, "one line: r"),
+        ({"load": 70.0}, "slope of the logarithms"),
+        ({"hops": 2.0}, "an event goes 1.709 hops"),
+        ({"hops": 2.0}, "which satisfies formula (1)"),
+        ({"curve": "star", "load_gini": 0.05}, "neither a star nor a hierarchy is that even"),
+        ({"curve": "star", "line": 0.99}, "nor do all their brokers lie on one line"),
+    ],
+)
+def test_each_sentence_about_loads_can_fail(other, said):
+    assert any(said in text for text in failing(statements.judge_replies, loads(**other)))
+
+
+def test_each_sentence_about_hops_can_fail():
+    rows = [
+        {
+            "dimensions": many,
+            "sources": hops.PAIRS,
+            "hops": mean_hops(many),
+            "messages": 2**many - 1,
+            "farthest": many,
+            "most": 1,
+        }
+        for many in range(5, 7)
+    ]
+    rows += [{**rows[0], "dimensions": 3, "hops": 12 / 7, "messages": 7, "farthest": 3}]
+    rows += [{**rows[-1], "sources": hops.DRAWN, "hops": 1.709}]
+    assert [text[:30] for text in failing(statements.judge_hops, rows)] == ["which is about 0.5 log2 N (hop"]
+    wrong = [{**row, "hops": 9.0, "messages": 9, "farthest": 9, "most": 2} for row in rows]
+    assert len(failing(statements.judge_hops, wrong)) == 7
+
+
+def test_each_sentence_about_savings_can_fail():
+    def rows(cube):
+        return [
+            {
+                "curve": curve,
+                "size": 8,
+                "wanting": 0.5,
+                **dict.fromkeys(("events", "told", "load_max_over_mean"), cube if curve == CUBE else 2.0),
+            }
+            for curve in NETS
+        ]
+
+    assert failing(statements.judge_saving, rows(1.0)) == []
+    assert len(failing(statements.judge_saving, rows(2.0))) == 4 * 3
+    assert len(pictures.draw_saving(rows(1.0)).axes) == 2
+
+
+def test_each_sentence_about_migration_can_fail():
+    def rows(entries, events, moves):
+        return [
+            {
+                "local_first": local_first,
+                "phase": phase,
+                "entries": 7 if phase == "before" else entries,
+                "events": 1.7 if phase == "before" else events,
+                "moves": 0 if phase == "before" else moves,
+            }
+            for local_first in (False, True)
+            for phase in migration.PHASES
+        ]
+
+    assert failing(statements.judge_migration, rows(0, 0, 1)) == []
+    assert len(failing(statements.judge_migration, rows(7, 1, 0))) == 2 * 4
+    assert len(pictures.draw_migration(rows(0, 0, 1)).axes) == 2
+
+
+def test_pictures_of_loads_and_hops():
+    assert len(pictures.draw_loads(loads()).axes) == 2
+    (axes,) = pictures.draw_hops(
+        [{"dimensions": many, "hops": mean_hops(many), "sources": hops.PAIRS} for many in (1, 2)]
+    ).axes
+    assert len(axes.get_lines()) == 3

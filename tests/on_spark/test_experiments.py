@@ -6,6 +6,14 @@ from dataclasses import replace
 import pytest
 from rayvous.experiments import TITLES, catalogue, clusters, reproduction
 from rayvous.experiments.clusters import Plan
+from rayvous.pipelines.figures.cubes import (
+    LOADED,
+    NETWORK,
+    hops_by_cube,
+    loads_by_point,
+    migrations_by_phase,
+    savings_by_network,
+)
 from rayvous.pipelines.figures.experiments import (
     TRANSFER,
     aed_by_point,
@@ -75,6 +83,67 @@ def test_a_tree_is_as_deep_as_its_deepest_node(spark):
     assert (row["lowest_bucket"], row["highest_bucket"]) == (30.5, 31.0)
     assert row["publisher_share"] == pytest.approx(2.5 / 3)
     assert row["largest_subscriber_share"] == pytest.approx((1 / 3 + 0) / 2)
+
+
+def test_loads_are_balanced_run_by_run_and_all_brokers_lie_on_a_line_or_not(spark):
+    """Loads 1 and 3 of starts 1 and 1; then 2 and 6 of 2 and 2: the larger one is 1.5 times the mean. Paper 2, 2.5."""
+    names = [*LOADED, "run", "broker", "started", "received", "forwarded"]
+    rows = [
+        ("replies", "hypercube", 2, 10, 0, 0, 1, 1, 0),
+        ("replies", "hypercube", 2, 10, 0, 1, 1, 2, 1),
+        ("replies", "hypercube", 2, 20, 0, 0, 2, 2, 0),
+        ("replies", "hypercube", 2, 20, 0, 1, 2, 4, 2),
+        ("replies", "hypercube", 2, 20, 1, 0, 0, 4, 0),
+        ("replies", "hypercube", 2, 20, 1, 1, 4, 4, 0),
+        ("replies", "hypercube", 2, 0, 0, 0, 9, 1, 0),
+        ("replies", "hypercube", 2, 0, 0, 1, 9, 1, 0),
+    ]
+    found = {row["most"]: row for row in loads_by_point(spark.createDataFrame(rows, names)).collect()}
+    ten, twenty, equal = (found[most] for most in (10, 20, 0))
+    assert (ten["load"], ten["started"], ten["load_max_over_mean"], ten["hops"]) == (2.0, 1.0, 1.5, 1.5)
+    assert ten["load_gini"] == pytest.approx(0.25) and ten["started_gini"] == 0.0 and ten["runs"] == 1
+    assert twenty["load_max_over_mean"] == 1.25 and twenty["runs"] == 2, "the mean of 1.5 and 1"
+    assert twenty["started_gini"] == pytest.approx(0.25) and twenty["hops"] == pytest.approx((1.5 + 2) / 2)
+    # Over the means 1, 1, 2, 2, 2, 2 loads are 1, 3, 2, 6, 4, 4; equal sources do not count.
+    assert ten["line"] == twenty["line"] == pytest.approx(0.5897678)
+    assert equal["load_max_over_mean"] == 1.0
+
+
+def test_hops_are_links_crossed_over_replies(spark):
+    names = ["dimensions", "sources", "run", "origin", "messages", "farthest", "most", "replies", "crossed"]
+    rows = [(2, "all pairs", 0, 0, 3, 2, 1, 3, 4), (2, "all pairs", 0, 1, 5, 1, 2, 1, 4)]
+    (row,) = hops_by_cube(spark.createDataFrame(rows, names)).collect()
+    assert (row["hops"], row["messages"], row["farthest"], row["most"]) == (2.0, 4.0, 2.0, 2.0)
+
+
+def test_an_events_messages_are_those_of_all_brokers_over_their_events(spark):
+    names = [*NETWORK, "run", "subscribers", "broker", "events", "load", "told", "answers"]
+    at = ("hypercube", 2, 0.5, 0, 2)
+    rows = [(*at, 0, 3, 1, 4, 2), (*at, 1, 1, 3, 2, 1)]
+    (row,) = savings_by_network(spark.createDataFrame(rows, names)).collect()
+    assert (row["events"], row["told"], row["answers"], row["load_max_over_mean"]) == (2.0, 3.0, 1.5, 1.5)
+
+
+def test_a_phase_is_the_mean_over_first_brokers(spark):
+    names = [
+        "local_first",
+        "phase",
+        "run",
+        "home",
+        "entries",
+        "broadcasts",
+        "echoes",
+        "views",
+        "events",
+        "moves",
+    ]
+    rows = [
+        (True, "after", 0, 0, 1.0, 0.0, 0.0, 0.0, 0.5, 1.0),
+        (True, "after", 0, 1, 0.0, 2.0, 2.0, 1.0, 0.0, 1.0),
+    ]
+    (row,) = migrations_by_phase(spark.createDataFrame(rows, names)).collect()
+    assert (row["entries"], row["broadcasts"], row["views"], row["events"]) == (0.5, 1.0, 0.5, 0.25)
+    assert row["moves"] == 1.0 and row["runs"] == 1
 
 
 @pytest.fixture

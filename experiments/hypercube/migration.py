@@ -17,17 +17,20 @@ What is done
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, Final
 
-from ..actors.broker.nearing import REVIEW_HEARTBEATS
-from ..protocol.checks import whole_number
-from ..protocol.effects import Send
-from ..protocol.messages.pubsub import Echo, Events, Spread
-from ..protocol.messages.recovery import RENDEZVOUS, Recovery
-from ..protocol.messages.views import CubeView
-from ..routing.topologies.cluster_trees import ClusterTree
-from ..simulator.network import Step
-from ..simulator.simulation import Simulation
+import numpy as np
+
+from ...actors.broker.nearing import REVIEW_HEARTBEATS
+from ...protocol.effects import Send
+from ...protocol.messages.pubsub import Echo, Events, Spread
+from ...protocol.messages.recovery import RENDEZVOUS, Recovery
+from ...protocol.messages.views import CubeView
+from ...routing.topologies.cluster_trees import ClusterTree
+from ...simulator.network import Step
+from ...simulator.simulation import Simulation
+from ..experiment import Repeated, Tables
 
 PHASES: Final = ("before", "during", "after")
 EVENTS_A_HEARTBEAT: Final = 10
@@ -38,40 +41,46 @@ BESIDE_EVERY: Final = 10
 COUNTED: Final = {Spread: "broadcasts", Echo: "echoes", Events: "events", CubeView: "views"}
 
 
-def run(brokers: int = 8, *, seed: int = 0) -> dict[str, Any]:
-    """Run the experiment and return its figures as plain data.
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One place where the subscriber stands at first.
 
-    Parameters
+    Attributes
     ----------
-    brokers
-        How many there are; the publisher is at the last one, the other one at the last but one.
-    seed
-        Of what is left to chance.
+    local_first
+        Whether it is satisfied with publishers at its own broker.
+    home
+        Its first broker; the publisher is at the last one, the other publisher at the last but one.
+    run
+        The seed of what is left to chance.
+    size
+        How many brokers there are.
+    """
+
+    local_first: bool
+    home: int
+    run: int = 0
+    size: int = 8
+
+
+POINTS: Final = tuple(Point(local_first, home) for local_first in (False, True) for home in range(7))
+PRESETS: Final = {"quick": Repeated(POINTS, 1), "paper": Repeated(POINTS, 4)}
+
+
+def measure(point: Point) -> Tables:
+    """Let one subscriber stand at a broker, and move; return what was counted in each phase.
 
     Returns
     -------
     dict
-        ``rows``: one for each phase, without `local_first` and with it. ``entries`` counts those of other brokers at
-        the end of the phase; ``broadcasts``, ``echoes`` and ``views`` the messages in it; ``events`` the messages with
-        events over links for each event that is published; ``moves`` how often the subscriber has moved so far. In the
-        mean over where it stands at first.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than three brokers.
+        ``phases``: of each `phase` the `entries` of other brokers at its end; the `broadcasts`, `echoes` and `views`
+        in it; the messages with `events` over links for each event that is published; and how often the subscriber has
+        moved so far (`moves`).
     """
-    whole_number("brokers", brokers, 3)
-    rows = []
-    for local_first in (False, True):
-        runs = [_follow(brokers, home, seed, local_first=local_first) for home in range(brokers - 1)]
-        for phase in PHASES:
-            totals: Counter[str] = sum((found[phase] for found in runs), Counter())
-            means = {
-                name: round(totals[name] / len(runs), 3) for name in (*COUNTED.values(), "entries", "moves")
-            }
-            rows.append({"local_first": local_first, "phase": phase, **means})
-    return {"experiment": "migration", "brokers": brokers, "seed": seed, "rows": rows}
+    found = _follow(point.size, point.home, point.run, local_first=point.local_first)
+    names = (*COUNTED.values(), "entries", "moves")
+    columns = {name: np.array([found[phase][name] for phase in PHASES], np.float64) for name in names}
+    return {"phases": {"phase": np.array(PHASES, object), **columns}}
 
 
 def _follow(brokers: int, home: int, seed: int, *, local_first: bool) -> dict[str, Counter[Any]]:

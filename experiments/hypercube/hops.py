@@ -1,0 +1,103 @@
+"""Formula (1) of paper 2: how far a reply goes in a cube; and what a broadcast takes (figure 3).
+
+What is done
+------------
+* Complete cubes of one to six dimensions (preset `paper`: to eight). Each broker broadcasts one subscription, and sends
+  one reply to each other: the mean over all pairs is exact. How far a message goes is counted as it is passed on.
+* In the cube of eight also as many replies as in figure 7, to brokers that are drawn: the paper measured 1.709 so.
+
+Source: paper 2, sections 2.2 and 2.5.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ...protocol.effects import Send
+from ...protocol.messages.pubsub import Spread
+from ...simulator.network import Step
+from ..experiment import Repeated, Tables
+from .load import BATCH
+from .traffic import CUBE, Traffic, simulated
+
+PAIRS: Final = "all pairs"
+DRAWN: Final = "drawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A cube of so many dimensions, and how many replies each broker sends to drawn ones; 0 for one to each."""
+
+    dimensions: int
+    replies: int
+    run: int = 0
+
+
+def _plan(most: int, replies: int, runs: int) -> Repeated:
+    pairs = tuple(Point(dimensions, 0) for dimensions in range(most, 0, -1))
+    return Repeated((Point(3, replies),), runs, pairs)
+
+
+PRESETS: Final = {"quick": _plan(6, 1_000, 4), "paper": _plan(8, 10_000, 20)}
+
+
+class _Far:
+    """Follows broadcasts, and notes how far each broker is from where one began, and how often it received it."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self.far: dict[tuple[int, int], list[int]] = {}
+
+    def __call__(self, step: Step) -> None:
+        self._traffic(step)
+        here = step.broker.position.broker
+        for effect in step.effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Spread):
+                origin = effect.message.origin
+                hops = 0 if here == origin else self.far[origin, here][0]
+                self.far.setdefault((origin, effect.to), []).append(hops + 1)
+
+
+def measure(point: Point) -> Tables:
+    """Send broadcasts and replies, and return how far they went.
+
+    Returns
+    -------
+    dict
+        ``ways``: of each `origin` of a broadcast, its `messages`, the `farthest` hop and the `most` times that a broker
+        received it; and of the replies that are sent there, how many (`replies`) and over how many links all
+        together (`crossed`). `sources` says to whom they went.
+    """
+    brokers = 1 << point.dimensions
+    traffic = Traffic(brokers)
+    follow = _Far(traffic)
+    net = simulated(CUBE, brokers, follow)
+    for broker in range(brokers):
+        net.subscribe(f"s{broker}", broker, f"to = {broker}")
+    net.run()
+    dice = random.Random(f"hops/{point.run}")
+    rows: list[dict[str, Any]] = []
+    for broker in range(brokers):
+        others = [other for other in range(brokers) if other != broker]
+        replies = dice.choices(others, k=point.replies) if point.replies else others
+        before = traffic.messages("events")
+        for first in range(0, len(replies), BATCH):
+            net.publish(f"p{broker}", broker, [{"to": to} for to in replies[first : first + BATCH]])
+            net.run()
+        ways = [hops for (origin, _), hops in follow.far.items() if origin == broker]
+        rows.append(
+            {
+                "origin": broker,
+                "messages": sum(map(len, ways)),
+                "farthest": max(max(hops) for hops in ways),
+                "most": max(map(len, ways)),
+                "replies": len(replies),
+                "crossed": traffic.messages("events") - before,
+            }
+        )
+    table = {name: [row[name] for row in rows] for name in rows[0]}
+    return {"ways": {**table, "sources": np.full(brokers, DRAWN if point.replies else PAIRS, object)}}

@@ -1,0 +1,98 @@
+"""The pictures of paper 2: loads by what brokers start, hops by dimensions, savings, and what a move changes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.extras import extra
+from ...routing.topologies.cube import mean_hops
+from ..experiment import Rows
+from .hops import PAIRS
+from .migration import PHASES
+from .traffic import CUBE, NETS
+
+with extra("plots"):
+    from matplotlib.figure import Figure
+
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def draw_loads(rows: Rows) -> Figure:
+    """Draw mean and largest load, and how even loads are, by the range of what brokers start (figures 6 and 7)."""
+    figure = Figure(figsize=(10.2, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    mine = [row for row in rows if row["most"]]
+    for curve, colour in zip(dict.fromkeys(row["curve"] for row in mine), COLOURS, strict=False):
+        line = sorted((row for row in mine if row["curve"] == curve), key=lambda row: row["most"])
+        axis = [row["most"] for row in line]
+        left.plot(axis, [row["load"] for row in line], color=colour, marker="o", label=f"{curve}, mean")
+        most = [row["load"] * row["load_max_over_mean"] for row in line]
+        left.plot(axis, most, ":", color=colour, label=f"{curve}, largest")
+        right.plot(axis, [row["load_gini"] for row in line], color=colour, marker="o", label=f"{curve}, load")
+    cube = sorted((row for row in mine if row["curve"] == CUBE), key=lambda row: row["most"])
+    right.plot(
+        [row["most"] for row in cube], [row["started_gini"] for row in cube], "k--", label="what they start"
+    )
+    left.set(xscale="log", yscale="log", xlabel="a broker starts, at most", ylabel="messages of a broker")
+    right.set(xscale="log", xlabel="a broker starts, at most", ylabel="Gini coefficient", ylim=(0, None))
+    for axes in (left, right):
+        axes.legend(fontsize=7)
+        axes.grid(alpha=0.25)
+    return figure
+
+
+def draw_hops(rows: Rows) -> Figure:
+    """Draw the mean hops of replies by dimensions, and formula (1)."""
+    figure = Figure(figsize=(5.6, 3.9), layout="constrained")
+    axes = figure.subplots()
+    cubes = sorted((row["dimensions"], row["hops"]) for row in rows if row["sources"] == PAIRS)
+    axis = [many for many, _ in cubes]
+    axes.plot(axis, [hops for _, hops in cubes], "o", color=COLOURS[0], label="measured, all pairs")
+    axes.plot(axis, [mean_hops(many) for many in axis], color=COLOURS[1], label="formula (1)")
+    axes.plot(axis, [many / 2 for many in axis], "k:", label="0.5 log2 N")
+    axes.set(xlabel="dimensions", ylabel="hops, mean")
+    axes.legend(fontsize=8)
+    axes.grid(alpha=0.25)
+    return figure
+
+
+def draw_saving(rows: Rows) -> Figure:
+    """Draw the messages for an event and for a subscription by who wants it, on the largest networks."""
+    figure = Figure(figsize=(10.2, 3.9), layout="constrained")
+    panels = figure.subplots(1, 2)
+    size = max(row["size"] for row in rows)
+    for axes, (value, label) in zip(
+        panels,
+        {"events": "messages for an event", "told": "messages for a subscription"}.items(),
+        strict=True,
+    ):
+        for curve, colour in zip((name for name in NETS if name != "star"), COLOURS, strict=False):
+            line = sorted(
+                (row["wanting"], row[value]) for row in rows if (row["curve"], row["size"]) == (curve, size)
+            )
+            axes.plot(*zip(*line, strict=True), color=colour, marker="o", label=curve)
+        axes.set(xlabel="part of the brokers that wants it", ylabel=label, title=f"{size} brokers")
+        axes.grid(alpha=0.25)
+    panels[0].legend(fontsize=7)
+    return figure
+
+
+def draw_migration(rows: Rows) -> Figure:
+    """Draw entries elsewhere and messages with events before, while and after a subscriber moves (figure 5)."""
+    figure = Figure(figsize=(10.2, 3.9), layout="constrained")
+    for axes, (value, label) in zip(
+        figure.subplots(1, 2),
+        {"entries": "entries of other brokers", "events": "messages with events, for each published"}.items(),
+        strict=True,
+    ):
+        for shift, local_first in ((-0.2, False), (0.2, True)):
+            by_phase = {row["phase"]: row[value] for row in rows if row["local_first"] == local_first}
+            places = [place + shift for place in range(len(PHASES))]
+            words = "local publishers first" if local_first else "every publisher"
+            axes.bar(
+                places, [by_phase[phase] for phase in PHASES], 0.4, color=COLOURS[local_first], label=words
+            )
+        axes.set_xticks(range(len(PHASES)), PHASES)
+        axes.set_ylabel(label)
+    figure.axes[0].legend(fontsize=8)
+    return figure

@@ -1,0 +1,226 @@
+"""What paper 2 says of hypercubes, sentence by sentence.
+
+Rules
+-----
+* "Very even, although what brokers start differs greatly": the Gini coefficient of the loads is less than half that of
+  what brokers start. "Linear": all brokers of all runs lie nearly on one line of load over what a mean broker starts
+  (`statements.LINEAR`), and the slope of the logarithms is 1 (`statements.SAME`).
+* A sentence that any network fulfils says nothing of a cube; so whether a star and a hierarchy do is judged, too.
+
+Source: paper 2, abstract, 2.2, 2.4 and 2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from math import log
+from typing import Any, Final
+
+from ...routing.topologies.cube import mean_hops
+from ..experiment import Rows
+from ..statements import LINEAR, Sentences, Statement, is_same, rises
+from .hops import DRAWN, PAIRS
+from .migration import BESIDE_EVERY
+from .traffic import CUBE, NETS
+
+EVEN: Final = 0.5
+PAPER_HOPS: Final = 1.709
+CONTROLS: Final = ("star", "hierarchy")
+
+KNOWN: Final[Mapping[tuple[str, str], str]] = {}
+"""Why a sentence does not come out, by words of it, and of its source or reading."""
+
+
+def judge_load(rows: Rows) -> list[Statement]:
+    """Return what is said of broadcasts; `rows` as `pipelines.figures.cubes.loads_by_point` gives them."""
+    return _loads(rows, Sentences("paper 2, 2.5, figure 6", KNOWN), "broadcasts")
+
+
+def judge_replies(rows: Rows) -> list[Statement]:
+    """Return what is said of replies, on such rows."""
+    said = Sentences("paper 2, 2.5, figure 7", KNOWN)
+    mine = _uneven(rows, CUBE)
+    gini = {row["most"]: round(row["load_gini"], 4) for row in mine}
+    hops = {row["most"]: round(row["hops"], 4) for row in mine}
+    return [
+        *_loads(rows, said, "replies"),
+        said(
+            "the evenness rises with the scale (Gini of the loads, falling)",
+            gini,
+            rises([-value for value in gini.values()]) and gini[max(gini)] < gini[min(gini)],
+        ),
+        said(
+            f"an event goes {PAPER_HOPS} hops", hops, all(is_same(far, PAPER_HOPS) for far in hops.values())
+        ),
+        said("which satisfies formula (1)", hops, all(is_same(far, mean_hops(3)) for far in hops.values())),
+    ]
+
+
+def _loads(rows: Rows, said: Sentences, what: str) -> list[Statement]:
+    mine = _uneven(rows, CUBE)
+    even = {row["most"]: _pair(row["load_gini"], row["started_gini"]) for row in mine}
+    steep = {
+        f"{one['most']} to {two['most']}": round(
+            log(two["load"] / one["load"]) / log(two["started"] / one["started"]), 3
+        )
+        for one, two in pairwise(mine)
+    }
+    others = {curve: _uneven(rows, curve) for curve in CONTROLS}
+    ours = Sentences("for comparison", KNOWN, said.source)
+    equal = {
+        row["size"]: round(row["load_max_over_mean"], 3)
+        for row in sorted(rows, key=lambda row: row["size"])
+        if not row["most"]
+    }
+    line = mine[-1]["line"]
+    return [
+        said(
+            f"although brokers start very different numbers of {what}, loads are very even (Gini: load, started)",
+            even,
+            all(load < EVEN * started for load, started in even.values()),
+        ),
+        said(
+            f"the load grows linearly with what brokers start (one line: r; at least {LINEAR})",
+            round(line, 4),
+            line >= LINEAR,
+        ),
+        said(
+            "the load grows linearly with what brokers start (slope of the logarithms; 1)",
+            steep,
+            bool(steep) and all(is_same(slope, 1.0) for slope in steep.values()),
+        ),
+        ours(
+            "neither a star nor a hierarchy is that even (Gini: load, started)",
+            {
+                curve: {row["most"]: _pair(row["load_gini"], row["started_gini"]) for row in found}
+                for curve, found in others.items()
+            },
+            all(row["load_gini"] >= EVEN * row["started_gini"] for found in others.values() for row in found),
+        ),
+        ours(
+            f"nor do all their brokers lie on one line (r below {LINEAR})",
+            {curve: round(found[-1]["line"], 4) for curve, found in others.items()},
+            all(found[-1]["line"] < LINEAR for found in others.values()),
+        ),
+        ours(
+            "equal sources load a complete cube equally (largest load over the mean, by brokers; 1 for 8 and 16)",
+            equal,
+            equal[8] == equal[16] == 1.0,
+        ),
+    ]
+
+
+def judge_hops(rows: Rows) -> list[Statement]:
+    """Return what is said of hops; `rows` as `pipelines.figures.cubes.hops_by_cube` gives them."""
+    cubes = {row["dimensions"]: row for row in rows if row["sources"] == PAIRS}
+    drawn = next(row for row in rows if row["sources"] == DRAWN)
+    said = Sentences("paper 2, 2.2, figure 3", KNOWN)
+    hops = {1 << many: round(row["hops"], 4) for many, row in sorted(cubes.items())}
+    formula = {1 << many: round(mean_hops(many), 4) for many in sorted(cubes)}
+    halves = {1 << many: (round(row["hops"], 4), many / 2) for many, row in sorted(cubes.items())}
+    return [
+        said(
+            "a broadcast takes N - 1 messages",
+            {1 << many: row["messages"] for many, row in sorted(cubes.items())},
+            all(row["messages"] == (1 << many) - 1 for many, row in cubes.items()),
+        ),
+        said(
+            "each broker receives it once",
+            {1 << many: row["most"] for many, row in sorted(cubes.items())},
+            all(row["most"] == 1 for row in cubes.values()),
+        ),
+        said(
+            "it reaches the last one over log2 N hops",
+            {1 << many: row["farthest"] for many, row in sorted(cubes.items())},
+            all(row["farthest"] == many for many, row in cubes.items()),
+        ),
+        said("in three dimensions an event goes 1.714 hops", hops[8], is_same(hops[8], 1.714)),
+        said("the hops are those of formula (1)", {"measured": hops, "formula": formula}, hops == formula),
+        said(
+            "which is about 0.5 log2 N (hops, half the dimensions)",
+            halves,
+            all(is_same(*pair) for pair in halves.values()),
+        ),
+        Sentences("paper 2, 2.5", KNOWN)(
+            f"drawn replies go {PAPER_HOPS} hops", round(drawn["hops"], 4), is_same(drawn["hops"], PAPER_HOPS)
+        ),
+    ]
+
+
+def judge_saving(rows: Rows) -> list[Statement]:
+    """Return what is claimed against hierarchies; `rows` as `pipelines.figures.cubes.savings_by_network` gives them."""
+    by_point = {(row["curve"], row["size"], row["wanting"]): row for row in rows}
+    points = sorted({(row["size"], row["wanting"]) for row in rows})
+    found = []
+    for curve in NETS:
+        if curve in (CUBE, "star"):
+            continue
+        said = Sentences("paper 2, abstract", KNOWN, f"against a {curve}")
+        values: dict[str, dict[str, Any]] = {}
+        for value in ("events", "told", "load_max_over_mean"):
+            values[value] = {
+                f"{size} brokers, {wanting or 'one':g} want it"
+                if wanting
+                else f"{size} brokers, one wants it": _pair(
+                    by_point[CUBE, size, wanting][value], by_point[curve, size, wanting][value]
+                )
+                for size, wanting in points
+            }
+        found += [
+            said(
+                "a hypercube saves bandwidth (messages for an event: cube, hierarchy)",
+                *_less(values["events"]),
+            ),
+            said(
+                "a hypercube saves bandwidth (messages for a subscription and its end: cube, hierarchy)",
+                *_less(values["told"]),
+            ),
+            said(
+                "the load is better balanced (largest over mean: cube, hierarchy)",
+                *_less(values["load_max_over_mean"]),
+            ),
+        ]
+    return found
+
+
+def judge_migration(rows: Rows) -> list[Statement]:
+    """Return what is said of a move; `rows` as `pipelines.figures.cubes.migrations_by_phase` gives them."""
+    by_phase = {(row["local_first"], row["phase"]): row for row in rows}
+    found = []
+    for local_first, reading in ((True, "local publishers first"), (False, "every publisher")):
+        said = Sentences("paper 2, 2.4, figure 5", KNOWN, f"the subscriber asks for {reading}")
+        before, after = by_phase[local_first, "before"], by_phase[local_first, "after"]
+        moves = [by_phase[local_first, phase]["moves"] for phase in ("before", "during", "after")]
+        found += [
+            said("the broker has the subscriber move (moves so far)", moves, moves == [0, 1, 1]),
+            said(
+                "after that the subscription takes no space in the tables of other brokers (before, after)",
+                _pair(before["entries"], after["entries"]),
+                before["entries"] > 0 and after["entries"] == 0,
+            ),
+            said(
+                "nor resources of the network outside (messages with events for each published: before, after)",
+                _pair(before["events"], after["events"]),
+                before["events"] > 0 and after["events"] == 0,
+            ),
+            said(
+                f"what its publisher sends crosses no link any more (only what others send does, 1 in {BESIDE_EVERY})",
+                _pair(before["events"], after["events"]),
+                after["events"] <= before["events"] / BESIDE_EVERY,
+            ),
+        ]
+    return found
+
+
+def _uneven(rows: Rows, curve: str) -> list[Mapping[str, Any]]:
+    """Return the points of a network by their ranges, without those of equal sources."""
+    return sorted((row for row in rows if row["curve"] == curve and row["most"]), key=lambda row: row["most"])
+
+
+def _pair(one: float, other: float) -> tuple[float, float]:
+    return round(one, 4), round(other, 4)
+
+
+def _less(pairs: dict[str, tuple[float, float]]) -> tuple[dict[str, tuple[float, float]], bool]:
+    return pairs, all(one < other for one, other in pairs.values())

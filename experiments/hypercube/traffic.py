@@ -1,0 +1,96 @@
+"""Networks whose messages are counted as they are sent, broker by broker: a hypercube, and what it is compared with.
+
+Rules
+-----
+* A message counts where it is sent and where it is received; of what a broker sends, its *own* is what its clients
+  caused, all else it *forwards* for others. An event counts one, however many of them travel together.
+* What tells a change of subscriptions (`told`) is what the paper calls a broadcast; the answers that a subscription is
+  installed (`answers`) are ours, and are counted apart.
+* The networks: the cube of paper 2; a *star* and a *hierarchy* on which every broker is told of every subscription, so
+  that the same messages are to be carried as in a cube (match-first, as in Gryphon); and hierarchies that tell their
+  root alone, to which every event climbs (JEDI, Siena).
+
+Source: paper 2, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...protocol.effects import Send
+from ...protocol.messages.pubsub import Announce, Echo, Events, Installed, Spread, Withdraw
+from ...routing.topologies.cluster_trees import ClusterTree
+from ...simulator.network import Step
+from ...simulator.simulation import Simulation
+
+KINDS: Final[Mapping[type, str]] = {
+    Spread: "told",
+    Announce: "told",
+    Withdraw: "told",
+    Echo: "answers",
+    Installed: "answers",
+    Events: "events",
+}
+Counts = npt.NDArray[np.int64]
+
+
+class Net(NamedTuple):
+    """A scheme, and the greatest number of children in its tree; 0 for as many as there are."""
+
+    scheme: str
+    degree: int
+
+
+CUBE: Final = "hypercube"
+NETS: Final = {
+    CUBE: Net("hypercube", 2),
+    "star": Net("match-first", 0),
+    "hierarchy": Net("match-first", 2),
+    "hierarchy, 8 children": Net("match-first", 8),
+    "hierarchy to the root": Net("hierarchical", 2),
+    "hierarchy to the root, 8 children": Net("hierarchical", 8),
+}
+"""By the names of their curves."""
+
+
+class Traffic:
+    """Counts what brokers send each other.
+
+    Attributes
+    ----------
+    own, forwarded, received
+        By kind of message, a number for each broker.
+    """
+
+    def __init__(self, brokers: int) -> None:
+        kinds = sorted(set(KINDS.values()))
+        self.own: dict[str, Counts] = {kind: np.zeros(brokers, np.int64) for kind in kinds}
+        self.forwarded: dict[str, Counts] = {kind: np.zeros(brokers, np.int64) for kind in kinds}
+        self.received: dict[str, Counts] = {kind: np.zeros(brokers, np.int64) for kind in kinds}
+
+    def __call__(self, step: Step) -> None:
+        """Count a step of a broker."""
+        source = getattr(step.received, "source", None)
+        sent = self.own if isinstance(source, str) else self.forwarded
+        here = step.broker.position.broker
+        for effect in step.effects:
+            kind = KINDS.get(type(effect.message)) if isinstance(effect, Send) else None
+            if kind is not None:
+                many = len(effect.message.batch) if kind == "events" else 1  # type: ignore[union-attr]
+                sent[kind][here] += many
+                self.received[kind][effect.to] += many  # type: ignore[union-attr]
+
+    def messages(self, kind: str) -> int:
+        """Return how many messages of a kind there were."""
+        return int(self.received[kind].sum())
+
+
+def simulated(curve: str, brokers: int, record: Callable[[Step], None]) -> Simulation:
+    """Return the network of a curve; every step of its brokers is shown to `record`."""
+    net = NETS[curve]
+    tree = ClusterTree(brokers, 1, degree=net.degree or max(1, brokers - 1))
+    return Simulation(tree.positions(), net.scheme, record=record, keep_notifications=False)
