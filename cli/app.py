@@ -21,14 +21,14 @@ from .inputs import check_out
 from .options import AsJson, TraceDir, at_most
 from .verbs.bench import bench
 from .verbs.report import report
+from .verbs.service import add_service
 
 app = typer.Typer(
     name="rayvous",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Content-based publish/subscribe whose brokers are Ray actors.",
-    epilog="Start with: rayvous demo",
+    epilog="Start with: rayvous demo. A network of your own: rayvous up.",
 )
 app.add_typer(bench, name="bench")
 experiment = typer.Typer(
@@ -345,6 +345,7 @@ def selector(
 
 
 app.command()(report)
+add_service(app)
 
 
 @experiment.command("admission")

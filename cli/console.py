@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import logging
 import os
 import sys
 import time
@@ -57,6 +58,7 @@ def keep_results_apart(*, verbose: bool) -> None:
         os.dup2(nowhere, descriptor)
     sys.stdout = os.fdopen(nowhere, "w", encoding="utf-8")
     warnings.simplefilter("ignore")
+    logging.getLogger("ray._private.services").setLevel(logging.ERROR)  # where several Rays run
 
 
 def print_json(result: Mapping[str, Any]) -> None:

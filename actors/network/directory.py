@@ -16,6 +16,8 @@ from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
 
 NAMESPACE: Final = "rayvous"
+PROTOCOL: Final = 1
+"""Of what processes, brokers and the rendezvous point say to each other; another number, and they cannot talk."""
 
 
 def rendezvous_name(name: str) -> str:
@@ -51,6 +53,8 @@ class Directory:
         What its brokers admit; None for a network without admission control.
     telemetry
         Where telemetry goes; None when it stays in Ray's object store.
+    protocol
+        What its brokers speak.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Directory:
     stable: Stable | None = None
     admission: AdmissionConfig | None = None
     telemetry: TelemetryConfig | None = None
+    protocol: int = PROTOCOL
 
     @property
     def numbered(self) -> bool:

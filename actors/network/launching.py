@@ -10,6 +10,7 @@ Rules
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -33,6 +34,9 @@ from .stages import BROKERS, RAY, Stages
 from .store import RayStore
 
 CALLS_AT_ONCE: Final = 10_000
+
+KNOCK_SECONDS: Final = 3.0
+"""How long the head of a Ray cluster may take to take a connection."""
 
 START_RAY: Final = "ray start --head"
 """The command that starts a Ray which outlives its process."""
@@ -81,7 +85,10 @@ def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
     if stages is not None:
         stages.show(RAY, 0, 1)
     try:
-        ray.init(namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error")
+        ray.init(
+            None if _through_client() else "auto" if _running_ray() else "local",
+            namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error",
+        )  # fmt: skip
     except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
         raise RayUnavailable(f"Ray could not be started or joined: {error}") from error
     if stages is not None:
@@ -101,13 +108,41 @@ def joined_ray(stages: Stages | None = None) -> Iterator[None]:
 
 
 def starts_ray() -> bool:
-    """Return whether `ensure_ray` would start a Ray of this process, rather than join one."""
-    if ray.is_initialized() or os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
-        return False
+    """Return whether `ensure_ray` would start a Ray of this process, rather than join one.
+
+    Raises
+    ------
+    RayUnavailable
+        If RAY_ADDRESS names one that does not answer.
+    """
+    return not ray.is_initialized() and not _through_client() and _running_ray() is None
+
+
+def _through_client() -> bool:
+    return os.environ.get("RAY_ADDRESS", "").startswith("ray://")
+
+
+def _running_ray() -> str | None:
+    """Return where the Ray is that can be joined, as host:port.
+
+    Ray notes in a file where the last one was started, and one that was killed leaves it there. Whoever joins that
+    waits for minutes, so it is asked first whether anybody is there.
+    """
+    named = os.environ.get("RAY_ADDRESS")
     try:
-        return services.canonicalize_bootstrap_address(None) is None
+        address = services.canonicalize_bootstrap_address(None)
     except (ConnectionError, ValueError) as error:
-        raise RayUnavailable(f"RAY_ADDRESS is {os.environ.get('RAY_ADDRESS')!r}: {error}") from None
+        raise RayUnavailable(f"RAY_ADDRESS is {named!r}: {error}") from None
+    if address is None:
+        return None
+    host, port = address.rsplit(":", 1)
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS).close()
+    except OSError as error:
+        if named:
+            raise RayUnavailable(f"RAY_ADDRESS is {named!r}: nobody answers there: {error}") from None
+        return None
+    return str(address)
 
 
 def _ends_with_this_process() -> bool:

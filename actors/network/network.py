@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from html import escape
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from uuid import uuid4
@@ -39,9 +40,10 @@ from ..host.errors import broker_errors
 from ..telemetry.source import prepare, read_telemetry, save_telemetry
 from ..telemetry.telemetry import Telemetry
 from .admission import NetworkAdmission
-from .directory import NAMESPACE, Directory, rendezvous_name
+from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
 from .hosts import Hosts
 from .launching import ensure_ray, networks, start_network, starts_ray
+from .network_file import from_file
 from .operations import Operations
 from .settings import Settings
 from .stages import Progress, check_progress, told
@@ -180,7 +182,7 @@ class Network:
     @classmethod
     def launch(
         cls,
-        topology: Topology,
+        topology: Topology | str | Path,
         *,
         name: str | None = None,
         scheme: str = "hybrid",
@@ -199,7 +201,8 @@ class Network:
         Parameters
         ----------
         topology
-            What to build.
+            What to build; or a file that says all the rest, too, but for `name`, which comes before that of the file,
+            `detached` and `progress`. See docs/service.md.
         name
             By which other processes attach; made up when None.
         scheme
@@ -237,22 +240,22 @@ class Network:
             If Ray could not be started or joined.
         """
         check_progress(progress)
-        name = f"network-{uuid4().hex[:8]}" if name is None else name
-        limits = Limits() if limits is None else limits
         settings = Settings(
-            topology,
-            name,
+            topology,  # type: ignore[arg-type]  # a path is no topology, and is replaced below
+            f"network-{uuid4().hex[:8]}" if name is None else name,
             scheme,
             brokers_per_actor,
-            limits,
+            Limits() if limits is None else limits,
             trace_events,
             detached,
             recovery,
             stable,
             admission,
             telemetry,
-        ).validate()
-        settings = replace(settings, telemetry=prepare(telemetry))
+        )
+        if isinstance(topology, str | Path):
+            settings = from_file(topology, name, settings)
+        settings = replace(settings.validate(), telemetry=prepare(settings.telemetry))
         with told(progress) as stages:
             started_ray = ensure_ray(lasting=detached, stages=stages)
             try:
@@ -285,6 +288,11 @@ class Network:
             directory = ray.get(rendezvous.directory.remote(), timeout=60)
         if directory is None:
             raise NetworkNotFound(f"network {name!r} is still being launched")
+        spoken = getattr(directory, "protocol", 0)
+        if spoken != PROTOCOL:
+            raise NetworkNotFound(
+                f"network {name!r} speaks protocol {spoken}, this process {PROTOCOL}: use the same version of rayvous"
+            )
         return cls(directory, rendezvous, owner=False)
 
     def __enter__(self) -> Network:
@@ -367,6 +375,11 @@ class Network:
     def scheme(self) -> str:
         """The name of its routing scheme."""
         return self._hosts.directory.scheme
+
+    @property
+    def heals(self) -> bool:
+        """Whether it was launched with ``recovery``."""
+        return self._hosts.directory.recovery is not None
 
     def telemetry(self, *, since: Telemetry | None = None) -> Telemetry:
         """Return what was seen so far, to be had as Arrow, pandas, Parquet or Spark.

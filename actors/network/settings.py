@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
@@ -22,15 +22,15 @@ class Settings:
 
     topology: Topology
     name: str
-    scheme: str
-    brokers_per_actor: int
-    limits: Limits
-    trace_events: bool
-    detached: bool
-    recovery: Recovery | None
-    stable: Stable | None
-    admission: AdmissionConfig | None
-    telemetry: TelemetryConfig | None
+    scheme: str = "hybrid"
+    brokers_per_actor: int = 1
+    limits: Limits = field(default_factory=Limits)
+    trace_events: bool = False
+    detached: bool = False
+    recovery: Recovery | None = None
+    stable: Stable | None = None
+    admission: AdmissionConfig | None = None
+    telemetry: TelemetryConfig | None = None
 
     def validate(self) -> Settings:
         """Return the settings themselves.

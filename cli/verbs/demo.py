@@ -314,8 +314,8 @@ def _report(
 def _carried_out(all_of_them: Mapping[str, int], events: int) -> str:
     """Return what became of the events that the paper counts as one message each."""
     return (
-        f"{events:,} events, handed over in {all_of_them['calls']:,} calls; {all_of_them['nbytes']:,} bytes, "
-        f"of which {all_of_them['sent_bytes']:,} were sent"
+        f"{events:,} events, handed over in {all_of_them['calls']:,} calls; {all_of_them['nbytes']:,} bytes "
+        f"counted once, {all_of_them['sent_bytes']:,} sent"
     )
 
 

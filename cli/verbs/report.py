@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from ...experiments import WRITTEN
 from ...protocol.extras import require
 from .. import console
 from ..inputs import check_out
+from ..interrupts import interrupts_set
 
 WAIT_SECONDS = 0.5
 LINES_MAX = 15
@@ -147,7 +147,7 @@ def follow_folder(
 
     check_is_folder(folder)
     stop = threading.Event()
-    with _interrupts_set(stop):
+    with interrupts_set(stop):
         if not runs(folder):
             console.err.print(f"waiting for telemetry in {folder}", markup=False)
         while not runs(folder) and not stop.wait(WAIT_SECONDS):
@@ -159,24 +159,11 @@ def follow_folder(
 
     following = Following(chosen, *times).validate()
     # Spark's own handler of interrupts is set when it starts, so ours comes after it.
-    with session_at(address) as spark, _interrupts_set(stop), _shown(as_json) as show:
+    with session_at(address) as spark, interrupts_set(stop), _shown(as_json) as show:
         figures = follow(spark, folder, out, following, show=show, stop=stop)
     if not as_json:
         console.print_table("rayvous report --follow", _rows(figures))
     return figures
-
-
-@contextmanager
-def _interrupts_set(stop: threading.Event) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM set an event while the block runs, instead of breaking off what goes on in it."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda *_: stop.set())
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

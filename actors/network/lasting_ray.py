@@ -1,0 +1,98 @@
+"""A Ray of this machine that outlives the process that starts it, for networks that are operated from a shell.
+
+Rules
+-----
+* It is started only when there is none to join, and remembers who started it: no other Ray is ever ended.
+* It ends when the last network on it does. All of its processes have the name of its session in their command lines;
+  by that they are found, and no process of another Ray is.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Final
+
+import psutil
+import ray
+from ray._common.utils import reset_ray_address
+from ray._private import services, worker
+from ray.experimental import internal_kv
+
+from ...protocol.errors import MissingExtra, RayUnavailable
+from .java import prepare_java
+
+START_SECONDS: Final = 120.0
+END_SECONDS: Final = 3.0
+"""How long its processes may take to end by themselves."""
+_STARTED_HERE: Final = b"rayvous:started-here"
+_START: Final = (
+    "start", "--head", "--port", "0", "--include-dashboard", "false", "--disable-usage-stats", "--log-color", "false",
+)  # fmt: skip
+
+
+def start_lasting_ray() -> None:
+    """Start a Ray of this machine, join it, and note there who has started it.
+
+    Raises
+    ------
+    RayUnavailable
+        If it does not start; the message has the last words of ``ray start``.
+    """
+    with suppress(MissingExtra):  # only Spark needs Java
+        prepare_java()
+    command = [sys.executable, "-m", "ray.scripts.scripts", *_START]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise RayUnavailable(f"`ray {' '.join(_START)}` has not ended within {START_SECONDS:g} s") from None
+    if done.returncode:
+        last = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise RayUnavailable(f"`ray {' '.join(_START)}` failed: {last}")
+    try:
+        ray.init(address="auto", log_to_driver=False, logging_level="error")
+    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
+        raise RayUnavailable(f"Ray was started and cannot be joined: {error}") from error
+    internal_kv._internal_kv_put(_STARTED_HERE, _session().encode())
+
+
+def end_lasting_ray() -> bool:
+    """End the Ray that this process has joined if it was started by `start_lasting_ray`; return whether it was.
+
+    It leaves that Ray first.
+    """
+    name = internal_kv._internal_kv_get(_STARTED_HERE)
+    address = ray.get_runtime_context().gcs_address
+    ray.shutdown()
+    if name is None:
+        return False
+    if services.canonicalize_bootstrap_address(None) == address:
+        reset_ray_address()  # Ray's note of the last one that was started
+    word = name.decode()
+    found = [
+        one
+        for one in psutil.process_iter(["cmdline"])
+        if any(word in part for part in one.info["cmdline"] or ())
+    ]
+    for one in found:
+        with suppress(psutil.NoSuchProcess):
+            one.terminate()
+    for one in psutil.wait_procs(found, timeout=END_SECONDS)[1]:
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
+    psutil.wait_procs(found, timeout=END_SECONDS)
+    return True
+
+
+def _session() -> str:
+    node = worker._global_node  # Ray has no public name for it
+    assert node is not None
+    return str(node.session_name)

@@ -1,0 +1,224 @@
+"""A network as a file: what `Network.launch` takes, as TOML, for people who keep what they run in a repository.
+
+Rules
+-----
+* The file has the names of `Network.launch`; each section has the names of the class that it becomes. Nothing else is
+  in it, so a word that is misspelled is found.
+* A mistake is one `InputError` with the file, the line and the key.
+* A folder that is not absolute is beside the file, wherever the command is run.
+
+``rayvous init`` writes one with every key and what it is for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...protocol.configs import Limits
+from ...protocol.errors import InputError
+from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.recovery import Recovery
+from ...protocol.stability import Stable
+from ...protocol.telemetry.tables import TelemetryConfig
+from ...routing.topologies.cluster_trees import Topology, topology_of
+from .settings import Settings
+
+BYTES_MAX: Final = 1 << 20
+_HEADING: Final = re.compile(r"\[+([^\]]+)\]+")
+_SETTING: Final = re.compile(r"([A-Za-z0-9_.\"'-]+)\s*=")
+
+Key = tuple[str, ...]
+
+
+class _Content(BaseModel):
+    """The keys of the file; the sections are the classes that `Network.launch` takes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    topology: dict[str, Any]
+    scheme: str = "hybrid"
+    brokers_per_actor: int = 1
+    trace_events: bool = False
+    limits: Limits = Limits()
+    recovery: Recovery | None = None
+    stable: Stable | None = None
+    admission: AdmissionConfig | None = None
+    telemetry: TelemetryConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The text of a file, to say where in it a mistake is."""
+
+    path: Path
+    text: str
+
+    def line_of(self, key: Key) -> int | None:
+        """Return the line that sets a key, or the last one above it that leads there: its section, or nothing."""
+        table: Key = ()
+        depth, found = 0, None
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if heading := _HEADING.match(line.strip()):
+                here = table = _parts(heading[1])
+            elif setting := _SETTING.match(line.strip()):
+                here = table + _parts(setting[1])
+            else:
+                continue
+            if len(here) > depth and here == key[: len(here)]:
+                depth, found = len(here), number
+        return found
+
+    def wrong(self, key: Key, what: object) -> InputError:
+        """Return the error for one mistake."""
+        line = self.line_of(key)
+        where = f"{self.path}:{line}" if line is not None else str(self.path)
+        return InputError(f"{where}: {'.'.join(key)}: {what}" if key else f"{where}: {what}")
+
+
+def read_network_file(path: str | Path) -> Settings:
+    """Return what a file says a network is to be launched with, checked.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has a mistake; the message has the file, the line and the key.
+    """
+    source = _read(Path(path))
+    try:
+        given = tomllib.loads(source.text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"\(at line (\d+)", str(error))
+        raise InputError(f"{path}{f':{at[1]}' if at else ''}: {error}") from None
+    content = _validated(source, given)
+    sections = {
+        name: getattr(content, name) for name in ("limits", "recovery", "stable", "admission", "telemetry")
+    }
+    for name, section in sections.items():
+        if section is not None:
+            _checked(source, (name,), given.get(name, {}), section.validate)
+    topology: Topology = _checked(
+        source, ("topology",), content.topology, lambda: topology_of(_rooted(content.topology))
+    )
+    settings = Settings(
+        topology=topology,
+        name=content.name,
+        scheme=content.scheme,
+        brokers_per_actor=content.brokers_per_actor,
+        trace_events=content.trace_events,
+        **_beside(source.path, sections),
+    )
+    _checked(source, (), given, settings.validate)
+    return settings
+
+
+def from_file(path: str | Path, name: str | None, given: Settings) -> Settings:
+    """Return what a file says, under another name if one is given, detached or not as the caller has it.
+
+    Raises
+    ------
+    InputError
+        If the file has a mistake, or the caller gave something else that the file has to say.
+    """
+    plain = Settings(given.topology, given.name, detached=given.detached)
+    for each in fields(Settings):
+        if getattr(given, each.name) != getattr(plain, each.name):
+            raise InputError(f"{each.name}: a network that is launched from a file has it there, in {path}")
+    read = read_network_file(path)
+    return replace(read, name=read.name if name is None else name, detached=given.detached)
+
+
+def _read(path: Path) -> _Source:
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            raise InputError(f"{path}: is larger than {BYTES_MAX:,} bytes, which no network file is")
+        return _Source(path, path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; `rayvous init {path}` writes one") from None
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _validated(source: _Source, given: dict[str, Any]) -> _Content:
+    try:
+        # As JSON: there the keys of a table that are numbers, such as brokers, may stand as the texts that they are.
+        return _Content.model_validate_json(json.dumps(given, default=str))
+    except ValidationError as error:
+        mistakes = error.errors(include_url=False)
+    first = mistakes[0]
+    key = tuple(str(part) for part in first["loc"])
+    what = first["msg"]
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        what = f"there is no such key; {_known(key[:-1])}"
+    elif first["type"] in ("missing", "missing_argument"):
+        what = "is missing"
+    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+    raise source.wrong(key, what + more)
+
+
+def _known(section: Key) -> str:
+    """Return which keys a section may have."""
+    kind: Any = _Content
+    for part in section:
+        kind = _section_class(kind, part)
+        if kind is None:
+            return "see `rayvous init`"
+    return f"there are {', '.join(_fields(kind))}"
+
+
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(kind.model_fields if kind is _Content else kind.__dataclass_fields__)
+
+
+_SECTIONS: Final[dict[str, type]] = {
+    "limits": Limits,
+    "recovery": Recovery,
+    "stable": Stable,
+    "admission": AdmissionConfig,
+    "telemetry": TelemetryConfig,
+}
+
+
+def _section_class(kind: Any, part: str) -> type | None:
+    return _SECTIONS.get(part) if kind is _Content else None
+
+
+def _checked(source: _Source, section: Key, given: dict[str, Any], check: Any) -> Any:
+    """Return what a check of our own returns; what it refuses is told with the line of the key that it names."""
+    try:
+        return check()
+    except InputError as error:
+        named = next((key for key in given if re.search(rf"\b{re.escape(key)}\b", str(error))), None)
+        raise source.wrong(section if named is None else (*section, named), error) from None
+
+
+def _rooted(topology: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a topology where the root, whose parent is the empty text in TOML, has none."""
+    parents = topology.get("parents")
+    if not isinstance(parents, dict):
+        return topology
+    return {**topology, "parents": {label: parent or None for label, parent in parents.items()}}
+
+
+def _beside(path: Path, sections: dict[str, Any]) -> dict[str, Any]:
+    """Return the sections, with folders that are not absolute beside the file."""
+    beside = path.absolute().parent
+    stable, telemetry = sections["stable"], sections["telemetry"]
+    if stable is not None:
+        sections["stable"] = replace(stable, directory=beside / stable.directory)
+    if telemetry is not None and telemetry.folder is not None:
+        sections["telemetry"] = replace(telemetry, folder=beside / telemetry.folder)
+    return sections
+
+
+def _parts(dotted: str) -> Key:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))

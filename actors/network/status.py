@@ -1,0 +1,172 @@
+"""How a network is at a moment: each broker's place, state and load, and what is not mended yet.
+
+Rules
+-----
+* Asking never fails for a broker that is dead or does not answer: that is what is to be seen.
+* A rate is the difference of two looks, over the time between them on this process's clock.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError
+
+from ...protocol.configs import Position
+from ...protocol.errors import BrokerUnavailable
+from ...protocol.ids import BrokerId, ClusterId
+
+if TYPE_CHECKING:
+    from .network import Network
+
+ANSWER_SECONDS: Final = 5.0
+"""How long a broker may take to answer; past it, it is shown as silent."""
+
+State: TypeAlias = Literal["alive", "silent", "dead"]
+COUNTED: Final = ("events_in", "events_out", "notifications")
+"""Counters that grow, of which rates are made."""
+LOST: Final = ("lost_events", "shed_notifications", "expired_events")
+"""Counters of what a limit has cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """One broker at a moment.
+
+    Attributes
+    ----------
+    broker, label, cluster, role
+        Which, and its role now: REB, DEB or NEB.
+    state
+        Whether it answers: ``"silent"`` is one whose process lives and says nothing.
+    parent, children
+        The brokers above and below it in the tree; none where views say who is in.
+    sizes
+        What it keeps and has done so far, by name (`Network.describe`); empty when it does not answer.
+    """
+
+    broker: BrokerId
+    label: str
+    cluster: ClusterId
+    role: str
+    state: State
+    parent: BrokerId | None
+    children: tuple[BrokerId, ...]
+    sizes: dict[str, int]
+
+    @property
+    def queued(self) -> int:
+        """Events that wait for a link."""
+        return self.sizes.get("outbox_events", 0)
+
+    @property
+    def lost(self) -> int:
+        """Events and notifications that a limit has cost so far."""
+        return sum(self.sizes.get(name, 0) for name in LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkStatus:
+    """A network at a moment.
+
+    Attributes
+    ----------
+    name, scheme, heals
+        As it was launched.
+    at_seconds
+        When, on this process's clock, which does not jump.
+    brokers
+        Every broker that has not left, rising.
+    problems
+        What is not mended yet, in words; empty when all is well.
+    """
+
+    name: str
+    scheme: str
+    heals: bool
+    at_seconds: float
+    brokers: tuple[BrokerStatus, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every broker answers and nothing waits to be mended."""
+        return not self.problems and all(one.state == "alive" for one in self.brokers)
+
+    def rates(self, before: NetworkStatus) -> dict[BrokerId, dict[str, float]]:
+        """Return what each broker did in a second since an earlier look, by name; not of one that is new or dead."""
+        seconds = self.at_seconds - before.at_seconds
+        then = {one.broker: one.sizes for one in before.brokers}
+        return {
+            one.broker: {
+                name: max(0, one.sizes[name] - then[one.broker][name]) / seconds  # less: it was started again
+                for name in COUNTED
+            }
+            for one in self.brokers
+            if one.sizes and then.get(one.broker) and seconds > 0
+        }
+
+    def to_dict(self, rates: dict[BrokerId, dict[str, float]] | None = None) -> dict[str, Any]:
+        """Return it as JSON has it, with rates if there are any."""
+        made = asdict(self)
+        made["healthy"] = self.healthy
+        del made["at_seconds"]
+        for one in made["brokers"]:
+            one["rates"] = (rates or {}).get(one["broker"])
+        return made
+
+
+def status_of(net: Network) -> NetworkStatus:
+    """Look at a network once.
+
+    Raises
+    ------
+    BrokerUnavailable
+        If its rendezvous point does not answer.
+    """
+    positions = {one.broker: one for one in net.positions}
+    problems: list[str] = []
+    sizes, silent = _sizes(net)
+    if net.heals:
+        try:
+            places = {one.broker: one for one in net.standing()}
+            problems = net.problems()
+        except BrokerUnavailable as error:
+            places, problems = {}, [str(error)]
+        positions = {one.broker: one for one in net.positions} | places
+    brokers = [_one(positions[broker], sizes, silent) for broker in sorted(positions)]
+    if not net.heals:
+        problems = [f"broker {one.broker} is {one.state}" for one in brokers if one.state != "alive"]
+    return NetworkStatus(net.name, net.scheme, net.heals, time.monotonic(), tuple(brokers), tuple(problems))
+
+
+def _sizes(net: Network) -> tuple[dict[BrokerId, dict[str, int]], set[BrokerId]]:
+    """Return what the brokers say of themselves, and who lives and says nothing."""
+    calls: dict[Any, list[BrokerId]] = {}
+    for broker in net.brokers():
+        calls.setdefault(net.host_of(broker), []).append(broker)
+    answers = {host: host.describe.remote() for host in calls}
+    if answers:
+        ray.wait(list(answers.values()), num_returns=len(answers), timeout=ANSWER_SECONDS)
+    sizes: dict[BrokerId, dict[str, int]] = {}
+    silent: set[BrokerId] = set()
+    for host, call in answers.items():
+        try:
+            sizes |= ray.get(call, timeout=0)
+        except GetTimeoutError:
+            silent.update(calls[host])
+        except RayActorError:
+            continue
+    return sizes, silent
+
+
+def _one(place: Position, sizes: dict[BrokerId, dict[str, int]], silent: set[BrokerId]) -> BrokerStatus:
+    state: State = "alive" if place.broker in sizes else "silent" if place.broker in silent else "dead"
+    above = place.parent if place.role != "NEB" else None
+    below = place.children if place.role != "NEB" else ()
+    return BrokerStatus(
+        place.broker, place.label, place.cluster, place.role, state, above, below, sizes.get(place.broker, {})
+    )

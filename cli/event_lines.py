@@ -1,0 +1,185 @@
+"""Events as lines: JSON lines that come in piece by piece, and notifications as they are printed.
+
+Pure but for the reading of CSV and Parquet files, which is batch by batch: a file may be larger than memory.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from ..actors.clients.notification import Notification
+from ..protocol.batch import EVENT_BYTES_MAX
+from ..protocol.errors import InputError
+
+Format: TypeAlias = Literal["json", "table", "cloudevents"]
+FORMATS: Final = get_args(Format)
+CLOUDEVENTS: Final = "1.0"
+EVENT_TYPE: Final = "rayvous.event"
+COLUMN_WIDTH: Final = 14
+
+
+class Line(NamedTuple):
+    """An event, and the line of its file that it stands in; for files without lines, its number."""
+
+    number: int
+    event: dict[str, Any]
+
+
+class JsonLines:
+    """Bytes in, events out: one JSON object a line; empty lines are skipped.
+
+    Parameters
+    ----------
+    source
+        For errors: the file, or ``-``.
+    timestamps
+        Attributes that are moments in ISO 8601, which JSON has no values for.
+    """
+
+    def __init__(self, source: str, timestamps: Iterable[str] = ()) -> None:
+        self._source = source
+        self._timestamps = tuple(timestamps)
+        self._rest = b""
+        self._number = 0
+
+    def feed(self, data: bytes) -> Iterator[Line]:
+        """Yield the events of the lines that are whole now; the rest waits for more.
+
+        Raises
+        ------
+        InputError
+            If a line is no JSON object, or too long; the message has its number. What stood before it was yielded.
+        """
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            yield from self._event(line)
+        if len(self._rest) > EVENT_BYTES_MAX:
+            raise InputError(f"{self._source}:{self._number + 1}: is longer than {EVENT_BYTES_MAX:,} bytes")
+
+    def end(self) -> Iterator[Line]:
+        """Yield the event of a last line that has no end, as `feed` does."""
+        line, self._rest = self._rest, b""
+        yield from self._event(line)
+
+    def _event(self, line: bytes) -> Iterator[Line]:
+        self._number += 1
+        if not line.strip():
+            return
+        where = f"{self._source}:{self._number}"
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: is no JSON: {error}") from None
+        if not isinstance(event, dict):
+            raise InputError(f"{where}: is no JSON object, which an event is")
+        for name in self._timestamps:
+            if event.get(name) is not None:
+                event[name] = _moment(event[name], f"{where}: {name}")
+        yield Line(self._number, {name: value for name, value in event.items() if value is not None})
+
+
+def _moment(value: Any, where: str) -> datetime.datetime:
+    try:
+        return datetime.datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: {value!r} is no moment in ISO 8601") from None
+
+
+def table_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a CSV or Parquet file, some at a time.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        if path.suffix.lower() == ".csv":
+            yield from pyarrow.csv.open_csv(path)
+        else:
+            with pyarrow.parquet.ParquetFile(path) as file:
+                yield from file.iter_batches()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {' '.join(str(error).split())[:300]}") from None
+
+
+# Notifications.
+
+
+def printer(format: Format, network: str) -> Callable[[Notification], str]:
+    """Return what makes a line of a notification."""
+    if format == "json":
+        return _json
+    if format == "cloudevents":
+        return lambda note: _cloud_event(note, network)
+    return TableLines()
+
+
+def _json(note: Notification) -> str:
+    return json.dumps(
+        {
+            "publisher": note.publisher,
+            "sequence": note.sequence,
+            "published_at": _iso(note.published_at),
+            "event": note.event,
+        },
+        default=_plain,
+    )
+
+
+def _cloud_event(note: Notification, network: str) -> str:
+    """Return a notification as a structured CloudEvent (CloudEvents 1.0, JSON format)."""
+    return json.dumps(
+        {
+            "specversion": CLOUDEVENTS,
+            "id": str(note.sequence),
+            "source": f"/rayvous/{network}/{note.publisher}",
+            "type": EVENT_TYPE,
+            "time": _iso(note.published_at),
+            "datacontenttype": "application/json",
+            "data": note.event,
+        },
+        default=_plain,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime.datetime) else str(value)
+
+
+def _iso(seconds: float) -> str:
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class TableLines:
+    """Notifications as rows below a heading, which comes again when attributes come that it has not."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+
+    def __call__(self, note: Notification) -> str:
+        """Return the row, with the heading above it where one is needed."""
+        head = ""
+        if new := [name for name in note.event if name not in self._columns]:
+            self._columns += new
+            head = _row(["publisher", *self._columns]) + "\n"
+        cells = [str(_plain_cell(note.event.get(name))) for name in self._columns]
+        return head + _row([f"{note.publisher} {note.sequence}", *cells])
+
+
+def _plain_cell(value: Any) -> Any:
+    return "-" if value is None else _plain(value) if isinstance(value, datetime.datetime) else value
+
+
+def _row(cells: Iterable[str]) -> str:
+    fitted = (cell if len(cell) <= COLUMN_WIDTH else cell[: COLUMN_WIDTH - 1] + "…" for cell in cells)
+    return " ".join(f"{cell:<{COLUMN_WIDTH}}" for cell in fitted).rstrip()

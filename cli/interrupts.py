@@ -1,0 +1,59 @@
+"""Ctrl-C and SIGTERM for verbs that run until they are told to end: they end in good order, whatever tells them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def _handled_by(handler: Callable[..., None]) -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+@contextmanager
+def interrupts_set(stop: threading.Event) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM set an event while the block runs, instead of breaking off what goes on in it."""
+    with _handled_by(lambda *_: stop.set()):
+        yield
+
+
+class Interruptible:
+    """Ctrl-C and SIGTERM break off a wait, and nothing else: what is being written is written to its end."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._waiting = False
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Take the signals while the block runs."""
+        with _handled_by(self._handle):
+            yield
+
+    def _handle(self, *_: object) -> None:
+        self._asked = True
+        if self._waiting:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Be in a wait that may be broken off, by `KeyboardInterrupt`; also by a signal that came before it."""
+        self._waiting = True
+        try:
+            if self._asked:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._waiting = False

@@ -1,0 +1,49 @@
+"""Joining a network that runs already, for verbs that work on one by its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from ..actors.network.network import Network
+
+ADDRESS_VARIABLE: Final = "RAY_ADDRESS"
+
+NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="Its name; see rayvous networks.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        envvar=ADDRESS_VARIABLE,
+        help="The Ray cluster: host:port or ray://host:port. That of this machine if not given.",
+    ),
+]
+
+
+def use_ray(address: str | None) -> None:
+    """Let Ray be found at an address from now on; None leaves it as it is."""
+    if address is not None and address != "auto":
+        os.environ[ADDRESS_VARIABLE] = address
+
+
+@contextmanager
+def joined(name: str, address: str | None) -> Iterator[Network]:
+    """Be in a network of that name while the block runs.
+
+    Raises
+    ------
+    NetworkNotFound
+        If there is none.
+    """
+    from ..actors.network.network import Network
+
+    use_ray(address)
+    net = Network.attach(name)
+    try:
+        yield net
+    finally:
+        net.close()

@@ -1,0 +1,134 @@
+"""A network's status as people read it: a line that sums up, the tree, and a row for each broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from ..actors.network.status import BrokerStatus, NetworkStatus
+from ..protocol.ids import BrokerId
+
+Rates: TypeAlias = Mapping[BrokerId, Mapping[str, float]]
+Order: TypeAlias = Literal["id", "load"]
+
+STYLES: Final = {"alive": "green", "silent": "yellow", "dead": "red"}
+PROBLEMS_MAX: Final = 5
+TREE_MAX: Final = 60
+"""Brokers up to which the tree is drawn; of more nobody sees anything in it."""
+
+
+def status_view(
+    status: NetworkStatus,
+    rates: Rates,
+    *,
+    healing_seconds: float | None = None,
+    order: Order = "id",
+    rows: int = 40,
+) -> RenderableType:
+    """Return what is printed of a status.
+
+    Parameters
+    ----------
+    status, rates
+        What was seen, and what each broker does in a second.
+    healing_seconds
+        For how long it has not been healthy, where that is known.
+    order, rows
+        Which brokers come first, and how many there are room for.
+    """
+    parts: list[RenderableType] = [_summary(status, healing_seconds)]
+    parts += [Text(f"  {problem}", style="yellow") for problem in status.problems[:PROBLEMS_MAX]]
+    if len(status.problems) > PROBLEMS_MAX:
+        parts.append(Text(f"  and {len(status.problems) - PROBLEMS_MAX} more", style="yellow"))
+    if (
+        order == "id"
+        and 1 < len(status.brokers) <= TREE_MAX
+        and any(one.parent is not None for one in status.brokers)
+    ):
+        parts.append(_tree(status))
+    return Group(*parts, _table(_ordered(status.brokers, rates, order), rates, rows))
+
+
+def _summary(status: NetworkStatus, healing_seconds: float | None) -> Text:
+    clusters = len({one.cluster for one in status.brokers})
+    dead = [str(one.broker) for one in status.brokers if one.state == "dead"]
+    text = Text.assemble(
+        (status.name, "bold"), f": {status.scheme}, {len(status.brokers)} brokers in {clusters} clusters, "
+    )
+    if status.healthy:
+        return text.append("healthy", style="bold green")
+    since = "" if healing_seconds is None else f" for {healing_seconds:,.1f} s"
+    if status.heals and not status.problems:
+        return text.append(f"whole without broker {', '.join(dead)}", style="bold yellow")
+    if status.heals:
+        return text.append(f"healing{since}", style="bold yellow")
+    return text.append(f"broken{since}, and does not heal", style="bold red")
+
+
+def _tree(status: NetworkStatus) -> RenderableType:
+    """Return the tree of clusters: who speaks for each, and its members."""
+    present = [one for one in status.brokers if one.state != "dead" or not status.heals]
+    speaks = {one.broker: one for one in present if one.role != "NEB"}
+    nodes: dict[BrokerId, Tree] = {}
+    drawn = Group()
+
+    def draw(one: BrokerStatus, above: Tree | None) -> None:
+        members = [other for other in present if other.cluster == one.cluster and other is not one]
+        text = Text.assemble((f"{one.label}", f"bold {STYLES[one.state]}"), f" {one.broker}")
+        for other in members:
+            text.append(f"  {other.label}", style=STYLES[other.state]).append(f" {other.broker}")
+        node = Tree(text) if above is None else above.add(text)
+        nodes[one.broker] = node
+        for child in one.children:
+            if child in speaks and child not in nodes:
+                draw(speaks[child], node)
+
+    for one in speaks.values():
+        if one.broker not in nodes and (one.parent is None or one.parent not in speaks):
+            draw(one, None)
+            drawn.renderables.append(nodes[one.broker])
+    return drawn
+
+
+def _ordered(brokers: Sequence[BrokerStatus], rates: Rates, order: Order) -> list[BrokerStatus]:
+    if order == "id":
+        return list(brokers)
+    return sorted(brokers, key=lambda one: -sum(rates.get(one.broker, {}).values()))
+
+
+def _table(brokers: Sequence[BrokerStatus], rates: Rates, rows: int) -> RenderableType:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="cyan")
+    for name in ("broker", "role", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("clients", "filters", "in/s", "out/s", "notified/s", "queued", "lost"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in brokers[:rows]:
+        table.add_row(
+            f"{one.label} {one.broker}",
+            "-" if one.state == "dead" else one.role,
+            Text(one.state, style=STYLES[one.state]),
+            *_figures(one, rates),
+        )
+    if len(brokers) > rows:
+        table.add_row(f"... {len(brokers) - rows} more")
+    return table
+
+
+def _figures(one: BrokerStatus, rates: Rates) -> list[str]:
+    if not one.sizes:
+        return ["-"] * 7
+    rate: Mapping[str, Any] = rates.get(one.broker, {})
+    flow = [_rate(rate.get(name)) for name in ("events_in", "events_out", "notifications")]
+    numbers = (one.sizes.get("subscribers", 0), one.sizes.get("filters", 0))
+    return [*(f"{number:,}" for number in numbers), *flow, f"{one.queued:,}", f"{one.lost:,}"]
+
+
+def _rate(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"

@@ -1,0 +1,335 @@
+"""``rayvous subscribe``, ``unsubscribe`` and ``publish``: clients from a shell."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from uuid import uuid4
+
+import typer
+
+from ...protocol.errors import EventError, InputError
+from .. import console
+from ..interrupts import Interruptible
+from ..joined import Address, NetworkName, joined
+from ..options import AsJson
+
+if TYPE_CHECKING:
+    from ...actors.clients.publisher import Publisher
+    from ...actors.clients.subscriber import Subscriber
+    from ...actors.network.network import Network
+    from ..event_lines import JsonLines, Line
+
+DRAIN_MAX: Final = 1_000
+"""Notifications that are printed, and then acknowledged, at once."""
+READ_BYTES: Final = 1 << 16
+LINES: Final = (".jsonl", ".ndjson", ".json")
+TABLES: Final = (".csv", ".parquet")
+PACE_SECONDS: Final = 0.05
+"""With a rate, events are published in portions of so much time."""
+
+Durable = Annotated[
+    str | None,
+    typer.Option(
+        help="Its name; subscription and position outlive it, and the next of that name goes on where it was."
+    ),
+]
+
+
+def subscribe(
+    network: NetworkName,
+    selector: Annotated[
+        str | None, typer.Argument(help="What is wanted; a durable one that comes back has it already.")
+    ] = None,
+    durable: Durable = None,
+    form: Annotated[str, typer.Option("--format", help="json (a line each), table or cloudevents.")] = "json",
+    limit: Annotated[int | None, typer.Option(min=1, help="End after so many.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, max=1e9, help="End when nothing has come for so many seconds.")
+    ] = None,
+    address: Address = None,
+) -> None:
+    """Print what a subscription brings, as it comes, until Ctrl-C.
+
+    Standard output has the events and nothing else. A durable subscriber acknowledges what it has printed: what it has
+    not, comes again. It stays when the command ends; rayvous unsubscribe ends it.
+
+    Examples
+    --------
+      rayvous subscribe flights "origin = 'JFK' AND dep_delay > 60"
+      rayvous subscribe flights "dep_delay > 60" --durable alice --format cloudevents
+      rayvous subscribe flights "dep_delay IS NULL" --limit 10 --format table
+    """
+    from ...routing.language.questions import to_filter
+    from ..event_lines import FORMATS, Format, printer
+
+    chosen: Format | None = next((one for one in FORMATS if one == form), None)
+    if chosen is None:
+        raise InputError(f"--format {form}: it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    if selector is None and durable is None:
+        raise InputError("a selector is missing: only a durable subscriber that comes back has one already")
+    if selector is not None:
+        to_filter(selector)  # before Ray is asked
+    interrupts = Interruptible()
+    with joined(network, address) as net, interrupts.handled():
+        subscriber = _subscriber(net, selector, durable)
+        printed = _print_all(subscriber, printer(chosen, net.name), interrupts, limit, timeout)
+        if durable is not None:
+            subscriber.close()
+    console.err.print(f"events: {printed:,}", markup=False)
+
+
+def _subscriber(net: Network, selector: str | None, durable: str | None) -> Subscriber:
+    from ...routing.language.questions import to_filter
+
+    if durable is None:
+        subscriber: Subscriber = net.subscriber(f"shell-{uuid4().hex[:8]}")
+    else:
+        subscriber = net.subscriber(durable, durable=True)
+    known = subscriber.subscriptions
+    if not known:
+        if selector is None:
+            raise InputError(f"--durable {durable}: there is no such subscriber yet: give a selector")
+        subscriber.subscribe(selector)
+    elif selector is not None and to_filter(selector) not in known.values():
+        there = " and ".join(str(filter) for filter in known.values())
+        raise InputError(
+            f"--durable {durable}: has subscribed to {there}: leave the selector out, or end it first "
+            f"(rayvous unsubscribe {net.name} {durable})"
+        )
+    console.err.print(f"subscribed at broker {subscriber.broker}", markup=False)
+    return subscriber
+
+
+def _print_all(
+    subscriber: Subscriber,
+    line_of: Callable[[Any], str],
+    interrupts: Interruptible,
+    limit: int | None,
+    timeout: float | None,
+) -> int:
+    """Print what comes until the limit, the timeout, a signal, or a reader that has gone; return how many."""
+    printed = 0
+    with suppress(KeyboardInterrupt, BrokenPipeError):
+        while limit is None or printed < limit:
+            with interrupts.waiting():
+                first = next(subscriber.notifications(timeout), None)
+            if first is None:
+                break
+            room = DRAIN_MAX if limit is None else min(DRAIN_MAX, limit - printed)
+            notes = [first, *islice(subscriber.notifications(0), room - 1)]
+            console.out.file.write("".join(f"{line_of(note)}\n" for note in notes))
+            console.out.file.flush()
+            printed += len(notes)
+            acknowledge = getattr(subscriber, "acknowledge", None)
+            if acknowledge is not None:
+                acknowledge()
+    return printed
+
+
+def unsubscribe(
+    network: NetworkName,
+    durable: Annotated[str, typer.Argument(metavar="NAME", help="A durable subscriber.")],
+    address: Address = None,
+) -> None:
+    """End a durable subscriber for good: its subscriptions and its position are forgotten.
+
+    Examples
+    --------
+      rayvous unsubscribe flights alice
+    """
+    with joined(network, address) as net:
+        subscriber = net.subscriber(durable, durable=True)
+        known = len(subscriber.subscriptions)
+        subscriber.end()
+    if not known:
+        raise InputError(f"{durable}: no durable subscriber of network {network!r} has that name")
+    console.out.print(f"ended: {durable}", markup=False)
+
+
+def publish(
+    network: NetworkName,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A .jsonl, .csv or .parquet file, or - for JSON lines on standard input."
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option("--as", help="The publisher's name; made up if not given.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=1e-6, max=1e9, help="Events a second; as fast as it goes if not given."),
+    ] = None,
+    timestamp: Annotated[
+        list[str] | None,
+        typer.Option(help="An attribute of JSON lines that is a moment in ISO 8601; may be repeated."),
+    ] = None,
+    advertise: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A selector that covers what will be published, where brokers admit; may be repeated."
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Events at most.")] = None,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish events from a file or from standard input, line by line as they come.
+
+    Ends when the network has taken them in. A line that is wrong ends it, too: the message has its number, and how many
+    events before it were published.
+
+    Examples
+    --------
+      rayvous publish flights events.jsonl
+      rayvous publish flights events.parquet --rate 1000 --as faa
+      tail -f log.jsonl | rayvous publish flights - --timestamp at
+    """
+    from ...routing.language.questions import to_filter
+    from ..event_lines import JsonLines, table_batches
+
+    path = None if source == "-" else _checked(Path(source))
+    for each in advertise or ():
+        to_filter(each)
+    begun = time.monotonic()
+    interrupts = Interruptible()
+    with joined(network, address) as net, interrupts.handled():
+        publisher = net.publisher(name or f"shell-{uuid4().hex[:8]}", durable=net.heals and name is not None)
+        for each in advertise or ():
+            publisher.advertise(each)
+        feed = _Feed(publisher, rate, limit, interrupts)
+        try:
+            with suppress(KeyboardInterrupt), console.steps() as steps:
+                if path is not None and path.suffix.lower() in TABLES:
+                    feed.tables(
+                        table_batches(path), source, lambda done: steps.show("published", done, max(done, 1))
+                    )
+                else:
+                    feed.lines(_read(path, interrupts), JsonLines(source, timestamp or ()))
+        except (InputError, EventError) as error:
+            raise InputError(f"{error}; published before it: {feed.published:,}") from None
+        publisher.flush()
+    seconds = time.monotonic() - begun
+    result = {
+        "network": network,
+        "publisher": publisher.name,
+        "published": feed.published,
+        "seconds": seconds,
+    }
+    if as_json:
+        console.print_json(result)
+    else:
+        console.out.print(f"published: {feed.published:,} events as {publisher.name}", markup=False)
+
+
+def _checked(path: Path) -> Path:
+    if path.suffix.lower() not in (*LINES, *TABLES):
+        raise InputError(
+            f"{path}: events are read from .jsonl, .csv or .parquet files, or - for standard input"
+        )
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file")
+    return path
+
+
+def _read(path: Path | None, interrupts: Interruptible) -> Iterator[bytes]:
+    """Yield what there is, as soon as there is something."""
+    descriptor = sys.stdin.fileno() if path is None else os.open(path, os.O_RDONLY)
+    try:
+        while True:
+            with interrupts.waiting():
+                data = os.read(descriptor, READ_BYTES)
+            if not data:
+                return
+            yield data
+    except OSError as error:
+        raise InputError(f"{path or '-'}: {error.strerror}") from None
+    finally:
+        if path is not None:
+            os.close(descriptor)
+
+
+class _Feed:
+    """Publishes what it is given, at a rate, up to a limit, and counts."""
+
+    def __init__(
+        self, publisher: Publisher, rate: float | None, limit: int | None, interrupts: Interruptible
+    ) -> None:
+        self._publisher = publisher
+        self._rate = rate
+        self._limit = limit
+        self._interrupts = interrupts
+        self._begun = time.monotonic()
+        self.published = 0
+
+    @property
+    def _full(self) -> bool:
+        return self._limit is not None and self.published >= self._limit
+
+    def _portion(self, waiting: int) -> int:
+        """Return how many of those that wait go at once."""
+        most = waiting if self._rate is None else max(1, int(self._rate * PACE_SECONDS))
+        return min(waiting, most if self._limit is None else min(most, self._limit - self.published))
+
+    def _pace(self) -> None:
+        """Wait until what was published is due."""
+        if self._rate is not None:
+            early = self._begun + self.published / self._rate - time.monotonic()
+            with self._interrupts.waiting():
+                time.sleep(max(0.0, early))  # this is what a rate is
+
+    def lines(self, data: Iterable[bytes], reader: JsonLines) -> None:
+        """Publish JSON lines; what stands before a wrong one is published."""
+        for piece in data:
+            self._whole(reader.feed(piece))
+            if self._full:
+                return
+        self._whole(reader.end())
+
+    def _whole(self, lines: Iterator[Line]) -> None:
+        waiting: list[Line] = []
+        try:
+            waiting.extend(lines)
+        finally:
+            self._publish_lines(waiting)
+
+    def _publish_lines(self, waiting: list[Line]) -> None:
+        while waiting and not self._full:
+            portion = self._portion(len(waiting))
+            now, waiting = waiting[:portion], waiting[portion:]
+            try:
+                self._publisher.publish_batch([line.event for line in now])
+                self.published += len(now)
+            except EventError:  # nothing of it was published: one by one, to say which it is
+                for number, event in now:
+                    try:
+                        self._publisher.publish(event)
+                    except EventError as error:
+                        raise InputError(f"line {number}: {error}") from None
+                    self.published += 1
+            self._pace()
+
+    def tables(self, batches: Iterator[Any], source: str, tell: Callable[[int], None]) -> None:
+        """Publish rows of tables."""
+        for batch in batches:
+            start = 0
+            while start < batch.num_rows and not self._full:
+                portion = self._portion(batch.num_rows - start)
+                try:
+                    self._publisher.publish_batch(batch.slice(start, portion))
+                except EventError as error:
+                    raise InputError(f"{source}: {error}") from None
+                start += portion
+                self.published += portion
+                tell(self.published)
+                self._pace()
+            if self._full:
+                return

@@ -1,0 +1,265 @@
+"""``rayvous init``, ``up``, ``networks``, ``status``, ``top`` and ``down``: networks from a shell, beginning to end."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.live import Live
+
+from ...protocol.errors import InputError
+from .. import console
+from ..interrupts import interrupts_set
+from ..joined import Address, NetworkName, joined, use_ray
+from ..options import AsJson, at_most
+
+if TYPE_CHECKING:
+    from ...actors.network.status import NetworkStatus
+    from ..status_view import Order
+
+LOOK_SECONDS: Final = 1.0
+NAME: Final = "flights"
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")] = Path(
+        "network.toml"
+    ),
+) -> None:
+    """Write a network file with every key that there is, what it is for, and its default.
+
+    Examples
+    --------
+      rayvous init
+      rayvous up -f network.toml
+    """
+    text = resources.files("rayvous.cli").joinpath("network.toml").read_text(encoding="utf-8")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{path}: is there already, and is left as it is") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    console.out.print(f"written: {path}; start it with: rayvous up -f {path}", markup=False)
+
+
+def up(
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="A network file; rayvous init writes one.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help=f"Its name; {NAME}, or that in the file, if not given.")
+    ] = None,
+    clusters: Annotated[
+        int | None, typer.Option(callback=at_most(10_000), help="Clusters in the tree [4].")
+    ] = None,
+    brokers_per_cluster: Annotated[
+        int | None, typer.Option(callback=at_most(10_000), help="Brokers in a cluster, each a Ray actor [3].")
+    ] = None,
+    scheme: Annotated[str | None, typer.Option(help="Routing scheme [hybrid]: see docs/schemes.md.")] = None,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a network that runs on when this command has ended; start Ray for it if there is none.
+
+    Without a file it is one that heals. A Ray that was started for it ends with the last network on it.
+
+    Examples
+    --------
+      rayvous up --name flights --clusters 4 --brokers-per-cluster 3
+      rayvous up -f network.toml
+      rayvous up -f network.toml --address ray://head:10001
+    """
+    from ...actors.network.lasting_ray import end_lasting_ray, start_lasting_ray
+    from ...actors.network.launching import starts_ray
+    from ...actors.network.network import Network
+    from ...actors.network.network_file import read_network_file
+    from ...protocol.messages.recovery import Recovery
+    from ...routing.topologies.cluster_trees import ClusterTree
+
+    use_ray(address)
+    given = {"--clusters": clusters, "--brokers-per-cluster": brokers_per_cluster, "--scheme": scheme}
+    arguments: dict[str, Any] = {"name": name}
+    topology: ClusterTree | Path
+    if file is not None:
+        if named := [option for option, value in given.items() if value is not None]:
+            raise InputError(f"{named[0]}: a network that is started from a file has it there, in {file}")
+        read_network_file(file)  # before Ray is started for nothing
+        topology = file
+    else:
+        topology = ClusterTree(clusters or 4, brokers_per_cluster or 3)
+        arguments |= {"name": name or NAME, "scheme": scheme or "hybrid", "recovery": Recovery()}
+    with console.steps() as steps:
+        begun = starts_ray()
+        if begun:
+            steps.show("starting Ray", 0, 1)
+            start_lasting_ray()
+            steps.show("starting Ray", 1, 1)
+        try:
+            net = Network.launch(topology, detached=True, progress=steps, **arguments)
+        except BaseException:
+            if begun:
+                end_lasting_ray()
+            raise
+    with net:
+        result = {
+            "network": net.name,
+            "scheme": net.scheme,
+            "brokers": len(net.positions),
+            "clusters": len({place.cluster for place in net.positions}),
+            "heals": net.heals,
+            "ray_started": begun,
+        }
+    if as_json:
+        console.print_json(result)
+        return
+    heals = "heals" if result["heals"] else "does not heal"
+    console.out.print(
+        f"network {result['network']}: {result['brokers']} brokers in {result['clusters']} clusters, "
+        f"{result['scheme']}, {heals}\n"
+        + ("Ray was started for it, and ends with the last network\n" if begun else "")
+        + f"next: rayvous status {result['network']} | subscribe | publish | down",
+        markup=False,
+    )
+
+
+def networks(address: Address = None, as_json: AsJson = False) -> None:
+    """List the networks on the Ray cluster.
+
+    Examples
+    --------
+      rayvous networks
+      rayvous networks --address ray://head:10001 --json
+    """
+    from ...actors.network.launching import networks as running
+
+    use_ray(address)
+    names = sorted(running())
+    if as_json:
+        console.print_json({"networks": names})
+        return
+    for name in names:
+        console.out.print(name, markup=False)
+    if not names:
+        console.err.print("none is running; rayvous up starts one", markup=False)
+
+
+def down(
+    network: NetworkName,
+    keep_ray: Annotated[
+        bool, typer.Option("--keep-ray", help="Leave a Ray running that rayvous up has started.")
+    ] = False,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a network for everybody; with the last one the Ray that was started for it.
+
+    What it has written down stays: stores of brokers, and telemetry that goes to a folder.
+
+    Examples
+    --------
+      rayvous down flights
+    """
+    from ...actors.network.lasting_ray import end_lasting_ray
+    from ...actors.network.launching import networks as running
+    from ...actors.network.network import Network
+
+    use_ray(address)
+    net = Network.attach(network)
+    net.shutdown()
+    ended = not keep_ray and not running() and end_lasting_ray()
+    if as_json:
+        console.print_json({"network": network, "ray_ended": ended})
+    else:
+        console.out.print(
+            f"ended: {network}" + (", and the Ray that was started for it" if ended else ""), markup=False
+        )
+
+
+def status(
+    network: NetworkName,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C, look by look.")] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="Seconds between two looks.")
+    ] = LOOK_SECONDS,
+    address: Address = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; with --watch one a line for each look.")
+    ] = False,
+) -> int:
+    """Show a network: the tree, and of each broker its role, state, clients, filters, rates, queue and losses.
+
+    Rates are those between two looks. Exit status 0 only when every broker answers and nothing waits to be mended.
+
+    Examples
+    --------
+      rayvous status flights
+      rayvous status flights --watch
+      rayvous status flights --json
+    """
+    return _show(network, address, every, watch=watch, order="id", as_json=as_json)
+
+
+def top(
+    network: NetworkName,
+    every: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="Seconds between two looks.")
+    ] = LOOK_SECONDS,
+    address: Address = None,
+) -> int:
+    """Show the busiest brokers of a network first, until Ctrl-C.
+
+    Examples
+    --------
+      rayvous top flights
+    """
+    return _show(network, address, every, watch=True, order="load", as_json=False)
+
+
+def _show(
+    network: str, address: str | None, every: float, *, watch: bool, order: Order, as_json: bool
+) -> int:
+    from ...actors.network.status import status_of
+
+    stop = threading.Event()
+    screen = Live(console=console.out, auto_refresh=False) if watch and not as_json else None
+    with joined(network, address) as net, interrupts_set(stop), screen or nullcontext():
+        before = status_of(net)
+        unhealthy_since: float | None = None
+        while not stop.wait(every):  # what happens meanwhile is what is measured
+            now = status_of(net)
+            unhealthy_since = None if now.healthy else unhealthy_since or now.at_seconds
+            _tell(now, before, unhealthy_since, screen, order, as_json=as_json)
+            if not watch:
+                return 0 if now.healthy else 1
+            before = now
+    return 0
+
+
+def _tell(
+    now: NetworkStatus,
+    before: NetworkStatus,
+    since: float | None,
+    screen: Live | None,
+    order: Order,
+    *,
+    as_json: bool,
+) -> None:
+    from ..status_view import status_view
+
+    rates = now.rates(before)
+    if as_json:
+        console.print_json(now.to_dict(rates))
+        return
+    healing = None if since is None or screen is None else now.at_seconds - since
+    rows = 40 if screen is None else max(5, console.out.height - 12)
+    view = status_view(now, rates, healing_seconds=healing, order=order, rows=rows)
+    if screen is None:
+        console.out.print(view)
+    else:
+        screen.update(view, refresh=True)

@@ -1,0 +1,24 @@
+"""Which verbs work on a network that runs, and under which heading the help has them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from . import clients, networks, operate
+
+HEADINGS: Final[dict[str, tuple[Any, ...]]] = {
+    "A network, from its start to its end": (
+        networks.init, networks.up, networks.networks, networks.status, networks.top, networks.down,
+    ),
+    "Clients of a network": (clients.subscribe, clients.unsubscribe, clients.publish),
+    "Operating a network": (
+        operate.add_broker, operate.add_cluster, operate.remove, operate.restart, operate.reoptimise, operate.kill,
+    ),
+}  # fmt: skip
+
+
+def add_service(app: Any) -> None:
+    """Add the verbs to a command line."""
+    for heading, verbs in HEADINGS.items():
+        for verb in verbs:
+            app.command(rich_help_panel=heading)(verb)

@@ -1,0 +1,133 @@
+"""A network as a file: what it becomes, and what is said of each mistake."""
+
+import re
+import tomllib
+from dataclasses import fields
+from importlib import resources
+
+import pytest
+import rayvous as rv
+from rayvous.actors.network.network_file import from_file, read_network_file
+from rayvous.actors.network.settings import Settings
+from rayvous.protocol.errors import InputError
+from rayvous.routing.topologies.cluster_trees import ClusterTree, FixedTree
+
+GOOD = """name = "flights"
+[topology]
+clusters = 4
+brokers_per_cluster = 3
+
+[recovery]
+heartbeat_seconds = 0.5
+
+[stable]
+directory = "state"
+
+[admission.capacities.3]
+events_per_second = 100
+"""
+TEMPLATE = resources.files("rayvous.cli").joinpath("network.toml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text):
+        path = tmp_path / "network.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_it_becomes_what_launch_takes(written):
+    path = written(GOOD)
+    assert read_network_file(path) == Settings(
+        ClusterTree(4, 3),
+        "flights",
+        recovery=rv.Recovery(heartbeat_seconds=0.5),
+        stable=rv.Stable(path.parent / "state"),
+        admission=rv.AdmissionConfig(capacities={3: rv.Capacity(events_per_second=100)}),
+    )
+
+
+def test_a_tree_by_hand_has_a_root_whose_parent_is_the_empty_text(written):
+    settings = read_network_file(written('name = "a"\n[topology]\nparents = { top = "", left = "top" }\n'))
+    assert settings.topology == FixedTree({"top": None, "left": "top"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "said"),
+    [
+        ("clusters = 4", "clustrs = 4", 3, "topology.clustrs: topology has no parameter 'clustrs'"),
+        ("= 4", "= 0", 3, "topology.clusters: clusters is 0"),
+        ("= 0.5", "= -1", 7, "recovery.heartbeat_seconds: recovery heartbeat_seconds is -1.0"),
+        ("= 0.5", '= "0.5"', 7, "recovery.heartbeat_seconds: Input should be a valid number"),
+        ("heartbeat_seconds", "heartbeet", 7, "recovery.heartbeet: there is no such key; there are heartbeat_seconds"),
+        ("[recovery]", "[recovry]", 6, "recovry: there is no such key; there are name, topology"),
+        ('"flights"', "3", 1, "name: Input should be a valid string"),
+        ('"flights"', '"flights', 1, "Illegal character"),
+        ('name = "flights"', 'name = "a"\nscheme = "hybird"', 2, "scheme: no routing scheme 'hybird'"),
+        ('name = "flights"', "", None, "name: is missing"),
+        ("= 100", '= "many"', 13, "admission.capacities.3.events_per_second: Input should be a valid number"),
+        ('name = "flights"', 'name = "a"\nbrokers_per_actor = true', 2, "brokers_per_actor: Input should be a valid"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_file_line_and_key(written, before, after, line, said):
+    path = written(GOOD.replace(before, after, 1))
+    with pytest.raises(InputError) as error:
+        read_network_file(path)
+    where = str(path) if line is None else f"{path}:{line}"
+    assert str(error.value).startswith(f"{where}: {said}"), error.value
+
+
+def test_what_is_no_file_is_told(tmp_path):
+    with pytest.raises(InputError, match="rayvous init"):
+        read_network_file(tmp_path / "none.toml")
+    (tmp_path / "large.toml").write_bytes(b"#" * (2 << 20))
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    for name, said in {
+        "large.toml": "is larger",
+        "bytes.toml": "cannot be read",
+        ".": "cannot be read",
+    }.items():
+        with pytest.raises(InputError, match=said):
+            read_network_file(tmp_path / name)
+
+
+def test_launched_from_a_file_it_takes_another_name_and_nothing_else(written):
+    path = written(GOOD)
+    settings = from_file(path, "other", Settings(path, "made-up", detached=True))
+    assert (settings.name, settings.detached, settings.recovery.heartbeat_seconds) == ("other", True, 0.5)
+    assert from_file(path, None, Settings(path, "made-up")).name == "flights"
+    with pytest.raises(InputError, match=r"scheme: a network that is launched from a file has it there"):
+        from_file(path, None, Settings(path, "made-up", scheme="lbdd"))
+
+
+def test_the_file_that_init_writes_can_be_used(written):
+    settings = read_network_file(written(TEMPLATE))
+    assert settings == Settings(
+        ClusterTree(4, 3, degree=8), "flights", recovery=rv.Recovery(heartbeat_seconds=1.0)
+    )
+
+
+SECTIONS = {
+    "recovery": rv.Recovery(), "stable": rv.Stable("."), "stable.stability": rv.Stability(),
+    "admission": rv.AdmissionConfig(), "admission.capacity": rv.Capacity(), "telemetry": rv.TelemetryConfig(),
+    "limits": rv.Limits(),
+}  # fmt: skip
+NOT_FOR_PEOPLE = {"compare_heartbeats", "stability", "capacity", "capacities", "links"}
+"""Sections of their own, and what Ray refuses."""
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_file_that_init_writes_has_every_key_with_its_default(section):
+    default = SECTIONS[section]
+    start = re.search(rf"^(# )?\[{re.escape(section)}\]", TEMPLATE, re.MULTILINE)
+    text = TEMPLATE[start.end() :].split("\n[")[0].split("\n# [")[0]
+    shown = dict(re.findall(r"^(?:# )?(\w+) = (.*?)(?: +#.*)?$", text, re.MULTILINE))
+    assert set(shown) | NOT_FOR_PEOPLE >= {each.name for each in fields(default)}
+    for name, value in shown.items():
+        usual = getattr(default, name)
+        assert usual is None or usual in (float("inf"), ".") or tomllib.loads(f"v = {value}")["v"] == usual, (
+            name
+        )

@@ -1,0 +1,74 @@
+"""What is printed of a network's status."""
+
+from rayvous.actors.network.status import BrokerStatus, NetworkStatus
+from rayvous.cli.status_view import status_view
+from rich.console import Console
+
+SIZES = {
+    "subscribers": 2, "filters": 5, "outbox_events": 7, "lost_events": 1, "shed_notifications": 2, "events_in": 100,
+    "events_out": 40, "notifications": 10,
+}  # fmt: skip
+
+
+def broker(number, cluster, role, *, state="alive", parent=None, children=(), events=100):
+    sizes = {} if state != "alive" else {**SIZES, "events_in": events}
+    return BrokerStatus(number, f"B{number}", cluster, role, state, parent, children, sizes)
+
+
+def network(*brokers, problems=(), heals=True, at=1.0):
+    return NetworkStatus("flights", "hybrid", heals, at, brokers, problems)
+
+
+TREE = (
+    broker(0, 0, "NEB"), broker(1, 0, "REB", children=(3,)), broker(2, 1, "NEB"), broker(3, 1, "DEB", parent=1),
+)  # fmt: skip
+
+
+def printed(status, rates=None, **options):
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(status_view(status, rates or {}, **options))
+    return capture.get()
+
+
+def test_rates_are_differences_over_time_and_no_broker_that_began_again_has_a_negative_one():
+    before = network(broker(0, 0, "REB"), broker(1, 0, "NEB", state="dead"))
+    now = network(broker(0, 0, "REB", events=150), broker(1, 0, "NEB"), at=3.0)
+    assert now.rates(before) == {0: {"events_in": 25.0, "events_out": 0.0, "notifications": 0.0}}
+    assert before.rates(network(broker(0, 0, "REB", events=500), at=0.0))[0]["events_in"] == 0
+    made = now.to_dict(now.rates(before))
+    assert made["brokers"][0]["rates"]["events_in"] == 25.0 and made["brokers"][1]["rates"] is None
+
+
+def test_the_first_line_says_how_it_is():
+    dead = broker(3, 1, "DEB", state="dead")
+    silent = broker(3, 1, "DEB", state="silent")
+    assert "4 brokers in 2 clusters, healthy" in printed(network(*TREE))
+    assert "healing for 2.5 s" in printed(network(*TREE, problems=("no root",)), healing_seconds=2.5)
+    assert "whole without broker 3" in printed(network(*TREE[:3], dead))
+    assert "broken, and does not heal" in printed(
+        network(*TREE[:3], silent, heals=False, problems=("silent",))
+    )
+    assert not network(*TREE[:3], silent).healthy
+
+
+def test_the_tree_has_each_cluster_once_and_a_row_tells_what_a_broker_does():
+    text = printed(network(*TREE), {1: {"events_in": 1234.0, "events_out": 2.5, "notifications": 0.0}})
+    assert "B1 1  B0 0\n└── B3 3  B2 2" in text
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("B1 1   REB"))
+    assert row == ["B1", "1", "REB", "alive", "2", "5", "1,234", "2.5", "0", "7", "3"]
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_who_is_dead_is_in_no_tree_that_heals_and_has_no_role():
+    text = printed(network(*TREE[:3], broker(3, 1, "DEB", state="dead")))
+    assert "└──" not in text and "B3 3   -    dead" in text
+
+
+def test_the_busiest_come_first_and_only_so_many_have_room():
+    rates = {2: {"events_in": 9.0}, 3: {"events_in": 90.0}}
+    rows = [
+        line for line in printed(network(*TREE), rates, order="load", rows=2).splitlines() if line[0] in "B."
+    ]
+    assert [row.split()[0] for row in rows] == ["B3", "B2", "..."] and "2 more" in rows[2]
+    assert printed(network(*TREE, problems=tuple("abcdefgh"))).count("and 3 more") == 1

@@ -1,0 +1,163 @@
+"""A network from a shell: every verb in a process of its own, on a Ray that the first starts and the last ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+import rayvous as rv
+
+RAYVOUS = Path(sys.executable).with_name("rayvous")
+EVENTS = 400
+BOUND_SECONDS = 120
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    """Return what runs a verb on a machine where no Ray is known."""
+    with tempfile.TemporaryDirectory(prefix="rv") as folder:  # short: a socket's path may have 107 characters
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+        def run(*words, status=0):
+            done = subprocess.run(
+                [RAYVOUS, *map(str, words)],
+                capture_output=True,
+                text=True,
+                timeout=BOUND_SECONDS,
+                check=False,
+            )
+            assert done.returncode == status, (words, done.stdout, done.stderr)
+            assert "Traceback" not in done.stderr, done.stderr
+            return done
+
+        yield run
+        for one in processes_of(folder):  # after a test that failed
+            one.kill()
+
+
+def processes_of(folder):
+    """Yield the processes of the Ray that has its files in that folder."""
+    for one in psutil.process_iter(["cmdline"]):
+        if any(folder in part for part in one.info["cmdline"] or ()):
+            yield one
+
+
+@pytest.fixture(scope="module")
+def net_that_heals(ray_started):
+    with rv.Network.launch(rv.ClusterTree(2, 2), recovery=rv.Recovery()) as net:
+        yield net
+
+
+@pytest.fixture
+def ray_address(ray_started):
+    return ray.get_runtime_context().gcs_address
+
+
+@contextmanager
+def started(*words):
+    process = subprocess.Popen(
+        [RAYVOUS, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def identities(lines):
+    notes = [json.loads(line) for line in lines]
+    return [(note["publisher"], note["sequence"]) for note in notes]
+
+
+def test_a_session_from_up_to_down_with_a_broker_and_a_subscriber_killed(shell, tmp_path):
+    size = ("--clusters", 2, "--brokers-per-cluster", 2)
+    made = json.loads(shell("up", "--name", "flights", *size, "--json").stdout)
+    assert (made["network"], made["brokers"], made["heals"], made["ray_started"]) == (
+        "flights",
+        4,
+        True,
+        True,
+    )
+    assert json.loads(shell("networks", "--json").stdout) == {"networks": ["flights"]}
+    assert "there is already a network 'flights'" in shell("up", "--name", "flights", status=2).stderr
+
+    lines = "".join(f'{{"x": {x}, "odd": {str(x % 2 == 1).lower()}}}\n' for x in range(EVENTS))
+    (tmp_path / "events.jsonl").write_text(lines)
+    wants = ("subscribe", "flights", "odd = TRUE", "--durable", "alice", "--format", "json")
+    with started(*wants) as first:
+        assert "subscribed at broker" in first.stderr.readline()
+        with started("publish", "flights", tmp_path / "events.jsonl", "--as", "faa", "--rate", 100) as feed:
+            had = [first.stdout.readline() for _ in range(20)]
+            killed = json.loads(shell("kill", "flights", 3, "--json").stdout)
+            assert killed["killed"] == [3] and killed["healed_after_seconds"] > 0
+            first.kill()
+            had += first.stdout.readlines()
+            assert feed.wait(BOUND_SECONDS) == 0, feed.stderr.read()
+    again = shell(*wants[:2], "--durable", "alice", "--timeout", 5).stdout.splitlines()
+    had = [line for line in had if line.endswith("}\n")]  # what it was writing when it was killed may be cut
+    wanted = {("faa", x + 1) for x in range(EVENTS) if x % 2}
+    assert {*identities(had), *identities(again)} == wanted
+    assert len(set(identities(again))) == len(again), "nothing comes twice to one reader"
+
+    seen = json.loads(shell("status", "flights", "--json", status=1).stdout)
+    assert not seen["healthy"] and [one["state"] for one in seen["brokers"]] == ["alive"] * 3 + ["dead"]
+    assert sum(one["sizes"]["events_in"] for one in seen["brokers"][:3]) >= EVENTS
+    shell("restart", "flights", 3)
+    assert "healthy" in shell("status", "flights").stdout
+    shell("unsubscribe", "flights", "alice")
+    assert "ended: flights, and the Ray" in shell("down", "flights").stdout
+    assert not list(processes_of(os.environ["RAY_TMPDIR"]))
+    assert "none is running" in shell("networks").stderr
+
+
+def test_verbs_on_a_network_of_this_ray(rayvous, net_that_heals, tmp_path):
+    """In this process, on the Ray of the tests: what each verb prints, and how it refuses."""
+    name = net_that_heals.name
+    (tmp_path / "events.csv").write_text("sym,price\nA,1.5\nB,2.5\n")
+    assert rayvous("add-broker", name, "0", "--json")[0] == 0
+    status, out, _ = rayvous("add-cluster", name, "1", "--json")
+    cluster = json.loads(out)["cluster"]
+    assert status == 0 and rayvous("remove", name, "--cluster", str(cluster))[0] == 0
+    assert "every cluster has the parent that is nearest" in rayvous("reoptimise", name)[1]
+    status, out, _ = rayvous("publish", name, str(tmp_path / "events.csv"), "--json")
+    assert status == 0 and json.loads(out)["published"] == 2
+    (tmp_path / "wrong.jsonl").write_text('{"x": 1}\n{"": 2}\n{"x": 3}\n')
+    status, _, said = rayvous("publish", name, str(tmp_path / "wrong.jsonl"))
+    assert status == 2 and "line 2: " in said and "published before it: 1" in said
+    for words, why in (
+        (("subscribe", name), "a selector is missing"),
+        (("subscribe", name, "x >"), "line 1, column 4"),
+        (("subscribe", name, "x > 1", "--format", "xml"), "json, table or cloudevents"),
+        (("subscribe", name, "--durable", "nobody"), "there is no such subscriber yet"),
+        (("unsubscribe", name, "nobody"), "no durable subscriber"),
+        (("remove", name), "--broker, or --cluster"),
+        (("kill", name, "99"), "no broker 99"),
+        (("status", "no-such"), "no network 'no-such'"),
+        (("publish", name, "none.jsonl"), "no such file"),
+        (("publish", name, "none.txt"), "events are read from"),
+    ):
+        status, _, said = rayvous(*words)
+        assert status == 2 and why in said, (words, said)
+
+
+def test_signals_end_a_subscriber_in_good_order(net_that_heals, monkeypatch, ray_address):
+    monkeypatch.setenv("RAY_ADDRESS", ray_address)
+    publisher = net_that_heals.publisher("signals")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with started("subscribe", net_that_heals.name, "signalled = TRUE") as process:
+            process.stderr.readline()
+            publisher.publish({"signalled": True})
+            assert json.loads(process.stdout.readline())["event"] == {"signalled": True}
+            process.send_signal(number)
+            assert process.wait(BOUND_SECONDS) == 0 and "events: 1" in process.stderr.read()
+    net_that_heals.release(publisher)
