@@ -19,9 +19,8 @@ from ...protocol.messages.recovery import ClusterView, Recovery
 from ...protocol.messages.views import CubeView
 from ...routing.schemes.claims import claims_of
 from ...routing.schemes.hold_back import HELD_MAX
-from ...routing.schemes.lbdd_views import LbddInViews
+from ...routing.schemes.lbdd import Lbdd
 from ...routing.schemes.own import bare, is_own, own
-from ...routing.schemes.point_to_point import PointToPointInViews
 from ...routing.schemes.quench_above import MatchFirstAbove, QuenchedAbove, QuenchedMergedAbove
 from ...routing.schemes.registry import scheme
 from .membership.fanned import HealingFanned
@@ -51,8 +50,8 @@ class Healing(NamedTuple):
     beside: tuple[Callable[..., Layer], ...] = ()
 
 
-def _lbdd(position: Position, recovery: Recovery) -> LbddInViews:
-    return LbddInViews(position, HELD_MAX + recovery.retention_events_max)
+def _lbdd(position: Position, recovery: Recovery) -> Lbdd:
+    return Lbdd(position, HELD_MAX + recovery.retention_events_max, heals=True)
 
 
 def _plain(router: Callable[[Position], Any]) -> Callable[[Position, Recovery], Any]:
@@ -79,7 +78,7 @@ HEALING: Final[dict[str, Healing]] = {
     "hybrid+fanout": Healing(HealingFanned, _plain(scheme("hybrid+fanout"))),
     "hypercube": Healing(HealingViews, _plain(scheme("hypercube")), (Nearing,)),
     "lbdd": Healing(HealingViews, _lbdd),
-    "point-to-point": Healing(HealingViews, _plain(PointToPointInViews)),
+    "point-to-point": Healing(HealingViews, _plain(scheme("point-to-point"))),
 }
 """What a broker that heals is, by scheme."""
 

@@ -35,7 +35,6 @@ from ...protocol.effects import Effect
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId
 from ...routing.schemes.mesh import MeshRouter
-from ...routing.schemes.mesh_views import MeshInViews
 from ..host.hosted_broker import HostedBroker
 
 SLICE_BYTES: Final = 65_536
@@ -199,9 +198,9 @@ class Payloads:
         self._passing: dict[tuple[BrokerId, str], _Passing] = {}
         self._payloads: dict[tuple[BrokerId, str], tuple[Payload, Bytes]] = {}
 
-    def _mesh_router(self, broker: BrokerId) -> MeshRouter | MeshInViews:
+    def _mesh_router(self, broker: BrokerId) -> MeshRouter:
         router = self._seat_of(broker).broker.router
-        if not isinstance(router, MeshRouter | MeshInViews):
+        if not isinstance(router, MeshRouter):
             raise InputError(
                 f"scheme {type(router).__name__.lower()!r} does not know at a publisher's broker who wants a payload: "
                 "launch the network with scheme='lbdd' (or 'point-to-point')"
@@ -282,8 +281,8 @@ class Payloads:
 
     async def payload(self, at: BrokerId, name: str, start: int) -> tuple[int, Bytes]:
         """Return the size of a payload, and what it has from byte `start` on, for a client of this broker."""
-        router = self._mesh_router(at)
-        if (at, name) not in self._payloads and isinstance(router, MeshInViews):
+        router, heals = self._mesh_router(at), self._seat_of(at).broker.healing is not None
+        if (at, name) not in self._payloads and heals:
             for other in router.neighbours():
                 if await self._fetched(at, other, name):
                     break

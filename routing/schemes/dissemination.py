@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -116,14 +116,12 @@ def passed_on(
     for load in loads:
         for child in plan_of(origin, load.targets).children[here]:
             out.setdefault(child, []).append(load)
+    of_round = () if like is None else (like.round, like.again, like.age_seconds)
     effects: list[Effect] = []
     for child, group in out.items():
         batch = gathered([(load.batch, load.row) for load in group])
         targets, numbers = zip(*((load.targets, load.numbers) for load in group), strict=True)
-        message = Directed(batch, origin, targets, numbers)
-        if like is not None:
-            message = replace(message, round=like.round, again=like.again, age_seconds=like.age_seconds)
-        effects.append(Send(child, message))
+        effects.append(Send(child, Directed(batch, origin, targets, numbers, *of_round)))
     return effects
 
 

@@ -6,8 +6,14 @@ Rules, beside those of the mesh
   work by one plan (`lbdd_plan`), however subscriptions change meanwhile. Exactly one copy goes to each.
 * Events for different sets take different ways, and one may overtake another. So the origin numbers what it directs
   to each broker, and receivers hold back what comes before its turn (promise 3). The paper has one topic, so one way.
-* When a broker is gone, the origin sends what it still keeps again, to those who stood behind that broker in the plan;
-  who has it already drops it (section 3.4: a failed node is removed from all paths).
+* In a network that heals all of a set are in the origin's view, and only brokers that have this view pass it on. So who
+  has failed, left or come is out of all paths, or in them, as soon as the next view is there (algorithm 3). Under each
+  view the numbers begin anew: what was on its way through a broker that is gone is sent again by its origin, with all
+  else that it keeps (`faults.replay.replay`). A receiver that would have to hold back too many gives up no gap: it
+  takes no more of them, and when the gap has closed it wants all sent again.
+* In one that does not, the origin keeps the last that it has sent. When a broker is gone it sends them again to those
+  who stood behind that broker in the plan; who has it already drops it (section 3.4: a failed node is removed from
+  all paths). A receiver that would have to hold back too many gives the gap up, and counts what is lost.
 
 The paper's agents share the subscriptions to topics; here the filter of a subscription is what is shared.
 """
@@ -15,81 +21,134 @@ The paper's agents share the subscriptions to topics; here the filter of a subsc
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
-from ...protocol.batch import EventBatch
 from ...protocol.configs import Placed, Position
-from ...protocol.effects import Deliver, Effect, Plain, Received
+from ...protocol.effects import Deliver, Effect, Plain, Received, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Directed, Events
+from ...protocol.messages.views import CubeView, ToAll
 from .dissemination import Destined, Numbering, Targets, gathered, loads_of, passed_on, passing_on, plan_of
-from .hold_back import HoldBack
+from .hold_back import HELD_MAX, HoldBack
 from .mesh import MeshRouter
 
 KEPT_MAX: Final = 4096
-"""Loads that an origin keeps, to send them again when a broker is gone."""
+"""Loads that an origin keeps where nothing heals, to send them again when a broker is gone."""
 
 
 class Lbdd(MeshRouter):
-    """A broker of a mesh that sends on what it gets, by a plan that it works out for itself."""
+    """A broker of a mesh that sends on what it gets, by a plan that it works out for itself.
 
-    def __init__(self, position: Position) -> None:
-        super().__init__(position)
+    Parameters
+    ----------
+    position
+        As `positions` gives it; without a view when the broker has to join first.
+    held_max
+        How many events of one origin may wait for their turn; in a network that heals, more than an origin sends again
+        at once.
+    heals
+        Whether views say who is there.
+    """
+
+    def __init__(self, position: Position, held_max: int = HELD_MAX, *, heals: bool = False) -> None:
+        self.lacking = False
+        self._held_max = held_max
+        self._heals = heals
+        self._kept: deque[Destined] = deque(maxlen=0 if heals else KEPT_MAX)
+        self._overfull: set[BrokerId] = set()
         self._numbers = Numbering()
-        self._kept: deque[Destined] = deque(maxlen=KEPT_MAX)
-        self._incoming: dict[BrokerId, HoldBack[tuple[EventBatch, int]]] = {}
+        self._incoming: dict[BrokerId, HoldBack[tuple[Directed | ToAll, int]]] = {}
+        super().__init__(position)
         self._handlers[Directed] = self._on_directed
 
-    def _on_events(self, source: Link, message: Events) -> list[Effect]:
-        if not isinstance(source, str):
-            return self._stray()
-        routes = self.table.route(message.batch)
-        loads = self._numbers.loads(message.batch, routes.links)
-        self._kept.extend(loads)
-        effects = passed_on(self.position.broker, self.position.broker, loads)
-        if routes.clients:
-            effects.append(Deliver(message.batch, routes.clients, routes.starts, routes.rows))
-        return effects
+    def enter(self, view: CubeView) -> None:
+        """Take another view for the present one: other plans, and numbers from 1."""
+        super().enter(view)
+        self._numbers = Numbering()
+        self._incoming.clear()
+        self._overfull.clear()
+        self.lacking = False
 
-    def _on_directed(self, source: Link, message: Directed) -> list[Effect]:
-        me, loads = self.position.broker, loads_of(message)
-        effects = passed_on(me, message.origin, loads)
-        order = self._incoming.setdefault(message.origin, HoldBack())
-        due: list[tuple[EventBatch, int]] = []
-        for load in loads:
-            number = load.numbers[load.targets.index(me)]
-            due += order.take(number, (load.batch, load.row))
-        return effects + self._deliver(due)
-
-    def _deliver(self, due: list[tuple[EventBatch, int]]) -> list[Effect]:
-        return self.deliver(gathered(due)) if due else []
+    def to_all(self, message: Any) -> list[Effect]:
+        """Return what tells every other broker of the view something; it has a number among the events to each."""
+        assert self.view is not None
+        numbers = zip(self._others, self._numbers.next_of(self._others), strict=True)
+        return [Send(other, ToAll(self.view.version, self.me, message, number)) for other, number in numbers]
 
     def placed(self) -> Placed:
         """Return where it stands, and what it may have to pass on."""
-        return passing_on(super().placed(), self.position.broker)
+        return passing_on(super().placed(), self.me)
 
-    def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
-        """Return to whom each of these sends a copy, by the plan."""
-        return plan_of(origin, targets).children
+    # Events.
+
+    def _on_events(self, source: Link, message: Events) -> list[Effect]:
+        if source != self.me and not isinstance(source, str):
+            return self._stray()
+        loads = self._numbers.loads(message.batch, self.others.route(message.batch).links)
+        self._kept.extend(loads)
+        return [*passed_on(self.me, self.me, loads, message), *self.deliver(message.batch)]
+
+    def _on_directed(self, source: Link, message: Directed) -> list[Any]:
+        return [*passed_on(self.me, message.origin, loads_of(message), message), *self._taken_in(message)]
+
+    def _on_to_all(self, source: Link, told: ToAll) -> list[Any]:
+        return [*self.pass_to_all(told), *self._taken_in(told)]
+
+    def _taken_in(self, message: Directed | ToAll) -> list[Any]:
+        """Return what is to be done about what has come, and about all that has waited for it."""
+        return self._notify(self.in_order(message))
+
+    def _notify(self, parts: list[Events | ToAll]) -> list[Any]:
+        effects: list[Any] = []
+        for each in parts:
+            if isinstance(each, ToAll):
+                effects.append(each)
+            else:
+                routes = self.table.route(each.batch)
+                if routes.clients:
+                    notes = routes.clients, routes.starts, routes.rows
+                    effects.append(Deliver(each.batch, *notes, brought_by=each))
+        return effects
+
+    def in_order(self, message: Directed | ToAll) -> list[Events | ToAll]:
+        """Take events in, and return those whose turn has come, in order; each part is of one message."""
+        order = self._incoming.setdefault(message.origin, HoldBack(self._held_max))
+        due: list[tuple[Directed | ToAll, int]] = []
+        for number, row in self._numbered(message):
+            if self._heals and order.full and not order.is_due(number):
+                self._overfull.add(message.origin)
+                continue
+            due += order.take(number, (message, row))
+        self.lacking = self.lacking or (bool(due) and message.origin in self._overfull)
+        return _parts(due)
+
+    def _numbered(self, message: Directed | ToAll) -> list[tuple[int, int]]:
+        """Return the number that each row has here."""
+        if isinstance(message, ToAll):
+            return [(message.number, 0)]
+        return [(load.numbers[load.targets.index(self.me)], load.row) for load in loads_of(message)]
 
     def forget(self, broker: BrokerId) -> list[Effect]:
         """Take a broker that is gone out of all paths, and serve those who stood behind it."""
         effects = super().forget(broker)
         self._numbers.forget(broker)
         again = []
-        for load in list(self._kept):
-            if broker in load.targets:
-                behind = plan_of(self.position.broker, load.targets).below(broker)
-                if behind:
-                    number_of = dict(zip(load.targets, load.numbers, strict=True))
-                    targets = tuple(sorted(behind))
-                    again.append(
-                        Destined(load.batch, load.row, targets, tuple(number_of[each] for each in targets))
-                    )
+        for load in self._kept:
+            if broker in load.targets and (behind := plan_of(self.me, load.targets).below(broker)):
+                number_of = dict(zip(load.targets, load.numbers, strict=True))
+                targets = tuple(sorted(behind))
+                numbers = tuple(number_of[each] for each in targets)
+                again.append(Destined(load.batch, load.row, targets, numbers))
         self._kept.extend(again)  # another broker may be gone by the time that they arrive
-        effects += passed_on(self.position.broker, self.position.broker, again)
+        effects += passed_on(self.me, self.me, again)
         order = self._incoming.get(broker)
-        return effects if order is None else effects + self._deliver(order.give_up())
+        return effects if order is None else [*effects, *self._notify(_parts(order.give_up()))]
+
+    # Payloads that travel beside the events (see `actors.clients.bulk`).
+
+    def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
+        """Return to whom each of these sends a copy, by the plan."""
+        return plan_of(origin, targets).children
 
     def changed_by(self, event: Received) -> bool:
         """Return True: events take numbers, and wait for their turn."""
@@ -99,25 +158,41 @@ class Lbdd(MeshRouter):
         """Return all that this router keeps; `restore` takes it."""
         return {
             **super().snapshot(),
+            "lacking": self.lacking,
+            "overfull": sorted(self._overfull),
             "numbers": self._numbers.snapshot(),
             "kept": [(load.batch, load.row, load.targets, load.numbers) for load in self._kept],
             "incoming": {origin: order.snapshot() for origin, order in self._incoming.items()},
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the router at this position was whose snapshot that is; only for one that has not handled anything."""
+        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
         super().restore(plain)
+        self.lacking = plain["lacking"]
+        self._overfull.update(plain["overfull"])
         self._numbers.restore(plain["numbers"])
         self._kept.extend(Destined(*load) for load in plain["kept"])
         for origin, order in plain["incoming"].items():
-            self._incoming[origin] = HoldBack()
+            self._incoming[origin] = HoldBack(self._held_max)
             self._incoming[origin].restore(order)
 
     def describe(self) -> dict[str, int]:
         """Return the sizes of what this broker keeps."""
-        waiting = [*self._incoming.values()]
-        return {
-            **super().describe(),
-            "held_back": sum(map(len, waiting)),
-            "lost_events": sum(each.lost for each in waiting),
-        }
+        waiting = self._incoming.values()
+        sizes = {"held_back": sum(map(len, waiting)), "lost_events": sum(each.lost for each in waiting)}
+        return {**super().describe(), **sizes}
+
+
+def _parts(due: list[tuple[Directed | ToAll, int]]) -> list[Events | ToAll]:
+    """Return what is due, each part of one message."""
+    parts: list[tuple[Directed | ToAll, list[int]]] = []
+    for source, row in due:
+        if not parts or parts[-1][0] is not source:
+            parts.append((source, []))
+        parts[-1][1].append(row)
+    return [source if isinstance(source, ToAll) else _part(source, rows) for source, rows in parts]
+
+
+def _part(message: Directed, rows: list[int]) -> Events:
+    batch = gathered([(message.batch, row) for row in rows])
+    return Events(batch, message.round, message.again, age_seconds=message.age_seconds, entry=message.origin)

@@ -13,23 +13,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...protocol.effects import Deliver, Effect, Send
+from ...protocol.effects import Effect, Send
 from ...protocol.ids import Link
 from ...protocol.messages.pubsub import Events
 from .mesh import MeshRouter
-from .mesh_views import MeshInViews
 
 
 class PointToPoint(MeshRouter):
     """A broker of a mesh that sends to each destination by itself."""
-
-    def _on_events(self, source: Link, message: Events) -> list[Effect]:
-        effects = super()._on_events(source, message)
-        return effects if isinstance(source, str) else [each for each in effects if isinstance(each, Deliver)]
-
-
-class PointToPointInViews(MeshInViews):
-    """The same in a network that heals."""
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         effects: list[Effect] = []

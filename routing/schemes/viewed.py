@@ -15,7 +15,7 @@ Rules
   yet is told again. Two brokers one of which is new to the other tell each other all that they want; until then a
   broker is *missing* the other, and must be given no events.
 
-Who draws the ways: `hypercube` (paper 2), `lbdd_views` (paper 5).
+Who draws the ways: `hypercube` (paper 2), `mesh` (paper 5).
 
 Source: docs/decisions/0017-hypercube.md.
 """
@@ -234,7 +234,8 @@ class ViewedRouter(LocalFirstRouter):
             self.local.elsewhere[item] = reply
 
     def _is_of_this_view(self, source: Link, message: Spread | Echo) -> bool:
-        return isinstance(source, int) and self.view is not None and message.version == self.view.version
+        view = self.view
+        return view is not None and message.version == view.version and source in view.born
 
     def _is_below(self, source: Link) -> bool:
         return False

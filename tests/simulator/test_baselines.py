@@ -56,7 +56,8 @@ class Run:
         return [self.publish(self.dice.choice([*range(SUBSCRIPTIONS + 3), 105, 200])) for _ in range(EVENTS)]
 
     def tables(self):
-        return [broker.describe()["filters"] for broker in self.simulation.brokers()]
+        sizes = [broker.describe() for broker in self.simulation.brokers()]
+        return [each["filters"] + each.get("recorded", 0) for each in sizes]
 
     def tree(self):
         places = scheme_of("hierarchical").positions(self.topology.positions())

@@ -9,7 +9,7 @@ from rayvous.actors.broker.membership.views import HealingViews
 from rayvous.protocol.layers import RoundBegan
 from rayvous.protocol.messages.pubsub import Directed
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
-from rayvous.routing.schemes import lbdd_views
+from rayvous.routing.schemes import lbdd
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.routing.topologies.lbdd_plan import plan
 from rayvous.simulator.chaos import run_chaos
@@ -140,7 +140,7 @@ RIGHT = HEALING["lbdd"]
 def disordered(position, recovery):
     """Return a router that lets its clients be notified of what comes as it comes."""
     router = RIGHT.router(position, recovery)
-    router.in_order = lambda message: [lbdd_views._part(message, list(range(len(message.batch))))]
+    router.in_order = lambda message: [lbdd._part(message, list(range(len(message.batch))))]
     return router
 
 

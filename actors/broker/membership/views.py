@@ -8,7 +8,7 @@ Rules
   publishers gave it lately is sent again, in order, before anything newer (`faults.replay.replay`). What comes from a
   later view is held until then; what comes from an earlier one is dropped, as it will come again.
 * So under each view the events of a publisher come whole and in order, as the scheme sees to (`hypercube`,
-  `lbdd_views`); a subscriber gets nothing that it has had (`faults.replay.deduplicator`). A publisher that moves
+  `lbdd`); a subscriber gets nothing that it has had (`faults.replay.deduplicator`). A publisher that moves
   publishes again what it keeps: its two streams are both whole and in order, and the deduplicator takes from each
   what is new.
 * A round that is wanted is asked for with the beat, once all that it has to reach is installed.

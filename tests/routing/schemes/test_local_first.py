@@ -21,7 +21,7 @@ from rayvous.routing.interest.local_first import ANSWERS_MAX
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.matching.covering_dag import SCAN_MAX
 from rayvous.routing.schemes.hypercube import Hypercube
-from rayvous.routing.schemes.point_to_point import PointToPointInViews
+from rayvous.routing.schemes.point_to_point import PointToPoint
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
@@ -84,7 +84,7 @@ def event(publisher, sequence=1, **values):
     return Events(batch_of([values], publisher=publisher, first_sequence=sequence))
 
 
-@pytest.mark.parametrize("scheme", [Hypercube, PointToPointInViews])
+@pytest.mark.parametrize("scheme", [Hypercube, PointToPoint])
 def test_a_subscription_that_local_publishers_satisfy_is_told_to_nobody(scheme):
     """Reference: paper 2, 2.3(1)."""
     net = Net(scheme=scheme)

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 import pytest
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Confirm, Deliver, Received, Send
-from rayvous.protocol.messages.pubsub import Cancel, Directed, Events, Gone, Register
+from rayvous.protocol.messages.pubsub import Announce, Cancel, Directed, Events, Gone, Register, Spread
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.schemes.lbdd import KEPT_MAX, plan_of
 from rayvous.routing.schemes.registry import scheme
@@ -155,7 +155,7 @@ def test_what_living_brokers_publish_reaches_living_subscribers_when_others_die(
             assert all(
                 [e for e in got if e[0] == p] == sorted(e for e in got if e[0] == p) for p in ("p0", "p1")
             )
-            assert not mesh.dead & {link for entry in router.table for link in entry.links}
+            assert not mesh.dead & {link for entry in router.others for link in entry.links}
 
 
 def test_a_subscription_does_not_wait_for_the_answer_of_a_broker_that_is_gone():
@@ -167,6 +167,19 @@ def test_a_subscription_does_not_wait_for_the_answer_of_a_broker_that_is_gone():
     mesh.tell(3)
     mesh.run()
     assert mesh.confirmed == {("s0", 1)}
+
+
+def test_what_came_of_a_broker_that_is_gone_waits_for_nothing_any_more_and_what_it_wanted_is_not_heard_of():
+    """Reference: paper 5, section 3.4: a node that failed has cancelled what it subscribed to."""
+    mesh = Mesh("lbdd", 4)
+    mesh.subscribe(1, "n > 0")
+    second = batch_of([{"n": 2}], publisher="p3", first_sequence=2)
+    mesh.hand(1, 3, Directed(second, 3, ((1,),), ((2,),)))
+    assert not mesh.inboxes["s1"], "the first one is still to come"
+    mesh.hand(1, 3, Gone(3))
+    assert mesh.inboxes["s1"] == [("p3", 2)] and mesh.routers[1].describe()["lost_events"] == 1
+    mesh.hand(1, 3, Spread(1, 3, 1, Announce(to_filter("n = 1"), 1)))
+    assert mesh.routers[1].describe()["recorded"] == 0 and mesh.routers[1].strays == 1
 
 
 def test_a_broker_that_leaves_the_set_is_on_no_way_any_more():

@@ -26,7 +26,7 @@ from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.matching.covering_dag import SCAN_MAX
 from rayvous.routing.matching.index import MatchIndex
 from rayvous.routing.matching.witness_store import WitnessStore
-from rayvous.routing.schemes.lbdd_views import LbddInViews
+from rayvous.routing.schemes.lbdd import Lbdd
 from rayvous.routing.schemes.mesh import MeshRouter
 from rayvous.routing.schemes.registry import OPTIONS, SCHEMES, scheme
 from rayvous.routing.schemes.viewed import ViewedRouter
@@ -252,8 +252,8 @@ QUICK = (("hybrid", 3), ("hypercube", 3))
 
 def new_one(router: Any, start: Position) -> Any:
     """Return a router as this one was made; one that moves was made for the place where it started."""
-    if isinstance(router, LbddInViews):
-        return LbddInViews(router.position, router._held_max)
+    if isinstance(router, Lbdd):
+        return Lbdd(router.position, router._held_max, heals=router._heals)
     return type(router)(router.position if isinstance(router, ViewedRouter) else start)
 
 

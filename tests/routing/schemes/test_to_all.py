@@ -13,11 +13,11 @@ from rayvous.protocol.messages.rounds import Marker
 from rayvous.protocol.messages.views import ToAll
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.schemes.hypercube import Hypercube
-from rayvous.routing.schemes.lbdd_views import LbddInViews
-from rayvous.routing.schemes.point_to_point import PointToPointInViews
+from rayvous.routing.schemes.lbdd import Lbdd
+from rayvous.routing.schemes.point_to_point import PointToPoint
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
-ROUTERS = (Hypercube, LbddInViews, PointToPointInViews)
+ROUTERS = (Hypercube, Lbdd, PointToPoint)
 
 
 class Net:
