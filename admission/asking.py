@@ -59,7 +59,7 @@ class Asking(Spreading):
     # Subscriptions of clients.
 
     def _on_register(self, source: ClientId, message: Register) -> Out:
-        item: Any = message.filter
+        item = message.filter
         out: Out = []
         known = self._mine.get(source, {}).get(message.subscription)
         waiting = self._requests.get((source, message.subscription))
@@ -119,13 +119,13 @@ class Asking(Spreading):
         return [each for each in out if not _is_from(source, each)] + [_pass(source, message)]
 
     def _on_would_admit(self, source: ClientId, message: WouldAdmit) -> Out:
-        request = Request(LOCAL, message.number, message.filter, source, dry=True)  # type: ignore[arg-type]
+        request = Request(LOCAL, message.number, message.filter, source, dry=True)
         return self._begin(request, message.priority)
 
     # Asking, and judging.
 
     def _on_ask(self, source: BrokerId, message: Ask) -> Out:
-        item: Any = message.filter
+        item = message.filter
         self.standings.dropped(item, source)  # who asks again has forgotten what it was told
         if message.token == 0:
             self.books.hold(item, source, message.priority)

@@ -214,7 +214,7 @@ class Admission(Asking):
         return [Send(speaker, CapacityMeasured(capacity)) for speaker in ways.group]
 
     def _on_degraded(self, source: BrokerId, message: Degraded) -> Out:
-        item: Any = message.filter
+        item = message.filter
         if item in self._asked[source]:
             self.standings.heard(item, source, message.broker, message.refusals)
         return []

@@ -144,7 +144,7 @@ class Spreading:
         return self._next_token - 1
 
     def _on_advertise(self, source: ClientId, message: Advertise) -> Out:
-        item: Any = message.filter
+        item = message.filter
         wave = Wave((source, message.number), LOCAL, message.number, source)
         rate = self.books.default_rate(wave.key, message.rate) if message.default else message.rate
         return self._offer(wave.key, LOCAL, Offer(item, rate, (), message.version), wave)
@@ -154,7 +154,7 @@ class Spreading:
         wave = Wave(key, source, message.token, None)
         if self.broker in message.path:
             return self._withdraw(key, source) + self._answer(wave)
-        offer = Offer(item, message.rate, message.path, message.version)  # type: ignore[arg-type]
+        offer = Offer(item, message.rate, message.path, message.version)
         return self._offer(key, source, offer, wave)
 
     def _offer(self, key: Key, link: Link, offer: Offer, wave: Wave) -> Out:

@@ -311,7 +311,7 @@ class Simulation(SimulatedNetwork):
         return Clients(
             homes={name: session.home.id for name, session in self.sessions.items()},
             adverts={
-                name: item  # type: ignore[misc]  # a Filter of messages is one of routing
+                name: item
                 for name, session in self.sessions.items()
                 if session.publisher is not None and session.alive
                 for item, _, _ in session.publisher.adverts.values()

@@ -59,7 +59,6 @@ from ..protocol.messages.pubsub import (
     Directed,
     Echo,
     Events,
-    FilterLike,
     Message,
     Numbered,
     Register,
@@ -73,6 +72,7 @@ from ..protocol.messages.recovery import (
     RecoveryMessage,
     TableOfChild,
 )
+from ..routing.filters.filter import Filter
 from ..routing.schemes.viewed import ViewedRouter
 from .network import Step
 
@@ -95,7 +95,7 @@ class Tracer:
         self.lines: list[str] = []
         self._labels = {place.broker: place.label for place in positions}
         self._tables: dict[BrokerId, dict[str, None]] = {}
-        self._texts: dict[FilterLike, str] = {}
+        self._texts: dict[Filter, str] = {}
 
     def record(self, step: Step) -> None:
         """Add one step to the story."""
@@ -148,7 +148,7 @@ class Tracer:
                 for link in entry.links:
                     yield f"{self._filter(entry.filter)} broker {self.label(link)}"
 
-    def _filter(self, item: FilterLike) -> str:
+    def _filter(self, item: Filter) -> str:
         text = self._texts.get(item)
         if text is None:
             text = self._texts[item] = f"[{item}]"

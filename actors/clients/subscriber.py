@@ -83,7 +83,7 @@ class Subscriber(Client):
     @property
     def subscriptions(self) -> dict[int, Filter]:
         """Its subscriptions that are in force, by number."""
-        return self._machine.in_force()  # type: ignore[return-value]
+        return self._machine.in_force()
 
     @property
     def losses(self) -> list[Lost]:

@@ -25,7 +25,8 @@ import numpy as np
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.effects import Write
 from ...protocol.ids import ClientId
-from ...protocol.messages.pubsub import FilterLike, Lost, Register
+from ...protocol.messages.pubsub import Lost, Register
+from ...routing.filters.filter import Filter
 
 SUBSCRIBERS: Final = "subscribers"
 NOTES: Final = "notes"
@@ -100,7 +101,7 @@ class DurableCursor:
     life: int
     since: float
     marks: dict[ClientId, int] = field(default_factory=dict)
-    subscriptions: dict[int, FilterLike] = field(default_factory=dict)
+    subscriptions: dict[int, Filter] = field(default_factory=dict)
     losses: list[Lost] = field(default_factory=list)
     priorities: dict[int, int] = field(default_factory=dict)
     _notes: deque[Note] = field(default_factory=deque)

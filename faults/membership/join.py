@@ -56,7 +56,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.ids import BrokerId, ClusterId
-from ...protocol.messages.pubsub import FilterLike
 from ...protocol.messages.recovery import (
     RENDEZVOUS,
     AskChildren,
@@ -72,6 +71,7 @@ from ...protocol.messages.recovery import (
     Recovery,
     Root,
 )
+from ...routing.filters.filter import Filter
 from .local import Joined, MadeRoot, Out
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 GROWTH_MAX: Final = 8
 """How many times `root_wait_seconds` the wait between two attempts grows to."""
 
-Wanted: TypeAlias = tuple[tuple[FilterLike, int], ...]
+Wanted: TypeAlias = tuple[tuple[Filter, int], ...]
 """All filters that a subtree wants, each with the token of its announcement."""
 
 

@@ -29,12 +29,12 @@ from ...protocol.messages.pubsub import (
     Cancel,
     ClientMessage,
     Consumed,
-    FilterLike,
     Lost,
     Register,
     Resume,
     Unanswered,
 )
+from ...routing.filters.filter import Filter
 
 
 class SubscriberMachine:
@@ -98,14 +98,14 @@ class SubscriberMachine:
         self.losses: list[Lost] = []
         self.unconfirmed: set[int] = set()
         self._since: float | None = None
-        self._subscriptions: dict[int, FilterLike] = {}
+        self._subscriptions: dict[int, Filter] = {}
 
     # Subscriptions.
 
     def subscribe(
         self,
         number: int,
-        wanted: FilterLike,
+        wanted: Filter,
         now: float,
         priority: int = 0,
         *,
@@ -161,11 +161,11 @@ class SubscriberMachine:
         if number in self._subscriptions:
             self.admitted.add(number)
 
-    def subscriptions(self) -> dict[int, FilterLike]:
+    def subscriptions(self) -> dict[int, Filter]:
         """Return what it wants, by number."""
         return dict(self._subscriptions)
 
-    def in_force(self) -> dict[int, FilterLike]:
+    def in_force(self) -> dict[int, Filter]:
         """Return what it wants and was granted, by number."""
         return {number: wanted for number, wanted in self.subscriptions().items() if number in self.admitted}
 
@@ -239,7 +239,7 @@ class SubscriberMachine:
         self.life += self.durable
         return self.here(now, away_seconds, self._subscriptions)
 
-    def here(self, now: float, away_seconds: float, wanted: Mapping[int, FilterLike]) -> list[ClientMessage]:
+    def here(self, now: float, away_seconds: float, wanted: Mapping[int, Filter]) -> list[ClientMessage]:
         """Return what to tell a broker in this life: what it has had, and what it wants, or a part of that."""
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
@@ -254,7 +254,7 @@ class SubscriberMachine:
             return Resume(dict(self.marks), since, away_seconds)
         return Resume(dict(self.position), since, away_seconds, self.life, numbers)
 
-    def _register(self, number: int, wanted: FilterLike) -> Register:
+    def _register(self, number: int, wanted: Filter) -> Register:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
         return Register(number, wanted, priority, admitted, number in self._local_first)
 

@@ -27,7 +27,8 @@ import numpy as np
 from ...protocol.batch import EventBatch
 from ...protocol.ids import ClientId
 from ...protocol.messages.admission import AdmissionRequest, Advertise, Unadvertise
-from ...protocol.messages.pubsub import ClientMessage, Events, FilterLike, Flush
+from ...protocol.messages.pubsub import ClientMessage, Events, Flush
+from ...routing.filters.filter import Filter
 
 Said: TypeAlias = ClientMessage | AdmissionRequest
 """What a publisher says to its broker."""
@@ -88,15 +89,13 @@ class PublisherMachine:
         self._kept_events = 0
         self._forgot_at = float("-inf")  # when what it does not keep any more was published, at the latest
         self.published = self.accepted = self.version = 0
-        self.adverts: dict[int, tuple[FilterLike, int, bool]] = {}
+        self.adverts: dict[int, tuple[Filter, int, bool]] = {}
         self._unknown: set[int] = set()
         self._held: list[tuple[float, Said]] = []
 
     # Admission control.
 
-    def advertise(
-        self, number: int, item: FilterLike, micro_rate: int, *, default: bool = False
-    ) -> list[Said]:
+    def advertise(self, number: int, item: Filter, micro_rate: int, *, default: bool = False) -> list[Said]:
         """Return what to tell the broker about an advertisement; what is said from now on is held until it is known.
 
         A `default` rate is one that the publisher did not give itself.

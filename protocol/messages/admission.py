@@ -16,12 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from ..checks import flag, instance, number, one_of, whole_number, wrong
 from ..errors import InputError
 from ..ids import GROUP, BrokerId, ClientId
-from .pubsub import Answers, FilterLike, Unanswered
+from .pubsub import Answers, Unanswered
+
+if TYPE_CHECKING:
+    from ...routing.filters.filter import Filter
 
 MICRO: Final = 1_000_000
 """Micro-events in an event."""
@@ -208,7 +211,7 @@ class Advertise:
     """
 
     number: int
-    filter: FilterLike
+    filter: Filter
     rate: int
     version: int = 0
     default: bool = False
@@ -230,7 +233,7 @@ class WouldAdmit:
     """A client asks whether a subscription would be admitted, without subscribing."""
 
     number: int
-    filter: FilterLike
+    filter: Filter
     priority: int = 0
 
 
@@ -253,7 +256,7 @@ class Advertised:
 
     publisher: ClientId
     number: int
-    filter: FilterLike
+    filter: Filter
     rate: int
     token: int
     path: tuple[BrokerId, ...]
@@ -279,7 +282,7 @@ class Unadvertised:
 class Ask:
     """The sender wants the events of a filter; may it? A dry one reserves nothing."""
 
-    filter: FilterLike
+    filter: Filter
     priority: int
     token: int
     dry: bool = False
@@ -298,14 +301,14 @@ class AskAnswer:
 class Release:
     """The sender no longer wants the events of a filter."""
 
-    filter: FilterLike
+    filter: Filter
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
     """A broker cannot carry a filter any more that it had taken in; without refusals, it can again."""
 
-    filter: FilterLike
+    filter: Filter
     broker: BrokerId
     refusals: tuple[Refusal, ...]
 

@@ -15,20 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..batch import EventBatch
 from ..ids import FIRST_ROUND, Ballot, BrokerId, ClientId, RoundNumber
 
-
-class FilterLike(Protocol):
-    """As much of a filter as a message needs to know; :class:`rayvous.routing.FilterLike` is the real thing."""
-
-    def matches(self, event: Mapping[str, Any]) -> bool:
-        """Return whether the event satisfies the filter."""
-        ...
-
-    def __hash__(self) -> int: ...
+if TYPE_CHECKING:  # only a type: nothing here makes one, or looks into it
+    from ...routing.filters.filter import Filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,7 @@ class Gone:
 class Announce:
     """A broker wants the events of this filter from now on (paper 1: sp)."""
 
-    filter: FilterLike
+    filter: Filter
     token: int
 
 
@@ -99,7 +92,7 @@ class Announce:
 class Withdraw:
     """A broker no longer wants the events of a filter that it announced."""
 
-    filter: FilterLike
+    filter: Filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +118,7 @@ class Register:
     """
 
     subscription: int
-    filter: FilterLike
+    filter: Filter
     priority: int = 0
     admitted: bool = False
     local_first: bool = False
@@ -265,7 +258,7 @@ class Answer(NamedTuple):
 
     publisher: ClientId
     broker: BrokerId
-    filter: FilterLike
+    filter: Filter
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,17 @@ Who sends what when is in docs/decisions/0011-recovery.md. All of these are smal
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..checks import one_of, positive_fields, whole_number
 from ..errors import InputError
 from ..ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
-from .pubsub import FilterLike
 from .quench import QuenchMessage
 from .rounds import RoundMessage
 from .views import CubeMessage
+
+if TYPE_CHECKING:
+    from ...routing.filters.filter import Filter
 
 LOAD_MAX: Final = 100_000.0
 """Events a second above which a broker takes no other child, if nothing else is said.
@@ -92,7 +94,7 @@ class TableEntry:
     """A change of what a child cluster wants, for the members' copies of the table under this ballot."""
 
     child: ClusterId
-    filter: FilterLike
+    filter: Filter
     wanted: bool
     ballot: Ballot
 
@@ -102,7 +104,7 @@ class TableOfChild:
     """All that a child cluster wants, for the members' copies: it has joined; nothing when it is a child no more."""
 
     child: ClusterId
-    filters: tuple[FilterLike, ...]
+    filters: tuple[Filter, ...]
     ballot: Ballot
 
 
@@ -114,7 +116,7 @@ class TableCopy:
     when a ballot begins.
     """
 
-    entries: tuple[tuple[ClusterId, tuple[FilterLike, ...]], ...]
+    entries: tuple[tuple[ClusterId, tuple[Filter, ...]], ...]
     ballot: Ballot
     joined: tuple[BrokerId, ...] = ()
 
@@ -123,7 +125,7 @@ class TableCopy:
 class Wants:
     """All that a member wants, with the token of each announcement, for a designated broker that does not know it."""
 
-    filters: tuple[tuple[FilterLike, int], ...]
+    filters: tuple[tuple[Filter, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,7 @@ class JoinRequest:
     """
 
     view: ClusterView
-    filters: tuple[tuple[FilterLike, int], ...]
+    filters: tuple[tuple[Filter, int], ...]
     last_resort: bool = False
 
 

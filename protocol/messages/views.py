@@ -21,7 +21,7 @@ from ..ids import BrokerId
 from .rounds import Forgotten, Marker
 
 if TYPE_CHECKING:
-    from .pubsub import FilterLike
+    from ...routing.filters.filter import Filter
 
 LABEL_BITS: Final = 32
 
@@ -116,7 +116,7 @@ class CubeWants:
     mine: int
     yours: int
     number: int
-    filters: tuple[FilterLike, ...]
+    filters: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)

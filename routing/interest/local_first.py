@@ -127,7 +127,7 @@ class LocalFirst:
     def reply(self, item: Filter, told: Filter) -> Reply:
         """Return who may have what a filter asks for; all others were told of `told`, which covers it."""
         known, more = self.elsewhere.get(told, NO_REPLY)
-        there = tuple(answer for answer in known if intersects(answer.filter, item))  # type: ignore[arg-type]
+        there = tuple(answer for answer in known if intersects(answer.filter, item))
         return gathered(self.here(item), Reply(there, more))
 
     # What it keeps.

@@ -156,7 +156,7 @@ class Outlet:
 
     def _note(self, steps: AnnouncerSteps) -> AnnouncerSteps:
         for message in steps.up:
-            item: Filter = message.filter  # type: ignore[assignment]
+            item = message.filter
             if isinstance(message, Announce):
                 self._tokens[item] = message.token
                 if self._to:

@@ -50,7 +50,7 @@ class LocalFirstRouter(TreeRouter):
         known = super()._on_advertise(source, message)
         if not isinstance(source, str):
             return known
-        item: Any = message.filter
+        item = message.filter
         return [*known, *self._turn(self.local.advertise(source, message.number, item, message.version))]
 
     def _on_unadvertise(self, source: Link, message: Unadvertise) -> list[Effect]:
@@ -75,11 +75,11 @@ class LocalFirstRouter(TreeRouter):
             was_served = self.local.drop(key)
             effects += [Inform(source, Unanswered(message.subscription))] if was_served else []
             return effects + super()._on_register(source, message)
-        self.local.permitted[key] = item  # type: ignore[assignment]
-        if not self.local.here(item).known:  # type: ignore[arg-type]
+        self.local.permitted[key] = item
+        if not self.local.here(item).known:
             return effects + super()._on_register(source, message)
-        self._subscriptions.setdefault(source, {})[message.subscription] = item  # type: ignore[assignment]
-        self.table.add(item, source, message.subscription)  # type: ignore[arg-type]
+        self._subscriptions.setdefault(source, {})[message.subscription] = item
+        self.table.add(item, source, message.subscription)
         self.local.served.pop(key, None)  # who registers again is answered again
         return effects + self._settle(key)
 

@@ -153,7 +153,7 @@ class QuenchedAbove(Hybrid):
         elif message.begins:
             self._know(RoutingTable())
         for change in message.changes:
-            item: Filter = change.filter  # type: ignore[assignment]
+            item = change.filter
             if self.above is None:
                 break  # it is not the whole set: of that nothing is known here
             self.table.touched[item] = None

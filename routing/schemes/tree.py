@@ -152,7 +152,7 @@ class TreeRouter:
         if before is not None and before != message.filter:
             effects += self._on_cancel(source, Cancel(message.subscription))
             mine = self._subscriptions.setdefault(source, {})
-        mine[message.subscription] = message.filter  # type: ignore[assignment]
+        mine[message.subscription] = message.filter
         waiter = (source, message.subscription)
         return effects + self._hold(message.filter, source, message.subscription, waiter)
 

@@ -140,7 +140,7 @@ class ViewedRouter(LocalFirstRouter):
     def _carry_out(self, steps: AnnouncerSteps) -> list[Effect]:
         effects: list[Effect] = []
         for message in steps.up:
-            item: Any = message.filter
+            item = message.filter
             self.local.elsewhere.pop(item, None)
             self._number += 1
             tokens = (message.token,) if isinstance(message, Announce) else ()
@@ -193,13 +193,13 @@ class ViewedRouter(LocalFirstRouter):
         if message.number > self._have[origin]:
             self._have[origin] = message.number
             if isinstance(change, Announce):
-                self.others.add(change.filter, origin, origin)  # type: ignore[arg-type]
+                self.others.add(change.filter, origin, origin)
             elif change is not None:
                 self._forget_filter(origin, change.filter)
         awaited = self._awaited[origin, message.number]
         awaited.taken_in = True
         if isinstance(change, Announce):
-            awaited.reply = gathered(awaited.reply, self.local.here(change.filter))  # type: ignore[arg-type]
+            awaited.reply = gathered(awaited.reply, self.local.here(change.filter))
         return self._echo(origin, message.number)
 
     def _forget_filter(self, origin: BrokerId, item: Any) -> None:
@@ -229,9 +229,8 @@ class ViewedRouter(LocalFirstRouter):
     def _note_answer(self, number: int, reply: Reply) -> None:
         """Note what all others have answered to a change of this broker, if it still wants that."""
         change = next((told.change for told in self._told if told.number == number), None)
-        item: Any = None if change is None else change.filter
-        if isinstance(change, Announce) and item in self.dag:
-            self.local.elsewhere[item] = reply
+        if isinstance(change, Announce) and change.filter in self.dag:
+            self.local.elsewhere[change.filter] = reply
 
     def _is_of_this_view(self, source: Link, message: Spread | Echo) -> bool:
         view = self.view
@@ -301,7 +300,7 @@ class ViewedRouter(LocalFirstRouter):
         self.missing.discard(source)
         self._have[source] = wants.number
         for item in wants.filters:
-            self.others.add(item, source, source)  # type: ignore[arg-type]
+            self.others.add(item, source, source)
         effects: list[Effect] = []
         for message in self._too_early.pop(source, []):
             effects += self._take_in(message)

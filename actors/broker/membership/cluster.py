@@ -229,7 +229,7 @@ class ClusterSide(TreeSide):
     def _on_wants(self, source: Link, message: Wants) -> list[Out]:
         if not self.designated or source not in self.view.members:
             return []
-        effects = self.router.adopt(GROUP, source, message.filters)  # type: ignore[arg-type]
+        effects = self.router.adopt(GROUP, source, message.filters)
         self._heard_from(source)
         return self._counted(effects)
 
@@ -243,26 +243,23 @@ class ClusterSide(TreeSide):
         if message.ballot == self._copied:
             wanted = self.copies.setdefault(message.child, {})
             if message.wanted:
-                wanted[message.filter] = None  # type: ignore[index]
+                wanted[message.filter] = None
             else:
-                wanted.pop(message.filter, None)  # type: ignore[call-overload]
+                wanted.pop(message.filter, None)
         return []
 
     def _on_table_of_child(self, source: Link, message: TableOfChild) -> list[Out]:
         if message.ballot == self._copied:
             self.copies.pop(message.child, None)
             if message.filters:
-                self.copies[message.child] = dict.fromkeys(message.filters)  # type: ignore[arg-type]
+                self.copies[message.child] = dict.fromkeys(message.filters)
         return []
 
     def _on_table_copy(self, source: Link, message: TableCopy) -> list[Out]:
         if message.ballot < self._copied:
             return []
         self._copied = message.ballot
-        self.copies = {
-            cluster: dict.fromkeys(filters)  # type: ignore[arg-type]
-            for cluster, filters in message.entries
-        }
+        self.copies = {cluster: dict.fromkeys(filters) for cluster, filters in message.entries}
         if self.designated or (message.joined and self.home.broker not in message.joined):
             return []
         effects = []

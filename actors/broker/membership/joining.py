@@ -333,7 +333,7 @@ class TreeSide(EventSide):
         if self.parent is not None and view.cluster == self.parent.cluster:
             return [Send(source, replace(answer, accepted=False, reason="ring"))]  # type: ignore[arg-type]
         self.going.discard(view.cluster)
-        effects += self._exchange(view, request.filters, answer=True)  # type: ignore[arg-type]
+        effects += self._exchange(view, request.filters, answer=True)
         self.probing.watch(view, self.now)
         wanted = tuple(item for item, _ in request.filters)
         effects.append(Multicast(TableOfChild(view.cluster, wanted, self.view.ballot)))

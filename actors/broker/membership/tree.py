@@ -178,7 +178,7 @@ class HealingBroker(OperationsSide):
                 case MadeRoot(term):
                     effects += self._made_root(term)
                 case Send(_, JoinRequest() as request):
-                    self._offered = dict(request.filters)  # type: ignore[arg-type]
+                    self._offered = dict(request.filters)
                     effects.append(item)
                 case _:
                     effects.append(item)
