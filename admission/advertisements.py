@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..protocol.effects import Plain
-from ..protocol.ids import Link
+from ..protocol.ids import BrokerLink
 from ..routing.filters.filter import Filter
 from .columns import FilterColumns, Relations
 
@@ -51,7 +51,7 @@ class AdvertisementDag:
 
     def __init__(self) -> None:
         self.columns = FilterColumns()
-        self.rows: dict[Link, int] = {LOCAL: 0}
+        self.rows: dict[BrokerLink, int] = {LOCAL: 0}
         self._free_rows: list[int] = []
         self.own_rate: Micros = np.zeros((1, self.columns.size), np.int64)
         self.own_count, self.rate, self.count = (self.own_rate.copy() for _ in range(3))
@@ -60,7 +60,7 @@ class AdvertisementDag:
     def __len__(self) -> int:
         return len(self.columns)
 
-    def row(self, link: Link) -> int:
+    def row(self, link: BrokerLink) -> int:
         """Return the row of a link, which is made when it is first asked for."""
         row = self.rows.get(link)
         if row is None:
@@ -70,7 +70,7 @@ class AdvertisementDag:
                 self._resize(row + 1, self.columns.size)
         return row
 
-    def forget(self, link: Link) -> None:
+    def forget(self, link: BrokerLink) -> None:
         """Give back the row of a link from which no advertisement is left."""
         row = self.rows.pop(link, None)
         if row is not None:
@@ -90,7 +90,7 @@ class AdvertisementDag:
             known = self._known[item] = self.columns.relations(item)
         return known
 
-    def add(self, item: Filter, link: Link, rate: int) -> tuple[int, bool]:
+    def add(self, item: Filter, link: BrokerLink, rate: int) -> tuple[int, bool]:
         """Take in an advertisement; return its node's slot, and whether the node is new."""
         row, relations = self.row(link), self.relations(item)
         slot = relations.same
@@ -105,7 +105,7 @@ class AdvertisementDag:
         self._change(row, slot, relations, rate, 1)
         return slot, relations.same < 0
 
-    def remove(self, item: Filter, link: Link, rate: int) -> tuple[int, bool]:
+    def remove(self, item: Filter, link: BrokerLink, rate: int) -> tuple[int, bool]:
         """Let go of an advertisement that was taken in; return its node's slot, and whether the node is gone."""
         row, relations = self.row(link), self.relations(item)
         slot = relations.same

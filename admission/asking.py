@@ -20,7 +20,7 @@ from typing import Any
 
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Inform, Received, Send
-from ..protocol.ids import BrokerId, ClientId, Link
+from ..protocol.ids import BrokerId, BrokerLink, ClientId
 from ..protocol.layers import Inward
 from ..protocol.messages.admission import (
     AdmissionConfig,
@@ -132,7 +132,7 @@ class Asking(Spreading):
             return self._demand_all(item, source)
         return self._begin(Request(source, message.token, item, dry=message.dry), message.priority)
 
-    def _demand_all(self, item: Filter, link: Link) -> Out:
+    def _demand_all(self, item: Filter, link: BrokerLink) -> Out:
         return [
             self._demand(other, item)
             for other in self._asked
@@ -239,7 +239,7 @@ class Asking(Spreading):
     def _on_release(self, source: BrokerId, message: Release) -> Out:
         return self._drop(message.filter, source)
 
-    def _drop(self, item: Any, link: Link) -> Out:
+    def _drop(self, item: Any, link: BrokerLink) -> Out:
         if not self.books.drop(item, link):
             return []
         # What was told of it may still be under way when the neighbour has asked for it anew: that counts no more.

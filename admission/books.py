@@ -24,7 +24,7 @@ import numpy as np
 
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Plain
-from ..protocol.ids import GROUP, BrokerId, ClientId, Link
+from ..protocol.ids import GROUP, BrokerId, BrokerLink, ClientId
 from ..protocol.messages.admission import MICRO, Capacity, CpuCounts, Estimator, Refusal
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL, AdvertisementDag, Micros, grown
@@ -39,7 +39,7 @@ class Advert:
 
     filter: Filter
     rate: int
-    link: Link
+    link: BrokerLink
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Change(NamedTuple):
     """A filter is held for a link from now on, or no longer."""
 
     filter: Filter
-    link: Link
+    link: BrokerLink
     held: bool
 
 
@@ -101,7 +101,7 @@ class Books:
         self.estimator = estimator
         self.dag = AdvertisementDag()
         self.adverts: dict[tuple[ClientId, int], Advert] = {}
-        self.held: dict[Link, dict[Filter, HeldFilter]] = {LOCAL: {}}
+        self.held: dict[BrokerLink, dict[Filter, HeldFilter]] = {LOCAL: {}}
         self.changes: list[Change] = []
         self._wanted = FilterColumns()
         self._held_by: dict[Filter, int] = {}
@@ -122,7 +122,7 @@ class Books:
         self.flows = Flows(self.broker, ways, self.flows.hand_on, self.flows.cpu_counts)
 
     @property
-    def passes(self) -> Callable[[Link, Link], bool]:
+    def passes(self) -> Callable[[BrokerLink, BrokerLink], bool]:
         """Whether events that come over one link may go to another; see :meth:`.flows.Flows.passes`."""
         return self.flows.passes
 
@@ -143,7 +143,7 @@ class Books:
 
     # Advertisements.
 
-    def advertise(self, key: tuple[ClientId, int], item: Filter, rate: int, link: Link) -> None:
+    def advertise(self, key: tuple[ClientId, int], item: Filter, rate: int, link: BrokerLink) -> None:
         """Enter an advertisement, in place of the one with the same key if there is one."""
         if key in self.adverts:
             self.unadvertise(key)
@@ -175,14 +175,14 @@ class Books:
             self._met[:, slot] = 0
         return advert
 
-    def comes_from(self, link: Link, item: Filter) -> bool:
+    def comes_from(self, link: BrokerLink, item: Filter) -> bool:
         """Return whether an advertisement that meets the filter came over that link."""
         row = self.dag.rows.get(link)
         return row is not None and bool(self.dag.own_count[row][self.dag.relations(item).meets].any())
 
     # Filters that are wanted.
 
-    def hold(self, item: Filter, link: Link, priority: int) -> None:
+    def hold(self, item: Filter, link: BrokerLink, priority: int) -> None:
         """Note that a filter is wanted over a link, with that priority."""
         items = self.held.setdefault(link, {})
         known = items.get(item)
@@ -200,7 +200,7 @@ class Books:
         self._fit()
         self._met[row, self.dag.relations(item).meets] += 1
 
-    def drop(self, item: Filter, link: Link) -> bool:
+    def drop(self, item: Filter, link: BrokerLink) -> bool:
         """Note that a filter is no longer wanted over a link; return whether it was."""
         if self.held.get(link, {}).pop(item, None) is None:
             return False
@@ -213,13 +213,13 @@ class Books:
             self._wanted.remove(item)
         return True
 
-    def wanted_beside(self, item: Filter, link: Link) -> bool:
+    def wanted_beside(self, item: Filter, link: BrokerLink) -> bool:
         """Return whether a filter is wanted over any link to which events may go that come over this one."""
         if self.flows.ways.onward is not None:
             return any(self.passes(link, other) for other in self.holders(item))
         return self._held_by.get(item, 0) > (item in self.held.get(link, ()))
 
-    def holders(self, item: Filter) -> list[Link]:
+    def holders(self, item: Filter) -> list[BrokerLink]:
         """Return the links that a filter is wanted over."""
         return [link for link, items in self.held.items() if item in items]
 
@@ -231,7 +231,7 @@ class Books:
     def _fit(self) -> None:
         self._met = grown(self._met, *self.dag.own_rate.shape)
 
-    def leave(self, link: Link) -> None:
+    def leave(self, link: BrokerLink) -> None:
         """Give back what was kept for a link that is gone, once nothing is advertised or wanted over it."""
         self._reserved = None
         assert not self.held.pop(link, None)
@@ -274,7 +274,7 @@ class Books:
         measured = self.measured_at.get(member)
         return configured if measured is None else replace(configured, events_per_second=measured)
 
-    def refusals(self, item: Filter, link: Link) -> tuple[Refusal, ...]:
+    def refusals(self, item: Filter, link: BrokerLink) -> tuple[Refusal, ...]:
         """Return why a filter cannot be taken in for a link; empty when it can (the three conditions of 4.2)."""
         if item in self.held.get(link, ()):
             return ()
@@ -295,7 +295,7 @@ class Books:
             broker, link = link, None
         return Refusal(broker, resource, asked / unit, free / unit, link)
 
-    def _asked(self, item: Filter, link: Link, reserved: Mapping[Account, int]) -> dict[Account, int]:
+    def _asked(self, item: Filter, link: BrokerLink, reserved: Mapping[Account, int]) -> dict[Account, int]:
         """Return what a filter asks for: its largest demand on its way, and what a scheme sends beside that."""
         out: dict[Account, int] = {("memory", None): 1}
         if self._covered(item, link):
@@ -315,13 +315,13 @@ class Books:
         return out
 
     def _demand(
-        self, out: dict[Account, int], account: Account, item: Filter, without: Sequence[Link]
+        self, out: dict[Account, int], account: Account, item: Filter, without: Sequence[BrokerLink]
     ) -> None:
         """Charge an account with the largest demand; as corrected, it is never less than what the account grows by."""
         most = demand(self.dag, item, self.estimator, without=set(without)).rate_max
         out[account] = most if self.estimator == "printed" else max(out.get(account, 0), most)
 
-    def _covered(self, item: Filter, link: Link) -> bool:
+    def _covered(self, item: Filter, link: BrokerLink) -> bool:
         """Return whether all that a filter wants comes over a link anyway; where events flood, over any link."""
         held = self.held.values() if self.flows.ways.floods else (self.held.get(link, {}),)
         if not any(held):
@@ -332,13 +332,13 @@ class Books:
 
     # What no longer fits.
 
-    def degraded(self) -> dict[tuple[Filter, Link], tuple[Refusal, ...]]:
+    def degraded(self) -> dict[tuple[Filter, BrokerLink], tuple[Refusal, ...]]:
         """Return the filters, by link, that have to give way so that the rest fits, and what each lacks."""
         over = self._over(self._rates())
         if not over:
             return {}
         met = self._met.copy()
-        out: dict[tuple[Filter, Link], tuple[Refusal, ...]] = {}
+        out: dict[tuple[Filter, BrokerLink], tuple[Refusal, ...]] = {}
         entries = [
             (held.priority, -held.order, item, link)
             for link, items in self.held.items()

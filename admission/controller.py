@@ -199,9 +199,9 @@ class Admission(Asking):
 
     # What no longer fits.
 
-    def _on_capacity(self, source: Link, message: CapacityMeasured) -> Out:
+    def _on_capacity(self, source: BrokerId, message: CapacityMeasured) -> Out:
         if source != self.broker:
-            self.books.member_measured(source, message.events_per_second)  # type: ignore[arg-type]
+            self.books.member_measured(source, message.events_per_second)
             return []
         self.books.measured(message.events_per_second)
         return self._tell_capacity()
@@ -229,7 +229,7 @@ class Admission(Asking):
             if link == LOCAL:
                 mine[item] = None
             else:
-                out.append(Send(link, Degraded(item, broker, refusals)))  # type: ignore[arg-type]
+                out.append(Send(link, Degraded(item, broker, refusals)))
         for item in mine:
             for client, number in self._wanting.get(item, ()):
                 if (client, number) not in self._requests:

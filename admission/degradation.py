@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from ..protocol.effects import Plain
-from ..protocol.ids import BrokerId, Link
+from ..protocol.ids import BrokerId, BrokerLink
 from ..protocol.messages.admission import Refusal
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
@@ -25,7 +25,7 @@ class News(NamedTuple):
     """A broker lacks something else than before for a filter that is held for a link; empty when nothing any more."""
 
     filter: Filter
-    link: Link
+    link: BrokerLink
     broker: BrokerId
     refusals: tuple[Refusal, ...]
 
@@ -34,8 +34,8 @@ class Degradation:
     """What one broker knows of the filters that it holds."""
 
     def __init__(self) -> None:
-        self._heard: dict[Filter, dict[Link, ByBroker]] = {}  # by the neighbour that said so
-        self._told: dict[tuple[Filter, Link], ByBroker] = {}
+        self._heard: dict[Filter, dict[BrokerLink, ByBroker]] = {}  # by the neighbour that said so
+        self._told: dict[tuple[Filter, BrokerLink], ByBroker] = {}
 
     def heard(self, item: Filter, source: BrokerId, broker: BrokerId, refusals: tuple[Refusal, ...]) -> None:
         """Note what a neighbour says of a filter, in the name of some broker behind it."""
@@ -54,7 +54,7 @@ class Degradation:
         if not known:
             self._heard.pop(item, None)
 
-    def dropped(self, item: Filter, link: Link) -> tuple[BrokerId, ...]:
+    def dropped(self, item: Filter, link: BrokerLink) -> tuple[BrokerId, ...]:
         """Forget what was told of a filter over a link; return the brokers in whose name it was."""
         return tuple(self._told.pop((item, link), ()))
 
@@ -76,7 +76,7 @@ class Degradation:
                 now[books.broker] = own
             yield from self._differences(item, link, now)
 
-    def _differences(self, item: Filter, link: Link, now: ByBroker) -> Iterator[News]:
+    def _differences(self, item: Filter, link: BrokerLink, now: ByBroker) -> Iterator[News]:
         before = self._told.pop((item, link), {})
         if now:
             self._told[item, link] = now

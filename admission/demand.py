@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..protocol.ids import Link
+from ..protocol.ids import BrokerLink
 from ..protocol.messages.admission import Estimator
 from ..routing.filters.filter import Filter
 from .advertisements import AdvertisementDag, Micros
@@ -44,7 +44,7 @@ class Demand:
 
 
 def demand(
-    dag: AdvertisementDag, item: Filter, estimator: Estimator = "paper", without: Iterable[Link] = ()
+    dag: AdvertisementDag, item: Filter, estimator: Estimator = "paper", without: Iterable[BrokerLink] = ()
 ) -> Demand:
     """Return the demand of a subscription.
 

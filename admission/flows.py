@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..protocol.configs import Ways
-from ..protocol.ids import GROUP, BrokerId, Link
+from ..protocol.ids import GROUP, BrokerId, BrokerLink
 from ..protocol.messages.admission import CpuCounts, Resource
 from .advertisements import LOCAL, AdvertisementDag, Micros
 from .columns import Mask
@@ -60,7 +60,7 @@ class Flows:
         cpu_counts: CpuCounts = "events",
     ) -> None:
         self.broker, self.ways, self.hand_on, self.cpu_counts = broker, ways, hand_on, cpu_counts
-        self._onward: dict[Link, frozenset[Link]] | None = None
+        self._onward: dict[BrokerLink, frozenset[BrokerLink]] | None = None
         if ways.onward is not None:
             self._onward = {LOCAL if link is None else link: frozenset(to) for link, to in ways.onward}
 
@@ -69,7 +69,7 @@ class Flows:
         """Whether something is charged beside what goes over the links that it is wanted over."""
         return bool(self.ways.group) or self.ways.concerns_all or self.cpu_counts == "copies"
 
-    def passes(self, source: Link, to: Link) -> bool:
+    def passes(self, source: BrokerLink, to: BrokerLink) -> bool:
         """Return whether events that come over one link, or from publishers here, may go to another, or clients here.
 
         So they do only along the ways of the scheme, which form one tree for each broker that has publishers. What is
@@ -79,11 +79,10 @@ class Flows:
             return source != to
         return source in self._onward if to == LOCAL else to in self._onward.get(source, ())
 
-    def link_account(self, link: Link) -> Account | None:
+    def link_account(self, link: BrokerLink) -> Account | None:
         """Return the account of what goes over a link; None where others have it, or there is none."""
         if link == LOCAL:
             return None
-        assert isinstance(link, int)
         if link not in self.ways.group:
             return "bandwidth", link
         return ("bandwidth", GROUP) if self.hand_on is None else None
@@ -108,7 +107,6 @@ class Flows:
         total = own.sum(axis=0)
         for link, row in rows.items():
             if link != LOCAL and link not in self.ways.group:
-                assert isinstance(link, int)
                 mask, beside = wanted[row], np.flatnonzero(~leads[:, row])
                 out["bandwidth", link] = int(total[mask].sum() - own[np.ix_(beside, mask)].sum())
         if self.ways.group:
@@ -121,7 +119,7 @@ class Flows:
                     out["cpu", where[0] if isinstance(where, tuple) else None] += amount
         return out
 
-    def _leads(self, rows: Mapping[Link, int], size: int) -> npt.NDArray[np.bool_]:
+    def _leads(self, rows: Mapping[BrokerLink, int], size: int) -> npt.NDArray[np.bool_]:
         """Return from which row of links to which events may go."""
         leads = ~np.eye(size, dtype=np.bool_)
         if self._onward is not None:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from ..protocol import layers
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Inform, Plain, Send
-from ..protocol.ids import BrokerId, ClientId, Link
+from ..protocol.ids import BrokerId, BrokerLink, ClientId
 from ..protocol.messages.admission import (
     AdmissionConfig,
     Advertise,
@@ -61,7 +61,7 @@ class Offer:
 class Request:
     """A subscription that is being asked for: by whom, and what was said so far."""
 
-    link: Link
+    link: BrokerLink
     token: int  # of the neighbour's question, or the client's own number
     filter: Filter
     client: ClientId | None = None
@@ -89,7 +89,7 @@ class Wave:
     """An advertisement on its way: which, whom to answer, and whose answers are open."""
 
     key: Key
-    link: Link
+    link: BrokerLink
     token: int
     client: ClientId | None
     open: set[BrokerId] = field(default_factory=set)
@@ -114,8 +114,8 @@ class Spreading:
         self._asked: dict[BrokerId, dict[Filter, Asked]] = {}
         self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
         self._waves: dict[BrokerId, dict[int, list[Wave]]] = {}  # who waits for which answer of a neighbour
-        self._offers: dict[Key, dict[Link, Offer]] = {}
-        self._chosen: dict[Key, tuple[Link, Offer]] = {}
+        self._offers: dict[Key, dict[BrokerLink, Offer]] = {}
+        self._chosen: dict[Key, tuple[BrokerLink, Offer]] = {}
         self._next_token = 1
         for link in neighbours:
             self._join(link)
@@ -157,11 +157,11 @@ class Spreading:
         offer = Offer(item, message.rate, message.path, message.version)
         return self._offer(key, source, offer, wave)
 
-    def _offer(self, key: Key, link: Link, offer: Offer, wave: Wave) -> Out:
+    def _offer(self, key: Key, link: BrokerLink, offer: Offer, wave: Wave) -> Out:
         self._offers.setdefault(key, {})[link] = offer
         return self._choose(key, wave) + self._answer(wave)
 
-    def _withdraw(self, key: Key, link: Link) -> Out:
+    def _withdraw(self, key: Key, link: BrokerLink) -> Out:
         offers = self._offers.get(key, {})
         if offers.pop(link, None) is None:
             return []
@@ -173,7 +173,7 @@ class Spreading:
         """Take the shortest way to the publisher, and tell the others when it is another than before."""
         offers = self._offers.get(key, {})
 
-        def rank(link: Link) -> tuple[int, bool, int, Link]:
+        def rank(link: BrokerLink) -> tuple[int, bool, int, BrokerLink]:
             return -offers[link].version, link != LOCAL, len(offers[link].path), link
 
         link = min(offers, key=rank, default=None)
@@ -223,7 +223,7 @@ class Spreading:
         if wave.client is not None:
             return [Inform(wave.client, Everywhere(wave.token))]
         answerable = wave.token and wave.link in self._asked
-        return [Send(wave.link, KnownBehind(wave.token))] if answerable else []  # type: ignore[arg-type]
+        return [Send(wave.link, KnownBehind(wave.token))] if answerable else []
 
     def unanswered(self, link: BrokerId) -> list[Filter]:
         """Return what was advertised to a neighbour that may not have told yet what is wanted of it."""
@@ -254,7 +254,7 @@ class Spreading:
         self._asked[link][item] = Asked(0, priority, None)
         return Send(link, Ask(item, priority, 0))
 
-    def _priority(self, item: Filter, but: Link) -> int:
+    def _priority(self, item: Filter, but: BrokerLink) -> int:
         """Return the highest priority with which a filter is wanted where events may go that come over a link."""
         held, passes = self.books.held, self.books.passes
         return max(held[link][item].priority for link in self.books.holders(item) if passes(but, link))

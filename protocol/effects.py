@@ -17,7 +17,7 @@ The contract of a host (the simulator, the Ray actor) is short:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from .batch import EventBatch, Rows
 from .ids import BrokerId, ClientId, Link
@@ -25,13 +25,28 @@ from .messages.admission import AdmissionMessage, AdmissionRequest, News
 from .messages.pubsub import BrokerMessage, Events, Lost, Message
 from .messages.recovery import RecoveryMessage
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # one that may have a default, as in Python 3.13
+
+    Source = TypeVar("Source", covariant=True, default=Link)
+    Said = TypeVar(
+        "Said", covariant=True, default=Message | RecoveryMessage | AdmissionMessage | AdmissionRequest
+    )
+else:
+    from typing import TypeVar
+
+    Source, Said = TypeVar("Source"), TypeVar("Said")
+
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """A message came in from a broker or a client."""
+class Received(Generic[Source, Said]):
+    """A message came in from a broker or a client.
 
-    source: Link
-    message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest
+    A handler of one type of message says what it is given: ``Received[ClientId, Register]``.
+    """
+
+    source: Source
+    message: Said
 
 
 @dataclass(frozen=True, slots=True)

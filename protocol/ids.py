@@ -2,7 +2,7 @@
 
 A broker is a whole number, because succession asks for an order ("the highest id takes over", paper 1, 4.1.1);
 a client is a string that its user chose. So a *link*, one way out of a broker, is an ``int`` (a neighbouring
-broker), a ``str`` (an attached client) or :data:`GROUP` (the multicast group of the broker's own cluster).
+broker, or :data:`GROUP`, the multicast group of the broker's own cluster) or a ``str`` (an attached client).
 """
 
 from typing import Final, NamedTuple, TypeAlias
@@ -16,10 +16,13 @@ ClusterId: TypeAlias = int
 ClientId: TypeAlias = str
 """A publisher or subscriber, as its user named it."""
 
-Link: TypeAlias = int | str
-"""One way out of a broker: a broker, a client, or :data:`GROUP`."""
+BrokerLink: TypeAlias = int
+"""One way to other brokers: a neighbour, or :data:`GROUP`."""
 
-GROUP: Final[int] = -1
+Link: TypeAlias = BrokerLink | ClientId
+"""One way out of a broker: to other brokers, or to a client."""
+
+GROUP: Final[BrokerLink] = -1
 """The link to the multicast group of the broker's own cluster (paper 1, section 3: the address of the MC)."""
 
 Ballot: TypeAlias = tuple[int, BrokerId]

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .configs import Placed
 from .effects import Drained, Effect, Missed, Plain, Received, Ticked, Write
-from .ids import BrokerId, ClientId, Link, RoundNumber
+from .ids import BrokerId, ClientId, RoundNumber
 from .messages.pubsub import Cancel, Detach, Register
 from .messages.rounds import Forgotten, Marker
 
@@ -50,7 +50,7 @@ class Tell:
         Whether it goes nowhere, and is not `Passed`, unless an event that is published here would reach everybody.
     """
 
-    source: Link
+    source: BrokerId
     message: Forgotten | Marker
     whole: bool = False
 
@@ -118,7 +118,7 @@ class RoundBegan:
 class Heard:
     """Another broker has told everybody this, and it came over the ways of the network as it stands."""
 
-    source: Link
+    source: BrokerId
     message: Forgotten | Marker
 
 
@@ -126,7 +126,7 @@ class Heard:
 class Passed:
     """What was to be told from here on is on its way to these brokers, each of which answers for those behind it."""
 
-    source: Link
+    source: BrokerId
     message: Forgotten | Marker
     to: frozenset[BrokerId]
 

@@ -21,7 +21,7 @@ def in_memory(broker: BrokerId) -> Store:
 
 
 @dataclass(frozen=True, slots=True)
-class FromClient(Received):
+class FromClient(Received[ClientId, Any]):
     """A message from a client, and over which of its connections it came."""
 
     connection: int

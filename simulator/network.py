@@ -305,8 +305,8 @@ class SimulatedNetwork:
 
     def step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
         """Let a process handle an event, and carry out what it returns."""
-        if type(event) is FromClient:
-            host.attached[event.source] = event.connection  # type: ignore[index]
+        if isinstance(event, FromClient):
+            host.attached[event.source] = event.connection
             if self._quotas and type(event.message) is Events:
                 self.step(host, Ticked(self.now))  # a publisher has so many a second
         if type(event) is Ticked:

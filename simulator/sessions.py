@@ -251,12 +251,12 @@ class Sessions:
         """Take in that events which waited for their publisher's quota have passed."""
         waiting = self._waiting.get((host.id, host.life), [])
         for event in [event for event in waiting if event.source == client]:
-            if int(event.message.batch.sequence[-1]) <= number:  # type: ignore[union-attr]
+            if int(event.message.batch.sequence[-1]) <= number:
                 waiting.remove(event)
                 self._accept(host, event)
 
     def _accept(self, host: Host, event: FromClient) -> None:
-        batch: EventBatch = event.message.batch  # type: ignore[union-attr]
+        batch: EventBatch = event.message.batch
         name, last = batch.identity(len(batch) - 1)
         if self.keep:
             self.account.accepted(self._network.now, host.id, batch)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...protocol.effects import Deliver, Propose, Received, Ticked
-from ...protocol.ids import BrokerId
+from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.pubsub import Detach
 from ...protocol.messages.recovery import Recovery
@@ -53,8 +53,7 @@ class Nearing:
             out += [] if chosen is None else [Propose(*chosen)]
         return out
 
-    def _on_detach(self, event: Received) -> list[Out]:
-        assert isinstance(event.source, str)
+    def _on_detach(self, event: Received[ClientId, Detach]) -> list[Out]:
         self.affinity.forget(event.source)
         return [Inward(event)]
 

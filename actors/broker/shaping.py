@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from ...admission.quota import AdvertisedRate, Quotas
 from ...protocol.batch import EventBatch
 from ...protocol.effects import Inform, Received, Ticked
-from ...protocol.ids import ClientId
+from ...protocol.ids import ClientId, Link
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.admission import MICRO, AdmissionConfig, HeldBack, LetIn, OverQuota
 from ...protocol.messages.pubsub import Events, Numbered
@@ -65,9 +65,8 @@ class Shaping:
             Ticked: self._on_tick,
         }
 
-    def _on_events(self, event: Received) -> list[Out]:
+    def _on_events(self, event: Received[Link, Events]) -> list[Out]:
         source, message = event.source, event.message
-        assert isinstance(message, Events)
         batch = message.batch
         if not isinstance(source, str) or not len(batch):
             return [Inward(event)]

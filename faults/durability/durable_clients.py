@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from ...protocol.effects import Deliver, Received, Send, TellLost, Ticked, Write
-from ...protocol.ids import ClientId
+from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Held, Inward, Out, Released, Restored
 from ...protocol.messages.pubsub import Again, Cancel, Consumed, Detach, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
@@ -104,9 +104,8 @@ class DurableClients:
 
     # It comes, acknowledges, goes.
 
-    def _on_resume(self, event: Received) -> list[Out]:
+    def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         client, message = event.source, event.message
-        assert isinstance(client, str) and isinstance(message, Resume)
         if not message.life:
             return [Inward(event)]
         entry = self.entries.get(client)
@@ -134,9 +133,8 @@ class DurableClients:
         moved: list[Out] = [Inward(event)] if message.life > 1 else []
         return [*moved, *self._written([entry.row()]), self._holds()]
 
-    def _on_again(self, event: Received) -> list[Out]:
+    def _on_again(self, event: Received[ClientId, Again]) -> list[Out]:
         client, message = event.source, event.message
-        assert isinstance(client, str) and isinstance(message, Again)
         entry = self.entries.get(client)
         out: list[Out] = []
         for batch, rows in () if entry is None else entry.unacknowledged():
@@ -146,36 +144,33 @@ class DurableClients:
                 out.append(Deliver(batch, (client,), np.array([0, len(rows)]), rows))
         return out
 
-    def _on_acknowledge(self, event: Received) -> list[Out]:
+    def _on_acknowledge(self, event: Received[ClientId, Consumed]) -> list[Out]:
         message = event.message
-        assert isinstance(message, Consumed)
-        entry = self.entries.get(event.source)  # type: ignore[arg-type]
+        entry = self.entries.get(event.source)
         if entry is None or message.life != entry.life:
             return []
         return [*self._written(entry.acknowledge(message.marks)), Inward(event)]
 
-    def _on_register(self, event: Received) -> list[Out]:
+    def _on_register(self, event: Received[ClientId, Register]) -> list[Out]:
         message = event.message
-        assert isinstance(message, Register)
-        entry = self.entries.get(event.source)  # type: ignore[arg-type]
+        entry = self.entries.get(event.source)
         if entry is None:
             return [Inward(event)]
         entry.subscriptions[message.subscription] = message.filter
         entry.priorities[message.subscription] = message.priority
         return [*self._written([entry.row()]), Inward(event)]
 
-    def _on_cancel(self, event: Received) -> list[Out]:
+    def _on_cancel(self, event: Received[ClientId, Cancel]) -> list[Out]:
         message = event.message
-        assert isinstance(message, Cancel)
-        entry = self.entries.get(event.source)  # type: ignore[arg-type]
+        entry = self.entries.get(event.source)
         if entry is None:
             return [Inward(event)]
         entry.subscriptions.pop(message.subscription, None)
         entry.priorities.pop(message.subscription, None)
         return [*self._written([entry.row()]), Inward(event)]
 
-    def _on_detach(self, event: Received) -> list[Out]:
-        entry = self.entries.pop(event.source, None)  # type: ignore[arg-type]
+    def _on_detach(self, event: Received[ClientId, Detach]) -> list[Out]:
+        entry = self.entries.pop(event.source, None)
         return [*self._written(() if entry is None else entry.forgotten()), Inward(event)]
 
     # Where it is.
@@ -184,8 +179,7 @@ class DurableClients:
         self._holds_at = self._now + HOLDS_HEARTBEATS * self._recovery.heartbeat_seconds
         return Send(RENDEZVOUS, Holds(tuple((name, entry.life) for name, entry in self.entries.items())))
 
-    def _on_let_go(self, event: Received) -> list[Out]:
-        assert isinstance(event.message, LetGo)
+    def _on_let_go(self, event: Received[BrokerId, LetGo]) -> list[Out]:
         out: list[Out] = []
         for name, life in event.message.clients:
             entry = self.entries.get(name)

@@ -85,8 +85,7 @@ class Comparing:
         told = [Send(other, Compare(digest(items))) for (_, other), items in self._tables.told().items()]
         return [*told, Inward(event)]
 
-    def _on_compare(self, event: Received) -> list[Out]:
-        assert isinstance(event.source, int) and isinstance(event.message, Compare)
+    def _on_compare(self, event: Received[BrokerId, Compare]) -> list[Out]:
         self._compare(event.source, event.message.digest)
         return []
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...protocol.effects import Received, Ticked
+from ...protocol.ids import ClientId
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.pubsub import Resume
 from ...protocol.messages.recovery import Recovery
@@ -59,9 +60,8 @@ class Ages:
         until, seconds = self._stood_still
         return seconds if now - until <= self._recovery.suspect_after_seconds else 0.0
 
-    def _on_resume(self, event: Received) -> list[Out]:
+    def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         message = event.message
-        assert isinstance(message, Resume)
         waited = self._waited(self._now)
         if not waited:
             return [Inward(event)]

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...protocol.effects import Drain, Drained, Flushed, Received, Send, Ticked
-from ...protocol.ids import FIRST_ROUND, BrokerId, Link
+from ...protocol.ids import FIRST_ROUND, BrokerId, ClientId
 from ...protocol.layers import Delivered, Handler, Heard, Inward, IsDelivered, Out, Passed, Tell
 from ...protocol.messages.pubsub import Flush
 from ...protocol.messages.recovery import Recovery
@@ -35,7 +35,7 @@ class _Wave:
     """A marker that passed here and is not answered yet."""
 
     marker: Marker
-    source: Link
+    source: BrokerId
     waiting: set[BrokerId]
     drain: int
 
@@ -73,8 +73,7 @@ class Flushing:
             IsDelivered: self._on_asked,
         }
 
-    def _on_flush(self, event: Received) -> list[Out]:
-        assert isinstance(event.source, str) and isinstance(event.message, Flush)
+    def _on_flush(self, event: Received[ClientId, Flush]) -> list[Out]:
         self._asked.append(Flushed(event.source, event.message.number))
         return [] if self._answering else self._ask_all()
 
@@ -116,9 +115,8 @@ class Flushing:
         self._waves[origin] = _Wave(news.message, news.source, set(news.to), self._drain_number)
         return [Drain(self._drain_number)]
 
-    def _on_marker_done(self, event: Received) -> list[Out]:
+    def _on_marker_done(self, event: Received[BrokerId, MarkerDone]) -> list[Out]:
         message = event.message
-        assert isinstance(message, MarkerDone)
         wave = self._waves.get(message.origin)
         if wave is None or wave.marker.number != message.number or event.source not in wave.waiting:
             return []
@@ -137,7 +135,7 @@ class Flushing:
             return []
         del self._waves[wave.marker.origin]
         if wave.source != self._me:
-            return [Send(wave.source, MarkerDone(wave.marker.origin, wave.marker.number))]  # type: ignore[arg-type]
+            return [Send(wave.source, MarkerDone(wave.marker.origin, wave.marker.number))]
         answers: list[Out] = [
             Inward(each) if isinstance(each, Delivered) else each for each in self._answering
         ]

@@ -174,11 +174,10 @@ class Replay:
             (self._now - kept.at, kept.batch) for kept in self.rounds.kept() if kept.publisher == publisher
         ]
 
-    def _on_events(self, event: Received) -> list[Out]:
+    def _on_events(self, event: Received[Link, Events]) -> list[Out]:
         publisher, message = event.source, event.message
         if not isinstance(publisher, str):
             return [Inward(event)]
-        assert isinstance(message, Events)
         told = self._keep(publisher, message)
         stamped = replace(message, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
         return [*told, Inward(Received(publisher, stamped))]
@@ -243,30 +242,26 @@ class Replay:
 
     # Subscribers.
 
-    def _on_register(self, event: Received) -> list[Out]:
-        assert isinstance(event.source, str) and isinstance(event.message, Register)
+    def _on_register(self, event: Received[ClientId, Register]) -> list[Out]:
         self._wanting.setdefault(event.source, {})[event.message.subscription] = None
         self.deduplicator.begin(event.source, self._now)
         return [Inward(event)]
 
-    def _on_cancel(self, event: Received) -> list[Out]:
-        assert isinstance(event.source, str) and isinstance(event.message, Cancel)
+    def _on_cancel(self, event: Received[ClientId, Cancel]) -> list[Out]:
         mine = self._wanting.get(event.source, {})
         mine.pop(event.message.subscription, None)
         if not mine:
             self._wanting.pop(event.source, None)
         return [Inward(event)]
 
-    def _on_detach(self, event: Received) -> list[Out]:
-        assert isinstance(event.source, str)
+    def _on_detach(self, event: Received[ClientId, Detach]) -> list[Out]:
         self._wanting.pop(event.source, None)
         self.deduplicator.forget(event.source)
         self.rounds.forget(event.source)
         return [Inward(event)]
 
-    def _on_resume(self, event: Received) -> list[Out]:
+    def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         """Let a subscriber that moved here wait for a round that begins when all that it wants is installed."""
-        assert isinstance(event.source, str) and isinstance(event.message, Resume)
         message = event.message
         since = self._now - message.since_seconds - self._recovery.doubt_seconds
         self.deduplicator.resume(event.source, message.marks, since)
@@ -274,9 +269,8 @@ class Replay:
         self.rounds.doubt_from(self._now - message.away_seconds)
         return [Inward(RoundWanted())]
 
-    def _on_acknowledge(self, event: Received) -> list[Out]:
+    def _on_acknowledge(self, event: Received[ClientId, Consumed]) -> list[Out]:
         """Take in what a subscriber has had, perhaps of another broker."""
-        assert isinstance(event.source, str) and isinstance(event.message, Consumed)
         self.deduplicator.advance(event.source, event.message.marks)
         return []
 

@@ -37,7 +37,7 @@ class Flooding(Hierarchical):
 
     def _hold(self, item: Any, link: Link, holder: Link, waiter: tuple[Link, int]) -> list[Effect]:
         self.table.add(item, link, holder)
-        return [Confirm(*waiter)] if isinstance(link, str) else []  # type: ignore[arg-type]
+        return [Confirm(link, waiter[1])] if isinstance(link, str) else []
 
     def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:
         if self.table.remove(item, link, holder):

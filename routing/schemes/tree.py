@@ -157,12 +157,12 @@ class TreeRouter:
         return effects + self._hold(message.filter, source, message.subscription, waiter)
 
     def _on_cancel(self, source: Link, message: Cancel) -> list[Effect]:
-        mine = self._subscriptions.get(source) if isinstance(source, str) else None
-        if mine is None or message.subscription not in mine:
+        if not isinstance(source, str) or message.subscription not in self._subscriptions.get(source, ()):
             return self._stray()
+        mine = self._subscriptions[source]
         item = mine.pop(message.subscription)
         if not mine:
-            del self._subscriptions[source]  # type: ignore[arg-type]
+            del self._subscriptions[source]
         self._forget((source, message.subscription), item)
         return self._release(item, source, message.subscription)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from ....protocol.effects import Multicast, Received, Regroup, Renew, Send, Ticked
-from ....protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
+from ....protocol.ids import GROUP, Ballot, BrokerId, ClusterId
 from ....protocol.layers import Out
 from ....protocol.messages.recovery import (
     RENDEZVOUS,
@@ -59,10 +59,10 @@ class ClusterSide(TreeSide):
         self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
         self._mend_at = 0.0  # not before that they get some again: a call may fail for a while
 
-    def _on_cluster(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Out]:
+    def _on_cluster(self, source: BrokerId, message: ClusterBeat | MemberBeat) -> list[Out]:
         return self._meet(source, message) + self._with_succession(Received(source, message))
 
-    def _meet(self, source: Link, message: ClusterBeat | MemberBeat) -> list[Out]:
+    def _meet(self, source: BrokerId, message: ClusterBeat | MemberBeat) -> list[Out]:
         """Take whoever has joined the cluster, as a beat or a registration tells, into the group."""
         if isinstance(message, ClusterBeat):
             cluster, named = message.view.cluster, message.view.members
@@ -226,7 +226,7 @@ class ClusterSide(TreeSide):
         )
         return TableCopy(tuple(wanted), self.view.ballot, joined)
 
-    def _on_wants(self, source: Link, message: Wants) -> list[Out]:
+    def _on_wants(self, source: BrokerId, message: Wants) -> list[Out]:
         if not self.designated or source not in self.view.members:
             return []
         effects = self.router.adopt(GROUP, source, message.filters)
@@ -239,7 +239,7 @@ class ClusterSide(TreeSide):
             self._unheard.discard(member)
             self._wants_round = True
 
-    def _on_table_entry(self, source: Link, message: TableEntry) -> list[Out]:
+    def _on_table_entry(self, source: BrokerId, message: TableEntry) -> list[Out]:
         if message.ballot == self._copied:
             wanted = self.copies.setdefault(message.child, {})
             if message.wanted:
@@ -248,14 +248,14 @@ class ClusterSide(TreeSide):
                 wanted.pop(message.filter, None)
         return []
 
-    def _on_table_of_child(self, source: Link, message: TableOfChild) -> list[Out]:
+    def _on_table_of_child(self, source: BrokerId, message: TableOfChild) -> list[Out]:
         if message.ballot == self._copied:
             self.copies.pop(message.child, None)
             if message.filters:
                 self.copies[message.child] = dict.fromkeys(message.filters)
         return []
 
-    def _on_table_copy(self, source: Link, message: TableCopy) -> list[Out]:
+    def _on_table_copy(self, source: BrokerId, message: TableCopy) -> list[Out]:
         if message.ballot < self._copied:
             return []
         self._copied = message.ballot

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....protocol.effects import Deliver, Multicast, Received, Send
-from ....protocol.ids import GROUP, Link, RoundNumber
+from ....protocol.ids import GROUP, BrokerId, Link, RoundNumber
 from ....protocol.layers import Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
 from ....protocol.messages.recovery import MemberInstalled, TableEntry, Wants
@@ -46,7 +46,7 @@ class EventSide(Place):
             return self.view.designated
         return None if self.parent is None else self.parent.designated
 
-    def _on_installed(self, source: Link, message: Installed) -> list[Out]:
+    def _on_installed(self, source: BrokerId, message: Installed) -> list[Out]:
         if source != self._above():
             return []
         self._after = max(self._after, message.round)
@@ -72,7 +72,7 @@ class EventSide(Place):
             return Multicast(MemberInstalled(effect.to, effect.message.token, self._after))
         return Send(effect.to, Installed(effect.message.token, self._after))
 
-    def _on_member_installed(self, source: Link, message: MemberInstalled) -> list[Out]:
+    def _on_member_installed(self, source: BrokerId, message: MemberInstalled) -> list[Out]:
         if message.member != self.home.broker:
             return []
         return self._on_installed(source, Installed(message.token, message.round))
@@ -126,12 +126,12 @@ class EventSide(Place):
             return self.root or bool(self.router.attached and self.path)
         return self.home.broker in self.view.members and self.view.designated != self.home.broker
 
-    def _on_told(self, source: Link, message: Forgotten | Marker) -> list[Out]:
+    def _on_told(self, source: BrokerId, message: Forgotten | Marker) -> list[Out]:
         if not self._is_on_tree(source, message.ballot):
             return []
         return [*self._begin(message.round, message.doubt_seconds), Heard(source, message)]
 
-    def _spread(self, source: Link, message: Any) -> list[Out]:
+    def _spread(self, source: BrokerId, message: Any) -> list[Out]:
         """Pass a message that is for every broker on to every link but that of arrival."""
         effects: list[Out] = []
         if self.fellows and not self._is_fellow(source):
@@ -142,14 +142,14 @@ class EventSide(Place):
 
     # Failures.
 
-    def _on_doubt(self, source: Link, message: Doubt) -> list[Out]:
+    def _on_doubt(self, source: BrokerId, message: Doubt) -> list[Out]:
         return self._doubt_since(source, self.now - message.seconds)
 
     def _suspected(self) -> list[Out]:
         """Tell every broker that something has failed, which may have gone unnoticed for a while."""
         return self._doubt_since(self.home.broker, self.now - self.recovery.doubt_seconds)
 
-    def _doubt_since(self, source: Link, since: float) -> list[Out]:
+    def _doubt_since(self, source: BrokerId, since: float) -> list[Out]:
         """Remember a failure, and tell it on; whoever knows of it already tells nobody, so it comes to an end."""
         if not self.rounds.learn(since):
             return []
@@ -190,13 +190,13 @@ class EventSide(Place):
             RoundNumber(self.term, 1) if self.term > after.term else RoundNumber(after.term, after.number + 1)
         )
 
-    def _on_ask_round(self, source: Link, message: AskRound) -> list[Out]:
+    def _on_ask_round(self, source: BrokerId, message: AskRound) -> list[Out]:
         self._after = max(self._after, message.after)
         self.rounds.doubt_from(self.now - max(0.0, message.doubt_seconds - self.recovery.doubt_seconds))
         self._wants_round = True
         return self._ask_round() if self.designated and not self.root else []
 
-    def _on_round(self, source: Link, message: Round) -> list[Out]:
+    def _on_round(self, source: BrokerId, message: Round) -> list[Out]:
         return self._begin(message.number, message.doubt_seconds) if source == self._above() else []
 
     def _begin(self, number: RoundNumber, doubt_seconds: float) -> list[Out]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ....faults.membership.join import judge
 from ....protocol.effects import Missed, Multicast, Received, Renew, Send, Ticked
-from ....protocol.ids import BrokerId, ClusterId, Link
+from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Out
 from ....protocol.messages.pubsub import Announce, Withdraw
 from ....protocol.messages.recovery import (
@@ -50,7 +50,7 @@ class TreeSide(EventSide):
         self._tell_succession()
         return self._absorb(self.succession.beat_now()) + self._tree_beats()
 
-    def _on_tree_beat(self, source: Link, beat: TreeBeat) -> list[Out]:
+    def _on_tree_beat(self, source: BrokerId, beat: TreeBeat) -> list[Out]:
         if not self.designated:
             return self._tell(source)
         cluster = beat.view.cluster
@@ -65,7 +65,7 @@ class TreeSide(EventSide):
                 self.children[cluster] = beat.view  # its members, for whoever takes over here
                 self._tell_succession()
             return self._absorb(self.probing.handle(Received(source, beat)))
-        return [Send(source, Goodbye(self.view.cluster))]  # type: ignore[arg-type]
+        return [Send(source, Goodbye(self.view.cluster))]
 
     def _follow_path(self, above: tuple[ClusterId, ...], term: int) -> list[Out]:
         assert self.parent is not None
@@ -80,19 +80,19 @@ class TreeSide(EventSide):
         self.path = path
         return self._changed()
 
-    def _on_probe(self, source: Link, message: Probe) -> list[Out]:
+    def _on_probe(self, source: BrokerId, message: Probe) -> list[Out]:
         return self._tell(source)
 
-    def _tell(self, source: Link) -> list[Out]:
+    def _tell(self, source: BrokerId) -> list[Out]:
         """Say who is designated here; a broker that has only its own past to go by says nothing."""
         if not self.designated and self.view.designated == self.home.broker:
             return []
-        return [Send(source, ProbeAnswer(self.view))]  # type: ignore[arg-type]
+        return [Send(source, ProbeAnswer(self.view))]
 
-    def _on_probe_answer(self, source: Link, message: ProbeAnswer) -> list[Out]:
+    def _on_probe_answer(self, source: BrokerId, message: ProbeAnswer) -> list[Out]:
         return self._absorb(self.probing.handle(Received(source, message))) if self.designated else []
 
-    def _on_goodbye(self, source: Link, message: Goodbye) -> list[Out]:
+    def _on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
         if not self.designated:
             return []
         if self.parent is not None and source == self.parent.designated:
@@ -216,7 +216,7 @@ class TreeSide(EventSide):
         started = self.join.start(self.view, self.router.wants(), self.now, root_died=root_died)
         return effects + self._absorb(started)
 
-    def _on_join(self, source: Link, message: Any) -> list[Out]:
+    def _on_join(self, source: BrokerId, message: Any) -> list[Out]:
         return self._joining(Received(source, message)) if self.designated else []
 
     def _joining(self, event: Received | Ticked) -> list[Out]:
@@ -225,7 +225,7 @@ class TreeSide(EventSide):
         self.join.update(self.view, self.router.wants())
         return self._absorb(self.join.handle(event))
 
-    def _on_join_answer(self, source: Link, answer: JoinAnswer) -> list[Out]:
+    def _on_join_answer(self, source: BrokerId, answer: JoinAnswer) -> list[Out]:
         if not self.designated:
             return []
         if self._answer_by is not None and self.parent is not None and source == self.parent.designated:
@@ -236,7 +236,7 @@ class TreeSide(EventSide):
         if self.join.active:
             return self._on_join(source, answer)
         if answer.accepted and not (self.parent is not None and source == self.parent.designated):
-            return [Send(source, Goodbye(self.view.cluster))]  # type: ignore[arg-type]
+            return [Send(source, Goodbye(self.view.cluster))]
         return []
 
     def _joined(self, parent: ClusterView, path: tuple[ClusterId, ...], term: int) -> list[Out]:
@@ -283,14 +283,14 @@ class TreeSide(EventSide):
         self._wants_round = True
         return self._counted(effects) + self._changed()
 
-    def _on_root(self, source: Link, message: Root) -> list[Out]:
+    def _on_root(self, source: BrokerId, message: Root) -> list[Out]:
         if self.root and message.term > self.term and message.root.cluster != self.view.cluster:
             # Another cluster became root while this one was not heard.
             self.term = message.term
             return self._seek_parent(root_died=False) + self._changed()
         return self._on_join(source, message)
 
-    def _on_become_root(self, source: Link, message: BecomeRoot) -> list[Out]:
+    def _on_become_root(self, source: BrokerId, message: BecomeRoot) -> list[Out]:
         if not self.root:
             return self._on_join(source, message)
         # Root already, after a succession, say, and the rendezvous point counts another term.
@@ -298,14 +298,14 @@ class TreeSide(EventSide):
         self._wants_round = True
         return self._changed()
 
-    def _on_ask_children(self, source: Link, message: AskChildren) -> list[Out]:
+    def _on_ask_children(self, source: BrokerId, message: AskChildren) -> list[Out]:
         children = tuple(self.children.values()) if self.designated else ()
-        return [Send(source, Children(message.nonce, self.view, children))]  # type: ignore[arg-type]
+        return [Send(source, Children(message.nonce, self.view, children))]
 
-    def _on_ping(self, source: Link, message: Ping) -> list[Out]:
-        return [Send(source, Pong(message.nonce))]  # type: ignore[arg-type]
+    def _on_ping(self, source: BrokerId, message: Ping) -> list[Out]:
+        return [Send(source, Pong(message.nonce))]
 
-    def _on_join_request(self, source: Link, request: JoinRequest) -> list[Out]:
+    def _on_join_request(self, source: BrokerId, request: JoinRequest) -> list[Out]:
         answer = judge(
             request,
             self.view,
@@ -321,17 +321,17 @@ class TreeSide(EventSide):
         known = self.children.get(request.view.cluster)
         if answer.accepted and known is not None and known.newer_than(request.view):
             # It was designated once, and does not know yet that it is not any more.
-            return [Send(source, replace(answer, accepted=False, reason="not designated", path=()))]  # type: ignore[arg-type]
+            return [Send(source, replace(answer, accepted=False, reason="not designated", path=()))]
         if answer.reason == "no way to the root" and request.view.cluster in self.children:
             # It stays what it is, and waits with us: whoever hangs below has nothing to gain from another parent.
             answer = replace(answer, accepted=True, reason="")
-        effects: list[Out] = [Send(source, answer)]  # type: ignore[arg-type]
+        effects: list[Out] = [Send(source, answer)]
         if not answer.accepted:
             self.refused_joins += 1
             return effects
         view = request.view
         if self.parent is not None and view.cluster == self.parent.cluster:
-            return [Send(source, replace(answer, accepted=False, reason="ring"))]  # type: ignore[arg-type]
+            return [Send(source, replace(answer, accepted=False, reason="ring"))]
         self.going.discard(view.cluster)
         effects += self._exchange(view, request.filters, answer=True)
         self.probing.watch(view, self.now)

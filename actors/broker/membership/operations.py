@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Final
 
 from ....protocol.effects import Multicast, Received, Send
-from ....protocol.ids import Link
+from ....protocol.ids import BrokerId, Link
 from ....protocol.layers import Out
 from ....protocol.messages.pubsub import Events
 from ....protocol.messages.recovery import (
@@ -86,7 +86,7 @@ class OperationsSide(ClusterSide):
 
     # Leaving.
 
-    def _on_leave(self, source: Link, message: LeaveNetwork) -> list[Out]:
+    def _on_leave(self, source: BrokerId, message: LeaveNetwork) -> list[Out]:
         if source != RENDEZVOUS or self.leaving:
             return []
         self.succession.leaving = True
@@ -132,7 +132,7 @@ class OperationsSide(ClusterSide):
         assert self.parent is not None
         return [Send(self.parent.designated, Goodbye(self.view.cluster))]
 
-    def _on_goodbye(self, source: Link, message: Goodbye) -> list[Out]:
+    def _on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
         parent = self.parent
         if self.leaving and self.designated and not self.children and parent is not None:
             self.left = self.left or source == parent.designated
@@ -141,17 +141,17 @@ class OperationsSide(ClusterSide):
 
     # Others leave.
 
-    def _on_resign(self, source: Link, message: Resign) -> list[Out]:
+    def _on_resign(self, source: BrokerId, message: Resign) -> list[Out]:
         return self._with_succession(Received(source, message))
 
-    def _on_member_gone(self, source: Link, message: MemberGone) -> list[Out]:
+    def _on_member_gone(self, source: BrokerId, message: MemberGone) -> list[Out]:
         if message.cluster != self.view.cluster:
             return []
         effects = self._with_succession(Received(source, message))
         self.fellows.discard(source)
         return effects + self._regroup()
 
-    def _on_leaving(self, source: Link, message: Leaving) -> list[Out]:
+    def _on_leaving(self, source: BrokerId, message: Leaving) -> list[Out]:
         if not self.designated:
             return []
         child = self.children.get(message.cluster)
@@ -166,21 +166,21 @@ class OperationsSide(ClusterSide):
         """Return whether there is a parent, for sure, and no other is looked for."""
         return self.parent is not None and self._answer_by is None and not self.searching
 
-    def _on_become_root(self, source: Link, message: BecomeRoot) -> list[Out]:
+    def _on_become_root(self, source: BrokerId, message: BecomeRoot) -> list[Out]:
         if self.designated and self._may_search() and message.term > self.term:
             return self._made_root(message.term)  # the parent was root, and leaves
         return super()._on_become_root(source, message)
 
     # A nearer parent.
 
-    def _on_reconsider(self, source: Link, message: Reconsider) -> list[Out]:
+    def _on_reconsider(self, source: BrokerId, message: Reconsider) -> list[Out]:
         if source != RENDEZVOUS or not (self.designated and self.path and self._may_search()):
             return []
         assert self.parent is not None
         self._pinged_at = self.now
         return [Send(self.parent.designated, Ping(_NONCE))]
 
-    def _on_pong(self, source: Link, message: Pong) -> list[Out]:
+    def _on_pong(self, source: BrokerId, message: Pong) -> list[Out]:
         if message.nonce != _NONCE:
             return self._on_join(source, message)
         sent, self._pinged_at = self._pinged_at, None

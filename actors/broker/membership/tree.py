@@ -20,7 +20,6 @@ from ....faults.membership.local import (
 )
 from ....protocol.configs import Placed, Position
 from ....protocol.effects import Missed, Received, Send, Ticked
-from ....protocol.ids import Link
 from ....protocol.layers import Event, Handler, Out, Restored, RoundWanted, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
 from ....protocol.messages.recovery import (
@@ -90,7 +89,7 @@ class HealingBroker(OperationsSide):
             else:
                 self._stand_at(start.position)
 
-    def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
+    def _table(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
         return {
             **dict.fromkeys(self.router.takes, self._on_routed),
             Events: self._on_events,

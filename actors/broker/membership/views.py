@@ -105,7 +105,7 @@ class HealingViews:
         if self.takes_part:
             self.rounds.current = RoundNumber(0, self.version)
 
-    def _table(self) -> dict[type, Callable[[Link, Any], list[Out]]]:
+    def _table(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
         return {
             Events: self._on_events,
             Register: self._on_client,
@@ -201,8 +201,7 @@ class HealingViews:
 
     # Clients.
 
-    def _on_client(self, source: Link, message: Any) -> list[Out]:
-        assert isinstance(source, str)
+    def _on_client(self, source: ClientId, message: Any) -> list[Out]:
         if isinstance(message, Register):
             self._clients[source] = None
         out: list[Any] = self.router.handle(Received(source, message))
@@ -220,8 +219,7 @@ class HealingViews:
         self.rounds.doubt_from(self.now - self.recovery.doubt_seconds)
         self._wants_round = True
 
-    def _on_detach(self, source: Link, message: Detach) -> list[Out]:
-        assert isinstance(source, str)
+    def _on_detach(self, source: ClientId, message: Detach) -> list[Out]:
         self._clients.pop(source, None)
         return self._on_client(source, message)
 
@@ -265,7 +263,7 @@ class HealingViews:
         self._wants_round = self._wants_round or self.router.lacking
         return out
 
-    def _on_wants(self, source: Link, message: CubeWants) -> list[Out]:
+    def _on_wants(self, source: BrokerId, message: CubeWants) -> list[Out]:
         newest = max(message.mine, message.yours)
         if newest > self.version:
             self._hold(source, message)
@@ -305,7 +303,7 @@ class HealingViews:
 
     # Views.
 
-    def _on_view(self, source: Link, view: CubeView) -> list[Out]:
+    def _on_view(self, source: BrokerId, view: CubeView) -> list[Out]:
         if source != RENDEZVOUS or view.version <= self.version:
             return []
         if self._me not in view.born:
