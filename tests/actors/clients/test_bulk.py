@@ -18,7 +18,7 @@ from rayvous.actors.clients.bulk import SLICES_WAITING_MAX, Payloads
 from rayvous.actors.clients.distributing import CutPayload, Distribution
 from rayvous.protocol.effects import Received
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages.pubsub import Announce, Register
+from rayvous.protocol.messages.pubsub import Announce, Register, Spread
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -57,7 +57,7 @@ class Hosts:
         for position in scheme_of(scheme).positions(ClusterTree(len(BROKERS), 1).positions()):
             broker = Broker(position, scheme)
             for other in position.neighbours:
-                broker.handle(Received(other, Announce(wanted, 1)))
+                broker.handle(Received(other, Spread(1, other, 1, Announce(wanted, 1))))
             broker.handle(Received("reader", Register(1, wanted)))
             self.hosts[position.broker] = self._host(position.broker, broker)
 
