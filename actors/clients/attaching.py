@@ -15,6 +15,7 @@ from ...protocol.errors import ClientError, InputError
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..network.hosts import Hosts
+from .client import Context
 from .coming_back import publisher_back, subscriber_back
 from .durable import DurableSubscriber
 from .nearness import Placement, checked
@@ -119,7 +120,7 @@ class Attaching:
         if broker is not None:
             self._hosts.host_of(broker)
         near = self._near(broker, placement)
-        client = back(self._hosts, self.process, name, broker, placement, near)
+        client = back(self._context(placement), name, broker, near)
         self.clients.append(client)
         return client
 
@@ -162,20 +163,16 @@ class Attaching:
             last = [0] * len(names)
             if self._hosts.recovery is not None and kind is Publisher:
                 last = ray.get(self._hosts.rendezvous.sequences.remote(names), timeout=60)
+        context = self._context(placement)
         clients = [
-            kind(
-                name,
-                at,
-                self._hosts.directory,
-                self.process,
-                self._hosts.rendezvous,
-                *([used] if used else []),
-                placement=placement,
-            )
+            kind(name, at, context, *([used] if used else []))
             for name, at, used in zip(names, places, last, strict=True)
         ]
         self.clients += clients
         return clients
+
+    def _context(self, placement: Placement | None) -> Context:
+        return Context(self._hosts.directory, self.process, self._hosts.rendezvous, placement)
 
     def release(self, client: Publisher | Subscriber) -> None:
         """Close a client of this process and free its name.

@@ -22,7 +22,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
@@ -49,32 +49,39 @@ class _Moved(Exception):
     """The client has left the broker that it was waiting for."""
 
 
+class Context(NamedTuple):
+    """What a client has of its network.
+
+    Attributes
+    ----------
+    directory, rendezvous
+        The network's.
+    process
+        What polls for it.
+    placement
+        Where it goes when it has to leave its broker; None for the network's own rule.
+    """
+
+    directory: Directory
+    process: ClientProcess
+    rendezvous: Any = None
+    placement: Placement | None = None
+
+
 class Client:
     """What publishers and subscribers have in common: a name, a broker, a host, an end."""
 
     kind = ""
 
-    def __init__(
-        self,
-        name: ClientId,
-        broker: BrokerId,
-        directory: Directory,
-        process: ClientProcess,
-        rendezvous: Any = None,
-        *,
-        placement: Placement | None = None,
-    ) -> None:
+    def __init__(self, name: ClientId, broker: BrokerId, context: Context) -> None:
         self.name = name
-        self._place: tuple[BrokerId, Any] = (broker, directory.hosts[broker])
-        self._directory = directory
-        self._process = process
-        self._rendezvous = rendezvous
-        self._placement = placement
-        self._recovery = directory.recovery
+        self._directory, self._process, self._rendezvous, self._placement = context
+        self._place: tuple[BrokerId, Any] = (broker, self._directory.hosts[broker])
+        self._recovery = self._directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
         # How often this process had left the host when it came there.
-        self._given_up = process.given_up[self.host]
+        self._given_up = self._process.given_up[self.host]
         self.moves = 0
 
     @property

@@ -12,40 +12,29 @@ from ...faults.membership.places import Tiers
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..host.requests import Accepted
-from ..network.hosts import Hosts
+from .client import Context
 from .durable import DurableSubscriber, ReturningPublisher
-from .nearness import Placement
 from .process import ClientProcess
 
 
 def subscriber_back(
-    hosts: Hosts,
-    process: ClientProcess,
-    name: ClientId,
-    broker: BrokerId | None,
-    placement: Placement | None,
-    near: Tiers | None,
+    context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> DurableSubscriber:
     """Return a durable subscriber, new or come back, with a poll of its own."""
-    directory = hosts.directory
+    directory = context.directory
     with broker_errors(f"attaching to {directory.name!r}"):
-        call = hosts.rendezvous.come_back.remote(name, broker, uuid4().hex, near)
+        call = context.rendezvous.come_back.remote(name, broker, uuid4().hex, near)
         place, record = ray.get(call, timeout=directory.limits.call_seconds)
     assert directory.recovery is not None
     own = ClientProcess(directory.name, directory.recovery.client_patience_seconds)
-    return DurableSubscriber(name, place, directory, own, hosts.rendezvous, record, placement=placement)
+    return DurableSubscriber(name, place, context._replace(process=own), record)
 
 
 def publisher_back(
-    hosts: Hosts,
-    process: ClientProcess,
-    name: ClientId,
-    broker: BrokerId | None,
-    placement: Placement | None,
-    near: Tiers | None,
+    context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> ReturningPublisher:
     """Return a publisher that goes on where an earlier process of its name stopped, or begins."""
-    directory, rendezvous = hosts.directory, hosts.rendezvous
+    directory, rendezvous = context.directory, context.rendezvous
     seconds = directory.limits.call_seconds
     with broker_errors(f"attaching to {directory.name!r}"):
         call = rendezvous.publisher_comes_back.remote(name, broker, uuid4().hex, near)
@@ -68,5 +57,4 @@ def publisher_back(
         if len(known) < len(homes) or not published:
             published = reserved  # what one had accepted that died is not known
         ray.get(rendezvous.home_of_publisher.remote(name, place, True), timeout=seconds)
-    known_of_it = (published, kept, reserved)
-    return ReturningPublisher(name, place, directory, process, rendezvous, known_of_it, placement=placement)
+    return ReturningPublisher(name, place, context, (published, kept, reserved))

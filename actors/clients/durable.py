@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 from ray.exceptions import ActorDiedError, RayActorError
@@ -27,14 +27,10 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach
 from ..host.errors import broker_errors
 from ..host.requests import Away
-from .nearness import Placement
+from .client import Context
 from .notification import Notification
-from .process import ClientProcess
 from .publisher import Publisher
 from .subscriber import Subscriber
-
-if TYPE_CHECKING:
-    from ..network.rendezvous import Directory
 
 
 class DurableSubscriber(Subscriber):
@@ -44,19 +40,9 @@ class DurableSubscriber(Subscriber):
     was acknowledged: call :meth:`acknowledge` when the work on it is done.
     """
 
-    def __init__(
-        self,
-        name: ClientId,
-        broker: BrokerId,
-        directory: Directory,
-        process: ClientProcess,
-        rendezvous: Any,
-        record: dict[str, Any],
-        *,
-        placement: Placement | None = None,
-    ) -> None:
+    def __init__(self, name: ClientId, broker: BrokerId, context: Context, record: dict[str, Any]) -> None:
         self._record_found = record
-        super().__init__(name, broker, directory, process, rendezvous, placement=placement)
+        super().__init__(name, broker, context)
         self._handed: dict[ClientId, int] = {}
         with broker_errors(str(self)):
             self._process.submit(self._arrive()).result()
@@ -207,15 +193,11 @@ class ReturningPublisher(Publisher):
         self,
         name: ClientId,
         broker: BrokerId,
-        directory: Directory,
-        process: ClientProcess,
-        rendezvous: Any,
+        context: Context,
         known: tuple[int, list[tuple[float, Any]], int],
-        *,
-        placement: Placement | None = None,
     ) -> None:
         published, kept, self._reserved = known
-        super().__init__(name, broker, directory, process, rendezvous, published, placement=placement)
+        super().__init__(name, broker, context, published)
         self._machine.come_back(time.time(), published, kept)
 
     def _call(self, batch: Any) -> None:

@@ -16,7 +16,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import ray
@@ -30,16 +30,10 @@ from ...protocol.messages.pubsub import Events, Flush
 from ..host.requests import Stored
 from .advertiser import Advertiser
 from .bulk import SLICE_BYTES
-from .client import Client
+from .client import Client, Context
 from .columns import batch_from
 from .distributing import CutPayload, Distribution
-from .nearness import Placement
-from .process import ClientProcess
 from .quota import Excess
-
-if TYPE_CHECKING:
-    from ..network.rendezvous import Directory
-
 
 _QUESTIONS: Final = itertools.count(1)
 """Numbers the questions of this process whether all is delivered (see `flushing`)."""
@@ -61,18 +55,9 @@ class Publisher(Client):
 
     kind = "publisher"
 
-    def __init__(
-        self,
-        name: ClientId,
-        broker: BrokerId,
-        directory: Directory,
-        process: ClientProcess,
-        rendezvous: Any = None,
-        published: int = 0,
-        *,
-        placement: Placement | None = None,
-    ) -> None:
-        super().__init__(name, broker, directory, process, rendezvous, placement=placement)
+    def __init__(self, name: ClientId, broker: BrokerId, context: Context, published: int = 0) -> None:
+        super().__init__(name, broker, context)
+        directory, process = self._directory, self._process
         self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
         self._turn = threading.Lock()
         followed = process.session if self._recovery is not None else ""

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayTaskError
@@ -32,15 +32,10 @@ from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..host.errors import broker_errors
 from ..host.requests import Lacking, WhoAnswers
-from .client import Client
+from .client import Client, Context
 from .distributing import read_payload
 from .inbox import Arrival, Inbox
-from .nearness import Placement
 from .notification import Notification, for_people
-from .process import ClientProcess
-
-if TYPE_CHECKING:
-    from ..network.rendezvous import Directory
 
 
 class Subscriber(Client):
@@ -51,20 +46,11 @@ class Subscriber(Client):
 
     kind = "subscriber"
 
-    def __init__(
-        self,
-        name: ClientId,
-        broker: BrokerId,
-        directory: Directory,
-        process: ClientProcess,
-        rendezvous: Any = None,
-        *,
-        placement: Placement | None = None,
-    ) -> None:
-        super().__init__(name, broker, directory, process, rendezvous, placement=placement)
+    def __init__(self, name: ClientId, broker: BrokerId, context: Context) -> None:
+        super().__init__(name, broker, context)
         self.received = 0
         self._unread: deque[Notification] = deque()
-        limits = directory.limits
+        limits, process = self._directory.limits, self._process
         self._machine = self._new_machine()
         before = None if self._recovery is None else self._machine
         self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, before)

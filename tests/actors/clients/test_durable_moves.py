@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.host.requests import Away
@@ -70,7 +71,7 @@ def alice_at(first: Host, second: Host) -> Iterator[tuple[Alice, ClientProcess]]
     record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
     process = ClientProcess("net", BOUND_SECONDS)
     try:
-        yield Alice("alice", 1, directory, process, rendezvous, record), process
+        yield Alice("alice", 1, Context(directory, process, rendezvous), record), process
     finally:
         process.ending = True
         process.close()

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray.exceptions import RayActorError
 from rayvous.actors.clients import nearness as nearness_file
+from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.nearness import (
     AT_ONCE,
     FRESH_SECONDS,
@@ -290,7 +291,7 @@ def test_a_client_that_must_move_says_how_near_the_brokers_are(placement: Any, t
     process = ClientProcess("test", 60.0)
     process.nearness = machine.nearness()
     try:
-        ann = Publisher("ann", 1, directory, process, rendezvous, placement=placement)
+        ann = Publisher("ann", 1, Context(directory, process, rendezvous, placement))
         process.submit(ann.move(hosts[1], True)).result()
         assert heard == [told] and ann.broker == 2
     finally:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
 from rayvous.protocol.configs import Limits
@@ -59,7 +60,7 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
     )
     process = ClientProcess("test", 60.0)
     rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=relocate))
-    bob = Bob("bob", 0, directory, process, rendezvous)  # type: ignore[arg-type]
+    bob = Bob("bob", 0, Context(directory, process, rendezvous))  # type: ignore[arg-type]
     try:
         bob.publish({"n": 1})
         new.gate.clear()
@@ -97,7 +98,7 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
     directory = SimpleNamespace(
         hosts={0: host}, limits=Limits(), recovery=None, numbered=numbered, admission=None
     )
-    carol = Carol("carol", 0, directory, SimpleNamespace(given_up={host: 0}))  # type: ignore[arg-type]
+    carol = Carol("carol", 0, Context(directory, SimpleNamespace(given_up={host: 0})))  # type: ignore[arg-type]
     carol._counted = True
     for _ in range(2):
         with pytest.raises(BrokerUnavailable):
