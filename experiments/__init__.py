@@ -8,6 +8,7 @@ WRITTEN: Final = "experiments.json"
 TITLES: Final = {
     "tct": "Paper 1, figure 4: what hybrid and hierarchical routing cost, by subscribers and publishers.",
     "aed": "Paper 1, figure 5: how long events take under both, by subscribers and publishers.",
+    "selfconfig": "Paper 1, section 4: how long the death of a broker, a cluster, the root or a link is felt.",
     "hypercube-load": "Paper 2, figure 6: what brokers carry of broadcasts, by how many they start.",
     "hypercube-replies": "Paper 2, figure 7: what brokers carry of replies, by how many they send.",
     "hypercube-hops": "Paper 2, formula (1) and figure 3: how far replies and broadcasts go, by dimensions.",

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from ..pipelines.figures import cubes
-from ..pipelines.figures.experiments import aed_by_point, distribution_by_point, tct_by_point, trees_by_point
+from ..pipelines.figures.experiments import (
+    aed_by_point,
+    distribution_by_point,
+    healing_by_victim,
+    tct_by_point,
+    trees_by_point,
+)
 from . import clusters
 from .clusters_figures import draw_aed, draw_tct
 from .clusters_statements import judge_aed, judge_tct
@@ -16,8 +22,12 @@ from .hypercube import statements as cube_says
 from .lbdd import pictures as lbdd_pictures
 from .lbdd import plans, twelve
 from .lbdd import statements as lbdd_says
+from .selfconfig import runs as healing
+from .selfconfig.pictures import draw_healing
+from .selfconfig.statements import judge_healing
 
 CLUSTERS: Final = Runs("clusters", clusters.PRESETS, clusters.measure)
+HEALING: Final = Runs("selfconfig", healing.PRESETS, healing.measure)
 BROADCASTS: Final = Runs("hypercube-broadcasts", load.PRESETS[load.BROADCASTS], load.measure)
 REPLIES: Final = Runs("hypercube-replies", load.PRESETS[load.REPLIES], load.measure)
 HOPS: Final = Runs("hypercube-hops", hops.PRESETS, hops.measure)
@@ -29,6 +39,14 @@ PLANS: Final = Runs("lbdd-plans", plans.PRESETS, plans.measure)
 EXPERIMENTS: Final = {
     "tct": Experiment("paper 1, figure 4", CLUSTERS, "links", tct_by_point, judge_tct, draw_tct),
     "aed": Experiment("paper 1, figure 5", CLUSTERS, "heard", aed_by_point, judge_aed, draw_aed),
+    "selfconfig": Experiment(
+        "paper 1, section 4",
+        HEALING,
+        "subscribers",
+        healing_by_victim,
+        judge_healing,
+        draw_healing,
+    ),
     "hypercube-load": Experiment(
         "paper 2, figure 6",
         BROADCASTS,

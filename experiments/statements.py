@@ -132,6 +132,18 @@ def slopes(curve: Curve) -> list[float]:
     return [(later[1] - one[1]) / (later[0] - one[0]) for one, later in pairwise(sorted(curve.items()))]
 
 
+def exponent(curve: Curve) -> float:
+    """Return with which power of where it is a curve grows: the slope of the logarithms; NaN when that has no meaning.
+
+    1 is linear, 0 is not at all. At least two points have to be above 0.
+    """
+    points = [(at, value) for at, value in curve.items() if at > 0 and value > 0]
+    if len(points) < 2:
+        return float("nan")
+    across, up = np.log(np.array(points).T)
+    return float(np.polyfit(across, up, 1)[0])
+
+
 def rises(values: Sequence[float]) -> bool:
     """Return whether values never fall from one to the next."""
     return all(later >= one for one, later in pairwise(values))

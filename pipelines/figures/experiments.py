@@ -21,6 +21,9 @@ POINT: Final = ("curve", "publishers", "subscribers", "send_seconds")
 """What tells one point of figures 4 and 5 of paper 1 from another."""
 
 
+HEALED: Final = ("victim", "clusters", "members")
+"""What tells one point of self-configuration from another."""
+
 TRANSFER: Final = ("way", "link_mbit", "taken_mbit", "payload_bytes", "order", "subscribers")
 """What tells one point of figures 1 to 3 of paper 5 from another."""
 
@@ -121,3 +124,29 @@ def over_runs(
         for word, end in (("min", F.min), ("max", F.max))
     ]
     return values.groupBy(*point).agg(*means, *spreads, *ends, F.count("*").alias("runs")).orderBy(*point)
+
+
+def healing_by_victim(subscribers: DataFrame) -> DataFrame:
+    """Return what a fault costs by its `victim` and the tree's `clusters` and `members` (paper 1, section 4).
+
+    Parameters
+    ----------
+    subscribers
+        The columns of `HEALED`, `run`, and of each subscriber after how many seconds it was `heard` of again and how
+        many notifications came `late`; of the run `structure`, `again`, `messages`, and whether it `holds`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        By point: ``structure`` and ``heard`` (that of the last subscriber) in seconds, ``late`` and ``again`` in
+        events, ``messages``, and ``holds``, the part of the runs.
+    """
+    runs = subscribers.groupBy(*HEALED, "run").agg(
+        F.max("structure").alias("structure"),
+        F.max("heard").alias("heard"),
+        F.sum("late").alias("late"),
+        F.max("again").alias("again"),
+        F.max("messages").alias("messages"),
+        F.min(F.col("holds").cast("int")).alias("holds"),
+    )
+    return over_runs(runs, HEALED, ("structure", "heard", "late", "again", "messages", "holds"))

@@ -1,5 +1,7 @@
 """Words of the papers, as numbers; and figures 4 and 5 of paper 1 judged on rows of one's own."""
 
+from math import isnan
+
 import pytest
 from rayvous.experiments import clusters
 from rayvous.experiments.clusters import Plan, Point, curves, measure
@@ -9,6 +11,7 @@ from rayvous.experiments.statements import (
     Statement,
     correlation,
     differences,
+    exponent,
     is_flat,
     is_same,
     knee,
@@ -28,6 +31,7 @@ def test_words():
         correlation({0: 0, 1: 1, 2: 2, 9: 0}, 2) == pytest.approx(1.0) and correlation({1: 1, 2: 2}, 9) == 0.0
     )
     assert slopes({1: 1, 3: 5, 4: 5}) == [2.0, 0.0]
+    assert exponent({1: 3, 10: 300, 0: 0}) == pytest.approx(2.0) and isnan(exponent({1: 1, 2: 0}))
     assert rises([1, 1, 2]) and not rises([2, 1])
     failing, known = Statement("here", "so", 1, False), Statement("here", "so", 1, False, "because")
     assert failing.fails and not known.fails and failing.row("x")["experiment"] == "x"

@@ -15,9 +15,11 @@ from rayvous.pipelines.figures.cubes import (
     savings_by_network,
 )
 from rayvous.pipelines.figures.experiments import (
+    HEALED,
     TRANSFER,
     aed_by_point,
     distribution_by_point,
+    healing_by_victim,
     tct_by_point,
     trees_by_point,
 )
@@ -144,6 +146,18 @@ def test_a_phase_is_the_mean_over_first_brokers(spark):
     (row,) = migrations_by_phase(spark.createDataFrame(rows, names)).collect()
     assert (row["entries"], row["broadcasts"], row["views"], row["events"]) == (0.5, 1.0, 0.5, 0.25)
     assert row["moves"] == 1.0 and row["runs"] == 1
+
+
+def test_a_fault_is_felt_as_long_as_by_the_last_subscriber(spark):
+    names = [*HEALED, "run", "subscriber", "heard", "late", "structure", "again", "messages", "holds"]
+    rows = [
+        ("DEB", 2, 3, 0, "a", 1.0, 2, 5.0, 7, 40, True),
+        ("DEB", 2, 3, 0, "b", 3.0, 1, 5.0, 7, 40, True),
+        ("DEB", 2, 3, 1, "a", 2.0, 0, 0.0, 0, 20, False),
+    ]
+    (row,) = healing_by_victim(spark.createDataFrame(rows, names)).collect()
+    assert (row["structure"], row["heard"], row["late"]) == (2.5, 2.5, 1.5)
+    assert (row["again"], row["messages"], row["holds"], row["runs"]) == (3.5, 30.0, 0.5, 2)
 
 
 @pytest.fixture

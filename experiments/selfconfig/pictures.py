@@ -1,0 +1,41 @@
+"""The picture of self-configuration: how long a fault is felt, and what it costs, by the size of the tree."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.extras import extra
+from ..experiment import Rows
+from .runs import NOBODY, VICTIMS
+
+with extra("plots"):
+    from matplotlib.figure import Figure
+
+VALUES: Final = {
+    "structure": "seconds until it is one tree",
+    "heard": "seconds until the last one hears again",
+    "again": "events sent again, over links",
+}
+
+
+def draw_healing(rows: Rows) -> Figure:
+    """Draw times and events sent again by the number of clusters, a curve for each victim."""
+    figure = Figure(figsize=(13.5, 3.9), layout="constrained")
+    least = min(row["members"] for row in rows)
+    for axes, (value, label) in zip(figure.subplots(1, len(VALUES)), VALUES.items(), strict=True):
+        for number, victim in enumerate(name for name in VICTIMS if name != NOBODY):
+            line = sorted(
+                (row["clusters"], row[value])
+                for row in rows
+                if row["victim"] == victim and row["members"] == least
+            )
+            axes.plot(
+                [size for size, _ in line],
+                [height for _, height in line],
+                marker="os^vDxP"[number],
+                label=victim,
+            )
+        axes.set(xscale="log", xlabel="clusters", ylabel=label, ylim=(0, None))
+        axes.grid(alpha=0.25)
+    figure.axes[0].legend(fontsize=8)
+    return figure
