@@ -29,7 +29,58 @@ BUCKETS: Final = (24, 32)
 
 READINGS: Final = {LINK_MBIT: "links of 100 Mbit/s", TAKEN_MBIT: "links of 100 Mbit/s, 24 taken in"}
 
-KNOWN: Final[Mapping[tuple[str, str], str]] = {}
+KNOWN: Final = {
+    ("LBDD takes 3,020 s", "24 taken in"): (
+        "8 GB in 3,020 s are 22.8 Mbit/s, and not the 24 that the paper gives for the same transfer"
+    ),
+    ("LBDD takes 3,020 s", ""): (
+        "four copies leave the busiest computer as fast as its link lets them; agents, disks and headers cost nothing"
+    ),
+    ("LBDD's delay is significantly smaller", "what else"): (
+        "with 1 Gbit/s, of which each computer takes in 24 Mbit/s, eleven copies do not fill the publisher's link, so "
+        "that nobody has to help it; the paper's delays need slower links"
+    ),
+    ("LBDD: the rate remains the same", ""): (
+        "it is the link over the copies that the busiest computer sends, and these are 1 to 4, as addresses fall into "
+        "buckets"
+    ),
+    (
+        "with fewer than six subscribers",
+        "24 taken in",
+    ): "five streams of 24 Mbit/s are more than a link of 100 carries",
+    ("with fewer than six subscribers", ""): (
+        "LBDD sends at most three copies of four, and two of five, from one computer, where links alone are the limit"
+    ),
+    ("from six on it is less so", ""): (
+        "it is less so with each number; but not ever less, as LBDD's busiest computer sends 2 to 4 copies, as "
+        "addresses fall into buckets"
+    ),
+    (
+        "with fewer than six it is not",
+        "24 taken in",
+    ): "five streams of 24 Mbit/s fill a link of 100, four do not",
+    ("with fewer than six it is not", ""): "where the link is the only limit one copy fills it",
+    ("LBDD: the publisher's load rises", ""): (
+        "a publisher sends as many copies as there are in the first bucket; with the paper's addresses the first three "
+        "subscribers are in one, and the fourth opens a nearer one and takes two of the copies over"
+    ),
+    ("LBDD: it is always below 70 %", "24 taken in"): (
+        "the paper's first three subscribers are in one bucket, so that three copies leave the publisher: 72 %"
+    ),
+    ("LBDD: it is always below 70 %", ""): (
+        "where the link is the only limit it is full whenever nobody sends more copies than the publisher"
+    ),
+    ("the depth is 5 to 9", ""): (
+        "a tree has a level for each bucket with somebody in it: one more for each doubling of subscribers, now and "
+        "then an outlying one: 9.1 for 500 in the mean, up to 12. The paper does not say of how many trees it speaks"
+    ),
+    ("500 subscribers are in buckets 24 to 32", ""): (
+        "the nearest of 500 drawn addresses is in a bucket from 20 to 25, 23 in the mean; the paper has one draw"
+    ),
+    ("what the publisher sends stays almost the same", ""): (
+        "it is one to three copies by chance, and shows no trend; means of so few trees differ by more than 5 %"
+    ),
+}
 """Why a sentence does not come out, by words of it, and of the reading."""
 
 

@@ -21,7 +21,14 @@ from .runs import NOBODY, VICTIMS, WATCHED_HEARTBEATS
 EXPONENT: Final = 0.25
 """A tree ten times as large takes 1.8 times as long."""
 
-KNOWN: Final[Mapping[tuple[str, str], str]] = {}
+_SMALL: Final = (
+    "all are asked or told over the links of the tree, of which there is one less than clusters, so that small trees "
+    "take a little less in proportion"
+)
+KNOWN: Final = {
+    ("nor more messages than in proportion", "dies: NEB"): _SMALL,
+    ("nor more messages than in proportion", "dies: DEB"): _SMALL,
+}
 """Why a sentence does not come out, by words of it, and of who died."""
 
 
