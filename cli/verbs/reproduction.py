@@ -1,4 +1,4 @@
-"""``rayvous experiment tct | aed | all``: figures of the papers made again, and how what the papers say fares."""
+"""``rayvous experiment NAME | all``: figures of the papers made again, and how what the papers say fares."""
 
 from __future__ import annotations
 

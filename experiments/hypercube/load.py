@@ -97,7 +97,8 @@ def measure(point: Point) -> Tables:
     Returns
     -------
     dict
-        ``brokers``: of each `broker`, what it `started`, and the messages that it `received` and `forwarded`.
+        ``brokers``: of each `broker`, what it `started`, and the messages that it `received`, that it
+        `forwarded`, and that were its `own`.
     """
     traffic = Traffic(point.size)
     net = simulated(point.curve, point.size, traffic)
@@ -118,6 +119,7 @@ def measure(point: Point) -> Tables:
             "started": np.array(starts),
             "received": traffic.received[kind],
             "forwarded": traffic.forwarded[kind],
+            "own": traffic.own[kind],
         }
     }
 

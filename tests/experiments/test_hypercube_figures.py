@@ -46,6 +46,9 @@ def test_equal_sources_load_a_complete_cube_equally_and_one_with_vacancies_not()
         even, vacant = (load.measure(Point(what, CUBE, size, 0))["brokers"] for size in (8, 9))
         assert len(set((even["received"] + even["forwarded"]).tolist())) == 1
         assert len(set((vacant["received"] + vacant["forwarded"]).tolist())) > 1
+        if what == BROADCASTS:
+            sends = vacant["own"] + vacant["forwarded"]
+            assert sends.max() / sends.mean() == 1.5, "docs/hypercube.md: what vacant positions cost"
 
 
 def test_a_cube_of_eight_has_the_hops_of_formula_1():
