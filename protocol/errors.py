@@ -110,6 +110,10 @@ class RayUnavailable(RayvousError):
     """Ray could not be started, or the cluster that was named could not be joined."""
 
 
+class HostsUnavailable(RayvousError):
+    """Hosts of one's own cannot be made on this machine; the message says why, and what to do."""
+
+
 class SparkUnavailable(RayvousError):
     """Spark could not be started: no Ray, no Java where Ray's workers run, or no free CPU for an executor."""
 

@@ -32,7 +32,7 @@ MAY_IMPORT = {
 PURE = ("protocol/", "routing/", "admission/", "faults/", "actors/broker/")
 """Value machines: no I/O, no clock, no chance, no logging."""
 
-ON_RAY = ("pipelines/", "actors/", "benchmarks/dataplane.py")
+ON_RAY = ("pipelines/", "actors/", "benchmarks/dataplane.py", "benchmarks/distribution.py")
 """Where Ray may be imported; pure folders inside are pure all the same."""
 
 BANNED_IN_PURE = {

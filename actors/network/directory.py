@@ -55,6 +55,8 @@ class Directory:
         Where telemetry goes; None when it stays in Ray's object store.
     protocol
         What its brokers speak.
+    nodes
+        The Ray nodes that the brokers stand on, in turn by their numbers; none leaves it to Ray.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Directory:
     admission: AdmissionConfig | None = None
     telemetry: TelemetryConfig | None = None
     protocol: int = PROTOCOL
+    nodes: tuple[str, ...] = ()
 
     @property
     def numbered(self) -> bool:
@@ -82,6 +85,10 @@ class Directory:
         """The root broker at the start; when its cluster has left, the first broker."""
         roots = (position.broker for position in self.positions if position.role == "REB")
         return next(roots, self.positions[0].broker)
+
+    def node_of(self, broker: BrokerId) -> str | None:
+        """Return the Ray node that a broker is to stand on as long as that lives; None leaves it to Ray."""
+        return self.nodes[broker % len(self.nodes)] if self.nodes else None
 
     def cluster_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
         """Return the members of a broker's cluster, itself included, rising; none for one that has left."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
 
 import ray
 from ray._private import services, worker
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ...protocol.configs import Position
 from ...protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
@@ -186,11 +187,14 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
 
     Raises
     ------
+    InputError
+        If a node that brokers are to stand on is not in the cluster.
     NetworkExists
         If there is a network of that name.
     BrokerUnavailable
         If an actor dies meanwhile.
     """
+    _check_nodes(settings.nodes)
     name, recovery, positions = settings.name, settings.recovery, settings.positions()
     stages.show(BROKERS, 0, len(positions))
     token = uuid4().hex
@@ -202,6 +206,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         directory = Directory(
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
+            tuple(settings.nodes),
         )  # fmt: skip
         made = launch_hosts(directory, settings.brokers_per_actor, actors, stages)
         connect(directory, made, rendezvous)
@@ -213,6 +218,13 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
             ray.kill(started)
         raise
     return directory, rendezvous
+
+
+def _check_nodes(nodes: Sequence[str]) -> None:
+    living = [node["NodeID"] for node in ray.nodes() if node["Alive"]] if nodes else []
+    for node in nodes:
+        if node not in living:
+            raise InputError(f"nodes: there is no Ray node {node!r}; there is: {', '.join(sorted(living))}")
 
 
 def _start_collector(settings: Settings, token: str, positions: list[Position]) -> Any:
@@ -232,7 +244,7 @@ def launch_hosts(
     waiting: dict[Any, int] = {}
     for start in range(0, len(positions), brokers_per_actor):
         seated = positions[start : start + brokers_per_actor]
-        host = _start_host(directory, f"{directory.name}:host:{seated[0].broker}")
+        host = _start_host(directory, seated[0].broker)
         actors.append(host)
         made.append((host, seated))
         directory.hosts.update(dict.fromkeys([position.broker for position in seated], host))
@@ -259,15 +271,19 @@ def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendez
         ray.get(calls)
 
 
-def _start_host(directory: Directory, title: str) -> Any:
+def _start_host(directory: Directory, first: BrokerId, life: int = 0) -> Any:
     """Start an actor for brokers of a network; Ray starts it again when its brokers would go on from their files."""
+    title = f"{directory.name}:host:{first}" + (f":{life}" if life else "")
+    options: dict[str, Any] = {"max_concurrency": CALLS_AT_ONCE}
+    if directory.numbered:
+        options["max_restarts"] = -1
+    if (node := directory.node_of(first)) is not None:
+        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=True)
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
         directory.recovery, directory.admission, directory.stable,
     )  # fmt: skip
-    restarts = {"max_restarts": -1} if directory.numbered else {}
-    kind = actor(BrokerHost, title, directory.detached, max_concurrency=CALLS_AT_ONCE, **restarts)
-    return kind.remote(*arguments)
+    return actor(BrokerHost, title, directory.detached, **options).remote(*arguments)
 
 
 def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
@@ -275,8 +291,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
     hosts: dict[BrokerId, Any] = {}
     try:
         for place in places:
-            title = f"{directory.name}:host:{place.broker}"
-            hosts[place.broker] = _start_host(directory, title)
+            hosts[place.broker] = _start_host(directory, place.broker)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}
@@ -294,8 +309,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
 def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: int) -> Any:
     """Start a dead broker in an actor of its own, known to the rendezvous point before it says a word."""
     position = next(position for position in directory.positions if position.broker == broker)
-    title = f"{directory.name}:host:{broker}:{life}"
-    host = _start_host(directory, title)
+    host = _start_host(directory, broker, life)
     try:
         ray.get(host.seat.remote([position], life))
         ray.get(rendezvous.reborn.remote(broker, host))

@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
@@ -194,6 +194,7 @@ class Network:
         stable: Stable | None = None,
         admission: AdmissionConfig | None = None,
         telemetry: TelemetryConfig | None = None,
+        nodes: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> Network:
         """Launch the brokers of a topology on the Ray cluster that this process is in, or that it starts.
@@ -202,7 +203,7 @@ class Network:
         ----------
         topology
             What to build; or a file that says all the rest, too, but for `name`, which comes before that of the file,
-            `detached` and `progress`. See docs/service.md.
+            `detached`, `nodes` and `progress`. See docs/service.md.
         name
             By which other processes attach; made up when None.
         scheme
@@ -225,6 +226,9 @@ class Network:
             What brokers can carry, and how they judge subscriptions; None admits everything.
         telemetry
             Where telemetry goes, and how much is kept in memory; None keeps it in Ray's object store.
+        nodes
+            Ray's ids of the nodes that the brokers stand on, in turn: broker b on ``nodes[b % len(nodes)]``, or on
+            another one when that has died. With several brokers an actor the first counts. None leaves it to Ray.
         progress
             Called with (brokers ready, brokers in all); True shows the start on standard error, False does not. None
             shows it to people: at a terminal, and in a notebook.
@@ -252,6 +256,7 @@ class Network:
             stable,
             admission,
             telemetry,
+            () if nodes is None else nodes,
         )
         if isinstance(topology, str | Path):
             settings = from_file(topology, name, settings)

@@ -127,12 +127,13 @@ def from_file(path: str | Path, name: str | None, given: Settings) -> Settings:
     InputError
         If the file has a mistake, or the caller gave something else that the file has to say.
     """
-    plain = Settings(given.topology, given.name, detached=given.detached)
+    plain = Settings(given.topology, given.name, detached=given.detached, nodes=given.nodes)
     for each in fields(Settings):
         if getattr(given, each.name) != getattr(plain, each.name):
             raise InputError(f"{each.name}: a network that is launched from a file has it there, in {path}")
     read = read_network_file(path)
-    return replace(read, name=read.name if name is None else name, detached=given.detached)
+    name = read.name if name is None else name
+    return replace(read, name=name, detached=given.detached, nodes=given.nodes)
 
 
 def _read(path: Path) -> _Source:

@@ -9,6 +9,7 @@ import typer
 
 from ...protocol.errors import InputError
 from .. import console
+from ..hosts import again_among_hosts
 from ..options import AsJson, at_most
 
 bench = typer.Typer(
@@ -144,6 +145,60 @@ def bench_report(
         raise InputError(f"--rows {rows}: there must be at least 100")
     with console.steps() as steps:
         result = report.run(rows=rows, seed=seed, progress=steps.show)
+    _show_bench(result, as_json)
+
+
+@bench.command("distribute")
+def bench_distribute(
+    hosts: Annotated[
+        int, typer.Option(callback=at_most(100), help="Hosts, the publisher's included; each has one broker.")
+    ] = 12,
+    mbit: Annotated[
+        float, typer.Option(help="What each host's link carries in each direction, in Mbit/s.")
+    ] = 100.0,
+    megabytes: Annotated[
+        int, typer.Option(callback=at_most(1_000), help="Size of the payload, in MiB.")
+    ] = 64,
+    publisher: Annotated[
+        int | None,
+        typer.Option(
+            help="The publisher's broker; if not given, the one whose tree is most like the paper's."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Distribute one payload to many hosts: LBDD beside point-to-point, both beside a plain copy over one link.
+
+    The set-up of paper 5 (4.1) on this machine: each host is a network namespace with a Ray node and one broker, its
+    link is held to --mbit by tc. Takes root, iproute2 and, for 12 hosts with 64 MiB, about three minutes and 6 GB of
+    memory. No other network is touched, and all is gone when the command ends, also when it is killed. Where such
+    hosts cannot be made, the reason is said, and Ray nodes stand side by side: then bytes are right, times say little.
+
+    A scheme's bound is the plain copy's time, once for each copy that the broker sends that sends most.
+
+    Examples
+    --------
+      sudo rayvous bench distribute
+      sudo rayvous bench distribute --hosts 4 --mbit 50 --megabytes 16 --json
+    """
+    from ...actors.hosts.fence import why_not
+    from ...actors.hosts.layout import Layout
+    from ...actors.hosts.links import hosts_here
+
+    if hosts < 2 or megabytes < 1:
+        raise InputError("--hosts must be at least 2, --megabytes at least 1")
+    if publisher is not None and not 0 <= publisher < hosts:
+        raise InputError(f"--publisher {publisher}: brokers are numbered from 0 to {hosts - 1}")
+    layout = Layout(hosts, mbit).validate()
+    if hosts_here() is None:
+        reason = why_not()
+        if reason is None:
+            raise typer.Exit(again_among_hosts(layout))
+        console.err.print(f"Ray nodes side by side, without links: {reason}", markup=False, soft_wrap=True)
+    from ...benchmarks import distribution
+
+    with console.steps() as steps:
+        result = distribution.run(hosts=hosts, megabytes=megabytes, publisher=publisher, progress=steps.show)
     _show_bench(result, as_json)
 
 

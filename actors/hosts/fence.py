@@ -1,0 +1,91 @@
+"""Starts a command among a few hosts of its own on this machine, and says by name why it cannot.
+
+Rules
+-----
+* The command runs in namespaces that end with it, and it ends with this process: also by SIGKILL, also when this
+  process is killed. `setpriv` has the kernel kill `unshare` then, and `unshare` the first process inside, whose end is
+  the end of all that run there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ...protocol.errors import HostsUnavailable
+from .layout import Layout, Words
+
+FENCE: Final[Words] = (
+    "setpriv", "--pdeathsig", "KILL",
+    "unshare", "--mount", "--pid", "--net", "--fork", "--kill-child=KILL", "--mount-proc", "--",
+)  # fmt: skip
+
+TOOLS: Final = {
+    "ip": "iproute2", "tc": "iproute2",
+    "setpriv": "util-linux", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount",
+}  # fmt: skip
+"""Programs that are needed, and the packages that they come in."""
+
+TRIAL: Final = (
+    "ip link add trial-1 type veth peer name trial-2"
+    " && tc qdisc add dev trial-1 root tbf rate 1mbit burst 32kb latency 50ms"
+)
+"""Whether the kernel lets us make links and shape them."""
+
+
+def why_not(
+    is_root: bool | None = None,
+    which: Callable[[str], str | None] = shutil.which,
+    trial: Callable[[], str] | None = None,
+) -> str | None:
+    """Return why there can be no hosts on this machine, with what to do about it; None when there can be.
+
+    Parameters
+    ----------
+    is_root
+        Whether this process is root's; None looks.
+    which
+        Finds a program.
+    trial
+        Makes and shapes a link behind the fence; returns what went wrong, or nothing.
+    """
+    if not sys.platform.startswith("linux"):
+        return f"network namespaces are Linux's, and this is {sys.platform}"
+    missing = {program: package for program, package in TOOLS.items() if which(program) is None}
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        return f"there is no {', '.join(missing)}: apt-get install {packages}"
+    if not (os.geteuid() == 0 if is_root is None else is_root):
+        return f"only root may make network namespaces: sudo {' '.join(sys.argv)}"
+    wrong = (trial or _tried)()
+    return f"this kernel does not let us make and shape links: {wrong}" if wrong else None
+
+
+def _tried() -> str:
+    done = subprocess.run([*FENCE, "sh", "-c", TRIAL], capture_output=True, text=True, check=False)
+    return " ".join(done.stderr.split()) if done.returncode else ""
+
+
+def run_among_hosts(layout: Layout, command: Sequence[str]) -> int:
+    """Run a command on the first of a few hosts, each with a Ray node; return its exit status.
+
+    Standard input, output and error are those of this process. Inside, RAY_ADDRESS names the cluster.
+
+    Raises
+    ------
+    HostsUnavailable
+        If there can be no hosts on this machine.
+    """
+    reason = why_not()
+    if reason is not None:
+        raise HostsUnavailable(reason)
+    return subprocess.run(words_of(layout, command), check=False).returncode
+
+
+def words_of(layout: Layout, command: Sequence[str]) -> list[str]:
+    """Return the whole command that `run_among_hosts` runs."""
+    return [*FENCE, sys.executable, "-m", "rayvous.actors.hosts.init", layout.validate().to_json(), *command]

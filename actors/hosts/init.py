@@ -1,0 +1,87 @@
+"""The first process behind the fence: makes the hosts, starts their Ray nodes, and runs a command on host 0.
+
+``python -m rayvous.actors.hosts.init LAYOUT COMMAND...``, started by `fence`. It ends as the command does, and with it
+all processes here, all namespaces and links.
+
+Rules
+-----
+* What Ray keeps in its usual folders, and names of namespaces, are put aside in memory that only processes here see:
+  no other Ray on the machine finds this one, and none that runs there is found here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from .layout import Layout, Words
+from .links import LAYOUT_VARIABLE
+
+PRIVATE: Final = ("/run/netns", "/tmp/ray")
+"""Folders that are other, and empty, inside."""
+
+START_SECONDS: Final = 180.0
+FAILED: Final = 70
+"""Exit status when the hosts could not be made: EX_SOFTWARE."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Make the hosts and run the command; return its exit status."""
+    layout, command = Layout.from_json(words[0]), tuple(words[1:])
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        sys.stderr.write(f"{what} after {time.monotonic() - began:,.0f} s\n")
+        sys.stderr.flush()
+
+    try:
+        make_hosts(layout)
+        say(f"hosts: {layout.hosts} on one switch")
+        _start_ray(layout)
+        say(f"hosts: {layout.hosts} Ray nodes")
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"hosts: {error}\n")
+        return FAILED
+    known = {"RAY_ADDRESS": layout.ray_address, LAYOUT_VARIABLE: layout.to_json()}
+    return subprocess.run(layout.inside(0, command), env=os.environ | known, check=False).returncode
+
+
+def make_hosts(layout: Layout) -> None:
+    """Put private folders aside, and make the switch and all hosts."""
+    for folder in PRIVATE:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        _done(("mount", "-t", "tmpfs", "tmpfs", folder))
+    for step in layout.building():
+        _done(step)
+
+
+def _start_ray(layout: Layout) -> None:
+    """Start the head, then the others, as many at once as there are processors."""
+    _done(layout.ray_start(0, sys.executable))
+    with ThreadPoolExecutor(os.cpu_count()) as several:
+        others = range(1, layout.hosts)
+        list(several.map(lambda host: _done(layout.ray_start(host, sys.executable)), others))
+
+
+def _done(words: Words) -> None:
+    """Run a command to its end; an error has what it said."""
+    with tempfile.TemporaryFile() as said:  # no pipe: what `ray start` leaves running would keep it open
+        try:
+            subprocess.run(words, stdout=said, stderr=said, timeout=START_SECONDS, check=True)
+        except subprocess.CalledProcessError as error:
+            said.seek(0)
+            text = said.read().decode(errors="replace")
+            raise subprocess.SubprocessError(
+                f"{' '.join(words)}: status {error.returncode}\n{text}"
+            ) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+"""The plan of a few hosts on one machine: their names, addresses, links, and the commands that make them.
+
+Rules
+-----
+* Pure: commands are returned and not run. `ip` and `tc` are those of iproute2.
+* All hosts are on one switch, a bridge. It stands in the namespace of the first process, each host in one of its own.
+* A host's link is a pair of devices: ``eth0`` in the host, and its port at the switch. What leaves a device is held to
+  the bandwidth, so both together hold both directions.
+* A bad link is made at the port: what is on its way to the host is delayed or lost, and what comes from it is
+  bandwidth-limited only. A round trip sees the delay once, a loss in one direction is enough for TCP to suffer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final, TypeAlias
+
+from ...protocol import checks
+from ...protocol.errors import InputError
+
+Words: TypeAlias = tuple[str, ...]
+"""A command as the words that it is made of."""
+
+HOSTS_MAX: Final = 100
+RAY_PORT: Final = 6379
+STORE_BYTES: Final = 200 << 20
+"""Ray's object store of one host."""
+
+BURST_BYTES: Final = 131_072
+"""What a link passes at once: more than the largest segment that the kernel hands to a device."""
+
+QUEUE_MILLISECONDS: Final = 50
+"""How long a packet waits for its link before it is dropped: about what a small switch buffers."""
+
+DEVICE: Final = "eth0"
+SWITCH: Final = "switch"
+NETWORK: Final = "10.3.17"
+"""That of paper 5's twelve computers; it is known inside only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A few hosts on one switch.
+
+    Attributes
+    ----------
+    hosts
+        How many.
+    megabits_per_second
+        What each link carries, in each direction; None for as much as the machine can.
+    """
+
+    hosts: int
+    megabits_per_second: float | None = None
+
+    def validate(self) -> Layout:
+        """Return the layout itself.
+
+        Raises
+        ------
+        InputError
+            If there are too few or too many hosts, or the bandwidth is none.
+        """
+        checks.whole_number("hosts", self.hosts, 1)
+        if self.hosts > HOSTS_MAX:
+            raise InputError(f"hosts is {self.hosts}: it must be at most {HOSTS_MAX}")
+        if self.megabits_per_second is not None:
+            rate = checks.number("megabits_per_second", self.megabits_per_second)
+            if not 0.1 <= rate <= 100_000:
+                raise InputError(f"megabits_per_second is {rate:g}: it must be from 0.1 to 100,000")
+        return self
+
+    def to_json(self) -> str:
+        """Return it as text."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Layout:
+        """Return what `to_json` has written."""
+        return Layout(**json.loads(text)).validate()
+
+    def name(self, host: int) -> str:
+        """Return the name of a host's namespace."""
+        return f"host-{host}"
+
+    def port(self, host: int) -> str:
+        """Return the name of a host's port at the switch."""
+        return f"port-{host}"
+
+    def address(self, host: int) -> str:
+        """Return the address of a host."""
+        return f"{NETWORK}.{host + 1}"
+
+    @property
+    def ray_address(self) -> str:
+        """Where a Ray node or driver finds the cluster."""
+        return f"{self.address(0)}:{RAY_PORT}"
+
+    def building(self) -> Iterator[Words]:
+        """Yield the commands that make the switch and all hosts, for the namespace of the switch."""
+        yield "ip", "link", "set", "lo", "up"
+        yield "ip", "link", "add", SWITCH, "type", "bridge"
+        yield "ip", "link", "set", SWITCH, "up"
+        for host in range(self.hosts):
+            name, port = self.name(host), self.port(host)
+            yield "ip", "netns", "add", name
+            yield "ip", "link", "add", port, "type", "veth", "peer", "name", DEVICE, "netns", name
+            yield "ip", "link", "set", port, "master", SWITCH, "up"
+            yield "ip", "-n", name, "address", "add", f"{self.address(host)}/24", "dev", DEVICE
+            yield "ip", "-n", name, "link", "set", "lo", "up"
+            yield "ip", "-n", name, "link", "set", DEVICE, "up"
+            if self.megabits_per_second is not None:
+                yield "tc", "qdisc", "add", "dev", port, "root", *self._bandwidth()
+                yield "tc", "-n", name, "qdisc", "add", "dev", DEVICE, "root", *self._bandwidth()
+
+    def _bandwidth(self) -> Words:
+        rate = f"{round((self.megabits_per_second or 0) * 1e6)}bit"
+        return "tbf", "rate", rate, "burst", f"{BURST_BYTES}", "latency", f"{QUEUE_MILLISECONDS}ms"
+
+    def inside(self, host: int, command: Words) -> Words:
+        """Return the command that runs another one on a host."""
+        return "ip", "netns", "exec", self.name(host), *command
+
+    def ray_start(self, host: int, python: str) -> Words:
+        """Return the command that starts the Ray node of a host; host 0 is the head.
+
+        The nodes offer no CPU, so that Ray starts no worker before one is needed: brokers ask for none.
+        """
+        role = (
+            ("--head", f"--port={RAY_PORT}", "--include-dashboard=false")
+            if host == 0
+            else (f"--address={self.ray_address}",)
+        )
+        start = (python, "-m", "ray.scripts.scripts", "start", *role)
+        own = (
+            f"--node-ip-address={self.address(host)}",
+            "--num-cpus=0",
+            f"--object-store-memory={STORE_BYTES}",
+        )
+        return self.inside(host, (*start, *own, "--disable-usage-stats"))

@@ -1,0 +1,231 @@
+"""A payload to many hosts over links of a bandwidth: LBDD beside point-to-point, both beside a plain copy.
+
+The set-up of paper 5, section 4.1, on one machine: each host is a network namespace with a Ray node and one broker,
+each link is held to 100 Mbit/s in both directions (:mod:`rayvous.actors.hosts`). Where there can be no such hosts,
+several Ray nodes stand side by side, and time says little: no link is the bottleneck then.
+
+Rules
+-----
+* One run has everything: the floor, then point-to-point, then LBDD, on the same Ray nodes.
+* The floor is a plain socket copy of the same bytes over one link, from the publisher's host to another. A node that
+  sends the payload k times over its link needs k floors, whoever sends; so a scheme's bound is its largest out-degree.
+* Bytes are told twice: what the brokers say that they sent, and what the kernel counted on the publisher's link.
+* The publisher's process is on its broker's host, so its upload crosses no link. Subscribers get their notification,
+  and read nothing: what is timed is until every broker has the whole payload, its checksum verified.
+* Brokers are numbered, and LBDD's tree follows from the numbers. The publisher's broker is the one whose tree has the
+  largest out-degree that is nearest to the paper's 4 of 11: chosen by the plan, before anything is measured.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import ray
+from ray.cluster_utils import Cluster
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from ..actors.hosts.layout import STORE_BYTES, Layout
+from ..actors.hosts.links import crossed, hosts_here
+from ..actors.network.directory import NAMESPACE
+from ..actors.network.network import Network, ensure_ray
+from ..protocol.errors import BrokerUnavailable, InputError
+from ..protocol.ids import BrokerId
+from ..routing.topologies.cluster_trees import ClusterTree
+from ..routing.topologies.lbdd_plan import plan
+
+PAPER_OUT_DEGREE: Final = 4
+PAPER_TARGETS: Final = 11
+PAPER_SECONDS: Final = {"point-to-point": 7_810, "lbdd": 3_020}
+SCHEMES: Final = ("point-to-point", "lbdd")
+CHUNK_BYTES: Final = 1 << 20
+COPY_SECONDS: Final = 600.0
+
+Progress = Callable[[str, int, int], None]
+
+
+def publisher_of(hosts: int) -> BrokerId:
+    """Return the broker whose tree is most like that of paper 5's computers, by the largest out-degree."""
+    alike = (hosts - 1) * PAPER_OUT_DEGREE / PAPER_TARGETS
+    return min(range(hosts), key=lambda broker: abs(out_degree("lbdd", hosts, broker) - alike))
+
+
+def out_degree(scheme: str, hosts: int, publisher: BrokerId) -> int:
+    """Return how many copies the broker sends that sends most."""
+    if scheme == "point-to-point":
+        return hosts - 1
+    return max(map(len, plan(publisher, range(hosts)).children.values()))
+
+
+def run(
+    *,
+    hosts: int = 12,
+    megabytes: int = 64,
+    publisher: BrokerId | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Distribute one payload by either scheme and return the figures.
+
+    Runs on the hosts that this process is among (:func:`rayvous.actors.hosts.fence.run_among_hosts`), else on Ray
+    nodes side by side.
+
+    Parameters
+    ----------
+    hosts
+        How many Ray nodes, each with one broker; one of them is the publisher's.
+    megabytes
+        Size of the payload, in 2^20 bytes.
+    publisher
+        The publisher's broker; None takes `publisher_of`.
+
+    Raises
+    ------
+    BrokerUnavailable
+        If the payload did not reach every broker.
+    """
+    show = progress or (lambda name, done, total: None)
+    publisher = publisher_of(hosts) if publisher is None else publisher
+    if not 0 <= publisher < hosts:
+        raise InputError(f"publisher {publisher}: brokers are numbered from 0 to {hosts - 1}")
+    payload = np.random.default_rng(0).integers(0, 256, megabytes << 20, np.uint8)
+    with _nodes(hosts, show) as (layout, nodes):
+        head, *others = nodes
+        nodes = [*others[:publisher], head, *others[publisher:]]  # this process is at the head
+        floor = _plain_copy(nodes[publisher - 1], payload, show)
+        rows = [_distribute(scheme, nodes, publisher, payload, layout, show) for scheme in SCHEMES]
+    for row in rows:
+        row["bound_seconds"] = floor * row["out_degree_max"]
+        row["times_bound"] = row["seconds"] / row["bound_seconds"]
+    slow, quick = rows
+    return {
+        "benchmark": "distribute",
+        "links": "Ray nodes side by side, no links" if layout is None else "network namespaces, veth, tc tbf",
+        "hosts": hosts,
+        "megabits_per_second": None if layout is None else layout.megabits_per_second,
+        "payload_bytes": payload.nbytes,
+        "publisher": publisher,
+        "floor_seconds": floor,
+        "floor_megabits_per_second": payload.nbytes * 8 / 1e6 / floor,
+        "lbdd_share_of_point_to_point": quick["seconds"] / slow["seconds"],
+        "share_by_out_degree": quick["out_degree_max"] / slow["out_degree_max"],
+        "paper_share": PAPER_SECONDS["lbdd"] / PAPER_SECONDS["point-to-point"],
+        "results": rows,
+    }
+
+
+@contextmanager
+def _nodes(hosts: int, show: Progress) -> Iterator[tuple[Layout | None, list[str]]]:
+    """Yield the links, if any, and Ray's ids of as many nodes: first the head, where this process is."""
+    layout = hosts_here()
+    if layout is not None:
+        started = ensure_ray()
+        try:
+            yield layout, _ids([layout.address(host) for host in range(hosts)], "NodeManagerAddress")
+        finally:
+            if started:
+                ray.shutdown()
+        return
+    room = {"num_cpus": 0, "object_store_memory": STORE_BYTES}
+    show("Ray nodes", 0, hosts)
+    cluster = Cluster(initialize_head=True, head_node_args=room | {"include_dashboard": False})
+    try:
+        several = [cluster.head_node, *(cluster.add_node(wait=False, **room) for _ in range(hosts - 1))]
+        cluster.wait_for_nodes()
+        show("Ray nodes", hosts, hosts)
+        ray.init(address=cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level="error")
+        yield None, [node.node_id for node in several]
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def _ids(values: list[str], key: str) -> list[str]:
+    found = {node[key]: node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    return [found[value] for value in values]
+
+
+class _Receiver:
+    """An actor that takes bytes from a socket and throws them away."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server((ray.util.get_node_ip_address(), 0))
+
+    def address(self) -> tuple[str, int]:
+        """Return where it listens."""
+        host, port = self._listening.getsockname()
+        return host, port
+
+    def take(self) -> int:
+        """Take all that comes over one connection, say that it is here, and return how much it was."""
+        connection, _ = self._listening.accept()
+        had, room = 0, bytearray(CHUNK_BYTES)
+        with connection:
+            while read := connection.recv_into(room):
+                had += read
+            connection.sendall(b"!")
+        return had
+
+
+def _plain_copy(node: str, payload: np.ndarray[Any, Any], show: Progress) -> float:
+    """Return the seconds that a socket takes from here to another node, until that says that it has everything."""
+    show("plain copy", 0, 1)
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    receiver = ray.remote(_Receiver).options(num_cpus=0, scheduling_strategy=there).remote()
+    address = ray.get(receiver.address.remote())
+    taken = receiver.take.remote()
+    with socket.create_connection(address, COPY_SECONDS) as connection:
+        started = time.perf_counter()
+        connection.sendall(payload.data)
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1)
+        seconds = time.perf_counter() - started
+    if ray.get(taken) != payload.nbytes:
+        raise BrokerUnavailable("the plain copy did not arrive")
+    ray.kill(receiver)
+    show("plain copy", 1, 1)
+    return seconds
+
+
+def _distribute(
+    scheme: str,
+    nodes: list[str],
+    publisher: BrokerId,
+    payload: np.ndarray[Any, Any],
+    layout: Layout | None,
+    show: Progress,
+) -> dict[str, Any]:
+    """Launch a network, one broker a node, distribute the payload, and return what it took."""
+    show(scheme, 0, 1)
+    hosts = len(nodes)
+    with Network.launch(ClusterTree(hosts, 1), scheme=scheme, nodes=nodes, progress=False) as net:
+        for broker in range(hosts):
+            net.subscriber(f"reader-{broker}", broker=broker).subscribe("topic = 'film'")
+        studio = net.publisher("studio", broker=publisher)
+        before = None if layout is None else crossed(layout)
+        done = studio.distribute(payload, topic="film")
+        after = None if layout is None else crossed(layout)
+    if done.gone or len(done.brokers) != hosts - 1:
+        raise BrokerUnavailable(f"{scheme}: the payload reached {len(done.brokers)} of {hosts - 1} brokers")
+    show(scheme, 1, 1)
+    row = {
+        "scheme": scheme,
+        "seconds": done.seconds,
+        "megabits_per_second": payload.nbytes * 8 / 1e6 / done.seconds,
+        "out_degree_max": max(done.sent.values()) // payload.nbytes,
+        "copies": sum(done.sent.values()) / payload.nbytes,
+        "senders": len(done.sent),
+        "publisher_sent_bytes": done.sent.get(publisher, 0),
+        "busiest_sent_bytes": max(done.sent.values()),
+    }
+    if before is None or after is None:
+        return row
+    sent = [then.sent - now.sent for then, now in zip(after, before, strict=True)]
+    return row | {
+        "publisher_link_bytes": sent[0],  # host 0 is the head's, and so the publisher's
+        "busiest_link_bytes": max(sent),
+        "all_links_bytes": sum(sent),
+    }

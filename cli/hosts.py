@@ -1,0 +1,21 @@
+"""A verb that runs again, as it was typed, on a few hosts of its own on this machine."""
+
+from __future__ import annotations
+
+import sys
+
+from ..actors.hosts.fence import run_among_hosts
+from ..actors.hosts.layout import Layout
+
+SAME_VERB = "from rayvous.cli import main; main()"
+
+
+def again_among_hosts(layout: Layout) -> int:
+    """Run this very command on the first of several hosts, and return its exit status.
+
+    Raises
+    ------
+    HostsUnavailable
+        If there can be no hosts on this machine.
+    """
+    return run_among_hosts(layout, [sys.executable, "-c", SAME_VERB, *sys.argv[1:]])

@@ -1,0 +1,81 @@
+"""What is behind the fence ends with the process that set it up; and why there can be none is said by name."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from select import select
+
+import pytest
+from rayvous.actors.hosts.fence import FENCE, run_among_hosts, why_not, words_of
+from rayvous.actors.hosts.layout import Layout
+from rayvous.protocol.errors import HostsUnavailable, InputError
+
+BOUND_SECONDS = 10.0
+INSIDE = """
+import os, subprocess, sys, time
+from rayvous.actors.hosts.init import make_hosts
+from rayvous.actors.hosts.layout import Layout
+make_hosts(Layout(2, 100))
+asleep = subprocess.Popen(["ip", "netns", "exec", "host-1", "sleep", "1000"])
+print(os.stat("/proc/self/ns/net").st_ino, *os.listdir("/run/netns"), flush=True)
+asleep.wait()
+"""
+OUTSIDE = "import subprocess, sys; subprocess.run(sys.argv[1:])"
+
+
+def there(program):
+    return f"/usr/bin/{program}"
+
+
+def test_why_there_can_be_no_hosts_is_said_with_what_to_do():
+    none = why_not(True, lambda program: None)
+    assert none is not None and "no ip, tc, " in none and "apt-get install iproute2" in none
+    no_root = why_not(False, there)
+    assert no_root is not None and "only root" in no_root and "sudo" in no_root
+    refused = why_not(True, there, lambda: "Operation not permitted")
+    assert refused is not None and refused.endswith("links: Operation not permitted")
+    assert why_not(True, there, lambda: "") is None
+
+
+def test_without_hosts_nothing_is_run(monkeypatch):
+    monkeypatch.setattr("rayvous.actors.hosts.fence.why_not", lambda: "only root may")
+    monkeypatch.setattr(subprocess, "run", lambda *words, **options: pytest.fail("it was run"))
+    with pytest.raises(HostsUnavailable, match="only root may"):
+        run_among_hosts(Layout(2), ["true"])
+
+
+def test_a_wrong_layout_is_refused_before_anything_is_run():
+    with pytest.raises(InputError, match="hosts is 0"):
+        words_of(Layout(0), ["true"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_hosts_are_gone_when_who_made_them_is_killed(ending):
+    """The kernel takes namespaces and processes down, so this holds for SIGKILL as for any other end."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(f"no hosts on this machine: {reason}")
+    words = [sys.executable, "-c", OUTSIDE, *FENCE, sys.executable, "-c", INSIDE]
+    made = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert made.stdout is not None
+    namespace, *names = made.stdout.readline().split()
+    assert sorted(names) == ["host-0", "host-1"]
+    assert namespace in namespaces() and not any(Path("/run/netns", name).exists() for name in names)
+    made.send_signal(ending)
+    over, _, _ = select([made.stdout], [], [], BOUND_SECONDS)
+    assert over and made.stdout.read() == ""  # the pipe ends when all have who could write to it
+    made.wait()
+    assert namespace not in namespaces()
+
+
+def namespaces():
+    """Return the numbers of the network namespaces that any process on this machine is in."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            found.add(str((process / "ns/net").stat().st_ino))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue  # it has just ended
+    return found
