@@ -193,6 +193,8 @@ def test_launch_checks_everything_before_ray_starts(name: str, data: st.DataObje
         ({"trace_events": 1}, "trace_events is 1: it must be True or False"),
         ({"detached": "yes"}, "detached is 'yes': it must be True or False"),
         ({"progress": "yes"}, "progress is 'yes': it must be a function"),
+        ({"nodes": "a1b2"}, "nodes is 'a1b2': it must be a list of strings"),
+        ({"nodes": [3]}, "nodes is 3: it must be a string"),
         ({"brokers_per_actor": 1.5}, "brokers_per_actor is 1.5: it must be a whole number, 1 or more"),
     ],
 )

@@ -256,7 +256,7 @@ class Network:
             stable,
             admission,
             telemetry,
-            () if nodes is None else nodes,
+            () if nodes is None else tuple(checks.texts("nodes", nodes)),
         )
         if isinstance(topology, str | Path):
             settings = from_file(topology, name, settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...protocol import checks
@@ -32,7 +31,7 @@ class Settings:
     stable: Stable | None = None
     admission: AdmissionConfig | None = None
     telemetry: TelemetryConfig | None = None
-    nodes: Sequence[str] = ()
+    nodes: tuple[str, ...] = ()
 
     def validate(self) -> Settings:
         """Return the settings themselves.
@@ -53,7 +52,6 @@ class Settings:
         checks.optional("stable", self.stable, Stable, "a Stable(folder)")
         checks.optional("admission", self.admission, AdmissionConfig, "an AdmissionConfig()")
         checks.optional("telemetry", self.telemetry, TelemetryConfig, "a TelemetryConfig()")
-        checks.texts("nodes", self.nodes)
         for given in (self.recovery, self.stable, self.admission, self.telemetry):
             if given is not None:
                 given.validate()

@@ -42,9 +42,13 @@ def main():
             node["NodeID"]: f"{node['NodeManagerAddress']}:{node['MetricsExportPort']}"
             for node in ray.nodes()
         }
-        with rv.Network.launch(rv.ClusterTree(BROKERS, 1), scheme="lbdd", progress=False) as net:
+        places = list(nodes)
+        with rv.Network.launch(
+            rv.ClusterTree(BROKERS, 1), scheme="lbdd", nodes=places, progress=False
+        ) as net:
             hosts = net._hosts.directory.hosts
             at = {broker: ray.get(host.pid.remote())[0] for broker, host in hosts.items()}
+            assert at == {broker: places[broker % NODES] for broker in at}  # each on its node, in turn
             for broker in at:
                 net.subscriber(f"s{broker}", broker=broker).subscribe("topic = 'maps'")
             publisher = net.publisher("atlas", broker=0)
