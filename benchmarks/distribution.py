@@ -31,6 +31,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..actors.hosts.layout import STORE_BYTES, Layout
 from ..actors.hosts.links import crossed, hosts_here
+from ..actors.hosts.nodes import node_ids
 from ..actors.network.directory import NAMESPACE
 from ..actors.network.network import Network, ensure_ray
 from ..protocol.errors import BrokerUnavailable, InputError
@@ -124,7 +125,7 @@ def _nodes(hosts: int, show: Progress) -> Iterator[tuple[Layout | None, list[str
     if layout is not None:
         started = ensure_ray()
         try:
-            yield layout, _ids([layout.address(host) for host in range(hosts)], "NodeManagerAddress")
+            yield layout, node_ids(layout)
         finally:
             if started:
                 ray.shutdown()
@@ -141,11 +142,6 @@ def _nodes(hosts: int, show: Progress) -> Iterator[tuple[Layout | None, list[str
     finally:
         ray.shutdown()
         cluster.shutdown()
-
-
-def _ids(values: list[str], key: str) -> list[str]:
-    found = {node[key]: node["NodeID"] for node in ray.nodes() if node["Alive"]}
-    return [found[value] for value in values]
 
 
 class _Receiver:

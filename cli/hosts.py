@@ -6,6 +6,7 @@ import sys
 
 from ..actors.hosts.fence import run_among_hosts
 from ..actors.hosts.layout import Layout
+from . import console
 
 SAME_VERB = "from rayvous.cli import main; main()"
 
@@ -18,4 +19,5 @@ def again_among_hosts(layout: Layout) -> int:
     HostsUnavailable
         If there can be no hosts on this machine.
     """
-    return run_among_hosts(layout, [sys.executable, "-c", SAME_VERB, *sys.argv[1:]])
+    command = [sys.executable, "-c", SAME_VERB, *sys.argv[1:]]
+    return run_among_hosts(layout, command, out=console.out.file, err=console.err.file)

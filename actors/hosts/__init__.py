@@ -1,5 +1,7 @@
 """Several hosts on one machine: each a network namespace with a Ray node in it, on links that are slow, bad or cut.
 
+A host here is a computer; the actor that hosts brokers is in `actors/host`.
+
 Rules
 -----
 * Nothing of this machine's own network is used or changed. All is made inside namespaces of network, processes and

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import IO, Final
 
 from ...protocol.errors import HostsUnavailable
 from .layout import Layout, Words
@@ -70,10 +70,19 @@ def _tried() -> str:
     return " ".join(done.stderr.split()) if done.returncode else ""
 
 
-def run_among_hosts(layout: Layout, command: Sequence[str]) -> int:
+def run_among_hosts(
+    layout: Layout, command: Sequence[str], out: IO[str] | None = None, err: IO[str] | None = None
+) -> int:
     """Run a command on the first of a few hosts, each with a Ray node; return its exit status.
 
-    Standard input, output and error are those of this process. Inside, RAY_ADDRESS names the cluster.
+    Inside, RAY_ADDRESS names the cluster.
+
+    Parameters
+    ----------
+    layout, command
+        The hosts, and what to run.
+    out, err
+        Where its standard output and error go; None for those of this process.
 
     Raises
     ------
@@ -83,7 +92,7 @@ def run_among_hosts(layout: Layout, command: Sequence[str]) -> int:
     reason = why_not()
     if reason is not None:
         raise HostsUnavailable(reason)
-    return subprocess.run(words_of(layout, command), check=False).returncode
+    return subprocess.run(words_of(layout, command), stdout=out, stderr=err, check=False).returncode
 
 
 def words_of(layout: Layout, command: Sequence[str]) -> list[str]:

@@ -7,11 +7,13 @@ Rules
 -----
 * What Ray keeps in its usual folders, and names of namespaces, are put aside in memory that only processes here see:
   no other Ray on the machine finds this one, and none that runs there is found here.
+* This Ray has a token of its own, made up here, so that its nodes know each other.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -21,10 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from .layout import Layout, Words
+from .layout import RAY_FOLDER, Layout, Words
 from .links import LAYOUT_VARIABLE
 
-PRIVATE: Final = ("/run/netns", "/tmp/ray")
+PRIVATE: Final = ("/run/netns", RAY_FOLDER)
 """Folders that are other, and empty, inside."""
 
 START_SECONDS: Final = 180.0
@@ -49,8 +51,8 @@ def main(words: Sequence[str]) -> int:
     except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"hosts: {error}\n")
         return FAILED
-    known = {"RAY_ADDRESS": layout.ray_address, LAYOUT_VARIABLE: layout.to_json()}
-    return subprocess.run(layout.inside(0, command), env=os.environ | known, check=False).returncode
+    os.environ |= {"RAY_ADDRESS": layout.ray_address, LAYOUT_VARIABLE: layout.to_json()}
+    return subprocess.run(layout.inside(0, command), check=False).returncode
 
 
 def make_hosts(layout: Layout) -> None:
@@ -64,6 +66,7 @@ def make_hosts(layout: Layout) -> None:
 
 def _start_ray(layout: Layout) -> None:
     """Start the head, then the others, as many at once as there are processors."""
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     _done(layout.ray_start(0, sys.executable))
     with ThreadPoolExecutor(os.cpu_count()) as several:
         others = range(1, layout.hosts)

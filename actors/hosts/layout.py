@@ -6,8 +6,8 @@ Rules
 * All hosts are on one switch, a bridge. It stands in the namespace of the first process, each host in one of its own.
 * A host's link is a pair of devices: ``eth0`` in the host, and its port at the switch. What leaves a device is held to
   the bandwidth, so both together hold both directions.
-* A bad link is made at the port: what is on its way to the host is delayed or lost, and what comes from it is
-  bandwidth-limited only. A round trip sees the delay once, a loss in one direction is enough for TCP to suffer.
+* A bad link is bad at both ends. It is slow by its bandwidth; it loses packets by chance, in a filter of four
+  instructions that the kernel runs for each (a classic BPF program: ``ld rand``), since few kernels have `netem`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,36 @@ Words: TypeAlias = tuple[str, ...]
 """A command as the words that it is made of."""
 
 HOSTS_MAX: Final = 100
+RAY_FOLDER: Final = "/tmp/ray"
 RAY_PORT: Final = 6379
 STORE_BYTES: Final = 200 << 20
 """Ray's object store of one host."""
+
+HEALTH: Final = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+}
+"""How Ray looks after its nodes in runs that cut links; its own are 5 s, 3 s, 10 s and 5, so a cut takes a minute."""
+
+GIVES_UP_SECONDS: Final = 8.0
+"""After how long Ray gives up a node then, at most: three looks that fail, a second apart and a second long each."""
 
 BURST_BYTES: Final = 131_072
 """What a link passes at once: more than the largest segment that the kernel hands to a device."""
 
 QUEUE_MILLISECONDS: Final = 50
 """How long a packet waits for its link before it is dropped: about what a small switch buffers."""
+
+MEGABITS_MAX: Final = 100_000
+
+RANDOM_WORD: Final = 0xFFFFF038
+"""Where a classic BPF program loads a random number from: SKF_AD_OFF + SKF_AD_RANDOM."""
+
+SHOT: Final = 2
+UNDECIDED: Final = 0xFFFFFFFF
+"""What a filter says of a packet: drop it, or let whatever comes next decide."""
 
 DEVICE: Final = "eth0"
 SWITCH: Final = "switch"
@@ -68,7 +89,7 @@ class Layout:
             raise InputError(f"hosts is {self.hosts}: it must be at most {HOSTS_MAX}")
         if self.megabits_per_second is not None:
             rate = checks.number("megabits_per_second", self.megabits_per_second)
-            if not 0.1 <= rate <= 100_000:
+            if not 0.1 <= rate <= MEGABITS_MAX:
                 raise InputError(f"megabits_per_second is {rate:g}: it must be from 0.1 to 100,000")
         return self
 
@@ -115,9 +136,29 @@ class Layout:
                 yield "tc", "qdisc", "add", "dev", port, "root", *self._bandwidth()
                 yield "tc", "-n", name, "qdisc", "add", "dev", DEVICE, "root", *self._bandwidth()
 
-    def _bandwidth(self) -> Words:
-        rate = f"{round((self.megabits_per_second or 0) * 1e6)}bit"
-        return "tbf", "rate", rate, "burst", f"{BURST_BYTES}", "latency", f"{QUEUE_MILLISECONDS}ms"
+    def _bandwidth(self, megabits_per_second: float | None = None) -> Words:
+        megabits = megabits_per_second or self.megabits_per_second or MEGABITS_MAX
+        rate = ("rate", f"{round(megabits * 1e6)}bit")
+        return "tbf", *rate, "burst", f"{BURST_BYTES}", "latency", f"{QUEUE_MILLISECONDS}ms"
+
+    def cutting(self, host: int) -> Iterator[Words]:
+        """Yield the command after which a host's link carries nothing, as if its cable were pulled."""
+        yield "ip", "link", "set", self.port(host), "down"
+
+    def changing(
+        self, host: int, megabits_per_second: float | None = None, drop: float = 0.0
+    ) -> Iterator[Words]:
+        """Yield the commands after which a host's link carries so much, and loses so many; as at first if not given."""
+        yield "ip", "link", "set", self.port(host), "up"
+        for tc, device in ((("tc",), self.port(host)), (("tc", "-n", self.name(host)), DEVICE)):
+            yield *tc, "qdisc", "replace", "dev", device, "root", *self._bandwidth(megabits_per_second)
+            yield *tc, "qdisc", "replace", "dev", device, "clsact"
+            if drop:
+                lost = f"4,32 0 0 {RANDOM_WORD},53 1 0 {int(drop * 2**32)},6 0 0 {SHOT},6 0 0 {UNDECIDED}"
+                program = ("bpf", "da", "bytecode", lost)
+                yield *tc, "filter", "replace", "dev", device, "egress", "pref", "1", "handle", "1", *program
+            else:
+                yield *tc, "filter", "del", "dev", device, "egress"
 
     def inside(self, host: int, command: Words) -> Words:
         """Return the command that runs another one on a host."""
@@ -134,8 +175,10 @@ class Layout:
             else (f"--address={self.ray_address}",)
         )
         start = (python, "-m", "ray.scripts.scripts", "start", *role)
+        # A folder each: nodes that start at once in one folder take each other's names for their sockets.
         own = (
             f"--node-ip-address={self.address(host)}",
+            f"--temp-dir={RAY_FOLDER}/{self.name(host)}",
             "--num-cpus=0",
             f"--object-store-memory={STORE_BYTES}",
         )

@@ -29,6 +29,18 @@ def hosts_here() -> Layout | None:
     return None if text is None else Layout.from_json(text)
 
 
+def cut(layout: Layout, host: int) -> None:
+    """Let a host's link carry nothing."""
+    for command in layout.cutting(host):
+        _at_the_switch(command)
+
+
+def change(layout: Layout, host: int, megabits_per_second: float | None = None, drop: float = 0.0) -> None:
+    """Let a host's link carry so much and lose such a share of its packets; as at first if neither is given."""
+    for command in layout.changing(host, megabits_per_second, drop):
+        _at_the_switch(command)
+
+
 @dataclass(frozen=True, slots=True)
 class Crossed:
     """Bytes that a host has sent and received so far."""

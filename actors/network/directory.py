@@ -86,9 +86,9 @@ class Directory:
         roots = (position.broker for position in self.positions if position.role == "REB")
         return next(roots, self.positions[0].broker)
 
-    def node_of(self, broker: BrokerId) -> str | None:
-        """Return the Ray node that a broker is to stand on as long as that lives; None leaves it to Ray."""
-        return self.nodes[broker % len(self.nodes)] if self.nodes else None
+    def node_of(self, broker: BrokerId) -> tuple[str, ...]:
+        """Return the Ray node that a broker is to stand on as long as that lives; none leaves it to Ray."""
+        return (self.nodes[broker % len(self.nodes)],) if self.nodes else ()
 
     def cluster_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
         """Return the members of a broker's cluster, itself included, rising; none for one that has left."""

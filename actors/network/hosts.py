@@ -28,6 +28,7 @@ from ...protocol.messages.recovery import Recovery
 from ..chaos.convergence import standing
 from ..chaos.link_faults import Forecast
 from ..host.errors import broker_errors
+from ..hosts.links import hosts_here
 from .directory import Directory
 from .launching import start_again
 
@@ -231,14 +232,22 @@ class Hosts:
         InputError
             If the process is on another machine.
         """
-        host = self.host_of(broker)
-        with broker_errors(f"asking broker {broker} for its process"):
-            node, pid = ray.get(host.pid.remote(), timeout=60)
-        if node != ray.get_runtime_context().get_node_id():
+        node, pid = self._whereabouts(broker)
+        if node != ray.get_runtime_context().get_node_id() and hosts_here() is None:
             raise InputError(
                 f"broker {broker} is on another machine: its process is out of reach here; kill_broker reaches it"
             )
-        return int(pid)
+        return pid
+
+    def node_of(self, broker: BrokerId) -> str:
+        """Return Ray's id of the node that a broker stands on."""
+        return self._whereabouts(broker)[0]
+
+    def _whereabouts(self, broker: BrokerId) -> tuple[str, int]:
+        host = self.host_of(broker)
+        with broker_errors(f"asking broker {broker} for its process"):
+            node, pid = ray.get(host.pid.remote(), timeout=60)
+        return node, pid
 
     def restart_broker(self, broker: BrokerId) -> None:
         """Start a dead broker afresh, in a new actor of its own; it knows its place, and what its store has kept.

@@ -168,14 +168,14 @@ class _LastingRendezvous(Rendezvous):
         super().__init__(RayStore(token))
 
 
-def claim(name: str, detached: bool, token: str | None) -> Any:
+def claim(name: str, detached: bool, token: str | None, nodes: Sequence[str] = ()) -> Any:
     """Start the rendezvous point, which takes the name; with a token one that outlives its process."""
-    title = rendezvous_name(name)
+    title, options = rendezvous_name(name), _near(nodes)
     try:
         if token is not None:
-            lasting = actor(_LastingRendezvous, title, detached, max_restarts=-1, max_task_retries=-1)
-            return lasting.remote(token)
-        return actor(Rendezvous, title, detached).remote()
+            options |= {"max_restarts": -1, "max_task_retries": -1}
+            return actor(_LastingRendezvous, title, detached, **options).remote(token)
+        return actor(Rendezvous, title, detached, **options).remote()
     except ValueError:
         raise NetworkExists(
             f"there is already a network {name!r}: attach to it, or take another name"
@@ -198,7 +198,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     name, recovery, positions = settings.name, settings.recovery, settings.positions()
     stages.show(BROKERS, 0, len(positions))
     token = uuid4().hex
-    rendezvous = claim(name, settings.detached, None if recovery is None else token)
+    rendezvous = claim(name, settings.detached, None if recovery is None else token, settings.nodes[:1])
     actors = [rendezvous]
     try:
         collector = _start_collector(settings, token, positions)
@@ -227,10 +227,21 @@ def _check_nodes(nodes: Sequence[str]) -> None:
             raise InputError(f"nodes: there is no Ray node {node!r}; there is: {', '.join(sorted(living))}")
 
 
+def _near(nodes: Sequence[str]) -> dict[str, Any]:
+    """Return the options of an actor that is to stand on a node as long as that lives, if one is given.
+
+    It asks for a byte of memory, since Ray puts an actor that asks for nothing on any node, whatever it prefers.
+    """
+    if not nodes:
+        return {}
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(nodes[0], soft=True), "memory": 1}
+
+
 def _start_collector(settings: Settings, token: str, positions: list[Position]) -> Any:
     """Start the collector of a network, which Ray starts again as often as it dies."""
     title = f"{settings.name}:collector"
-    lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1)
+    options = _near(settings.nodes[:1])
+    lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1, **options)
     network = network_of(positions, settings.scheme)
     return lasting.remote(run_name(settings.name, token), settings.telemetry, network)
 
@@ -274,11 +285,9 @@ def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendez
 def _start_host(directory: Directory, first: BrokerId, life: int = 0) -> Any:
     """Start an actor for brokers of a network; Ray starts it again when its brokers would go on from their files."""
     title = f"{directory.name}:host:{first}" + (f":{life}" if life else "")
-    options: dict[str, Any] = {"max_concurrency": CALLS_AT_ONCE}
+    options = {"max_concurrency": CALLS_AT_ONCE} | _near(directory.node_of(first))
     if directory.numbered:
         options["max_restarts"] = -1
-    if (node := directory.node_of(first)) is not None:
-        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=True)
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
         directory.recovery, directory.admission, directory.stable,

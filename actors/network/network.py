@@ -97,6 +97,7 @@ class Network:
     kill_broker = _of("_hosts", Hosts.kill_broker)
     crash = _of("_hosts", Hosts.crash)
     pid_of = _of("_hosts", Hosts.pid_of)
+    node_of = _of("_hosts", Hosts.node_of)
     restart_broker = _of("_hosts", Hosts.restart_broker)
     tell_weather = _of("_hosts", Hosts.tell_weather)
 
@@ -228,7 +229,8 @@ class Network:
             Where telemetry goes, and how much is kept in memory; None keeps it in Ray's object store.
         nodes
             Ray's ids of the nodes that the brokers stand on, in turn: broker b on ``nodes[b % len(nodes)]``, or on
-            another one when that has died. With several brokers an actor the first counts. None leaves it to Ray.
+            another one when that has died; the rendezvous point and the collector on the first. With several brokers
+            an actor the first of these counts. None leaves it to Ray.
         progress
             Called with (brokers ready, brokers in all); True shows the start on standard error, False does not. None
             shows it to people: at a terminal, and in a notebook.

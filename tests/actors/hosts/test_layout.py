@@ -23,6 +23,18 @@ def test_every_link_is_held_to_the_bandwidth_in_both_directions():
     assert not [line for line in words(Layout(12)) if line.startswith("tc")]
 
 
+def test_a_link_is_made_bad_at_both_ends_and_good_again():
+    layout = Layout(3, 100)
+    bad, good = ([" ".join(command) for command in layout.changing(1, *what)] for what in ((2, 0.25), ()))
+    for end in ("tc qdisc replace dev port-1 root", "tc -n host-1 qdisc replace dev eth0 root"):
+        assert [line for line in bad if line.startswith(f"{end} tbf rate 2000000bit ")]
+        assert [line for line in good if line.startswith(f"{end} tbf rate 100000000bit ")]
+    assert sum(f" {2**30}," in line for line in bad) == 2  # a quarter of all numbers of 32 bits
+    assert sum("filter del" in line for line in good) == 2 and not [line for line in good if "bpf" in line]
+    assert [" ".join(command) for command in layout.cutting(1)] == ["ip link set port-1 down"]
+    assert good[0] == "ip link set port-1 up"
+
+
 def test_hosts_have_names_and_addresses_of_their_own_and_devices_that_linux_takes():
     layout = Layout(100, 1)
     assert len({layout.address(host) for host in range(100)}) == 100
