@@ -2,7 +2,7 @@
 
 The set-up of paper 5, section 4.1, on one machine: each host is a network namespace with a Ray node and one broker,
 each link is held to 100 Mbit/s in both directions (:mod:`rayvous.actors.hosts`). Where there can be no such hosts,
-several Ray nodes stand side by side, and time says little: no link is the bottleneck then.
+several Ray nodes stand side by side, and time says little: no link is the bottleneck then, and there is no bound.
 
 Rules
 -----
@@ -98,7 +98,7 @@ def run(
         nodes = [*others[:publisher], head, *others[publisher:]]  # this process is at the head
         floor = _plain_copy(nodes[publisher - 1], payload, show)
         rows = [_distribute(scheme, nodes, publisher, payload, layout, show) for scheme in SCHEMES]
-    for row in rows:
+    for row in rows if layout is not None else ():
         row["bound_seconds"] = floor * row["out_degree_max"]
         row["times_bound"] = row["seconds"] / row["bound_seconds"]
     slow, quick = rows
@@ -220,8 +220,10 @@ def _distribute(
     if before is None or after is None:
         return row
     sent = [then.sent - now.sent for then, now in zip(after, before, strict=True)]
+    capacity = (layout.megabits_per_second or 0) * 1e6 / 8 * done.seconds if layout is not None else 0
     return row | {
         "publisher_link_bytes": sent[0],  # host 0 is the head's, and so the publisher's
+        "publisher_link_use": sent[0] / capacity if capacity else None,
         "busiest_link_bytes": max(sent),
         "all_links_bytes": sum(sent),
     }
