@@ -18,7 +18,7 @@ from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
 from .inputs import check_out
-from .options import AsJson, TraceDir, at_most
+from .options import AsJson, Hosts, TraceDir, at_most
 from .verbs.bench import bench
 from .verbs.report import report
 from .verbs.service import add_service
@@ -197,6 +197,7 @@ def chaos(
             help="Brokers admit what they can carry, which is too little; their books are judged too.",
         ),
     ] = False,
+    hosts: Hosts = None,
     as_json: AsJson = False,
 ) -> None:
     """Break networks by a seed, let them heal, and judge whether they kept their promises.
@@ -208,19 +209,20 @@ def chaos(
     goes by the seed, modulo 6: it kills a designated broker, a normal one, the root, a whole cluster, the rendezvous
     point, a broker with clients. So six seeds in a row have all of these. With hypercube and lbdd it is modulo 5: any
     broker, a whole cluster, the rendezvous point, one that leaves, one with clients. A seed takes about half a minute.
+    With --hosts the link of a host is harmed, by the seed modulo 4: cut for a shorter or a longer time than Ray waits
+    until it gives a node up, slow, or losing packets.
 
     Examples
     --------
       rayvous chaos --seed 7
       rayvous chaos --seed 0 --seeds 200 --json
       rayvous chaos --seed 3 --operations
-      rayvous chaos --seed 0 --seeds 200 --admission
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
       rayvous chaos --scheme lbdd --seeds 100
       rayvous chaos --on ray --scheme hypercube --seeds 5
-      rayvous chaos --seed 0 --seeds 100 --stable
       rayvous chaos --on ray --seed 0 --seeds 6 --stable
+      sudo rayvous chaos --on ray --hosts 3 --seeds 4
       rayvous chaos --on ray --seed 0 --seeds 5 --stable --admission --operations
     """
     from .verbs.chaos import run_chaos_seeds
@@ -238,6 +240,7 @@ def chaos(
         as_json=as_json,
         scheme=scheme,
         store_dir=store_dir,
+        hosts=hosts,
     )
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)
 

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from ..faults.chaos.admission_cases import with_admission
 from ..faults.chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
+from ..faults.chaos.host_plans import check_hosts
 from ..faults.chaos.injector import Injector
 from ..faults.chaos.plans import Fault, FaultPlan
 from ..faults.chaos.report import ChaosReport
@@ -75,6 +76,7 @@ def run_chaos(
 
 def draw_sim_case(seed: int, *, stable: bool = False, admission: bool = False, **options: Any) -> Case:
     """Return the case of a seed for the simulator; the parameters are those of `run_chaos`."""
+    check_hosts(options.get("plan"), 0)
     case = draw_case(seed, **options)
     case = with_admission(case) if admission else case
     return with_stores(case) if stable else case

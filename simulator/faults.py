@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ..actors.broker.routes import damage_routes
-from ..faults.chaos.plans import Shake
+from ..faults.chaos.plans import HostLink, Shake
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import RENDEZVOUS
@@ -127,6 +127,10 @@ class Faults:
     def shake(self, fault: Shake) -> None:
         """Let the weather be bad for a while."""
         self._network.link_faults.shakes.append((self._network.now + fault.seconds, fault))
+
+    def host_link(self, fault: HostLink) -> bool:
+        """Do nothing: there are no hosts in virtual time."""
+        return False
 
     def calm(self) -> None:
         """End every cut, bad spell, pause and slowness."""

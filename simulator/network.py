@@ -190,6 +190,7 @@ class SimulatedNetwork:
         )
         self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
         self.damage = faults.damage
+        self.host_link = faults.host_link
         self.queues, self.telemetry = queues, telemetry
         self.take_in = self.serve if queues is None else self._queue
         self.seed = checks.whole_number("seed", seed)

@@ -60,6 +60,7 @@ MAY_USE_RANDOM = {
     "protocol/scenarios/scenario.py",
     "protocol/scenarios/workload.py",
     "actors/broker/membership/place.py",
+    "faults/chaos/host_plans.py",
 }
 """They make a `random.Random` from a seed that they are given."""
 

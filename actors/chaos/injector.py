@@ -7,6 +7,8 @@ Rules
 * What is wrong with links and who is slow is told to every living host (`link_faults`), which does it where it sends.
 * The rendezvous point is started again by Ray as soon as it is dead, so there is nothing to do when a plan says so.
 * The last living broker is spared. Each broker must have an actor of its own.
+* Among hosts of one's own (`hosts`) the link of a whole host is cut or made bad, as the network does it. Who is behind
+  a link that was cut is silent until he has answered again, or Ray has given him up: then he is dead.
 * Brokers may come and leave meanwhile (`operating`): who was to leave and died is not started again.
 """
 
@@ -21,15 +23,19 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 import ray
+from ray.exceptions import RayActorError
 
 from ...faults.chaos.injector import clusters_of
 from ...faults.chaos.link_faults import Cuts
-from ...faults.chaos.plans import Shake
+from ...faults.chaos.plans import HostLink, Shake
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...routing.schemes.claims import claims_of
+from ..hosts import links
+from ..hosts.layout import Layout
+from ..hosts.nodes import given_up, node_ids
 from ..network.network import Network
 from .link_faults import Forecast
 
@@ -49,6 +55,8 @@ class Breaker:
         The network, which heals; this process launched it.
     clock
         Returns the seconds of the run.
+    layout
+        The hosts of one's own that the brokers stand on; None when there are none.
     turn
         Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); then they take turns.
 
@@ -58,7 +66,9 @@ class Breaker:
         If brokers share an actor, or a process is on another machine.
     """
 
-    def __init__(self, net: Network, clock: Callable[[], float], turn: int = 0) -> None:
+    def __init__(
+        self, net: Network, clock: Callable[[], float], turn: int = 0, layout: Layout | None = None
+    ) -> None:
         self._net = net
         self._clock = clock
         self.positions: dict[BrokerId, Position] = {place.broker: place for place in net.positions}
@@ -68,6 +78,8 @@ class Breaker:
             raise InputError("brokers share an actor: only one that has an actor of its own can be broken")
         self._views = claims_of(net.scheme).views
         self._pids = {broker: net.pid_of(broker) for broker in self.positions}
+        self._nodes = [] if layout is None else node_ids(layout)
+        self._places = {broker: net.node_of(broker) for broker in self.positions if self._nodes}
         self._dead: set[BrokerId] = set()
         self._retiring: set[BrokerId] = set()
         self._gone: set[BrokerId] = set()
@@ -75,6 +87,9 @@ class Breaker:
         self._cuts = Cuts()
         self._shakes: list[tuple[float, Shake]] = []
         self._factors: dict[BrokerId, float] = {}
+        self._layout = layout
+        self._given_up: set[int] = set()
+        self._unreached: dict[BrokerId, Any] = {}  # behind a cut link: what was asked since it is mended
         self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._kills = itertools.count(turn)
@@ -112,8 +127,8 @@ class Breaker:
         return sorted(self._retiring - self._gone)
 
     def silent(self) -> list[BrokerId]:
-        """Return those that would not answer now: the dead, and who stands still."""
-        return sorted((self._dead | self._paused) - self._gone)
+        """Return those that would not answer now: the dead, who stands still, and who is behind a cut link."""
+        return sorted((self._dead | self._paused | self._unreached.keys()) - self._gone)
 
     # Brokers that come, and leave in good order.
 
@@ -121,10 +136,15 @@ class Breaker:
         """Take note of brokers that have joined the network; from now on they can be harmed too."""
         places = {place.broker: place for place in self._net.positions}
         for broker in brokers:
-            self._pids[broker] = self._net.pid_of(broker)
+            self._met(broker)
             self.positions[broker] = place = places[broker]
             self.members[place.cluster] = (*self.members.get(place.cluster, ()), broker)
             self._net.host_of(broker).link_faults.remote(self._forecast())
+
+    def _met(self, broker: BrokerId) -> None:
+        self._pids[broker] = self._net.pid_of(broker)
+        if self._nodes:
+            self._places[broker] = self._net.node_of(broker)
 
     def retire(self, brokers: Iterable[BrokerId]) -> None:
         """Take note of brokers that are to leave: one that dies before is not started again."""
@@ -167,7 +187,7 @@ class Breaker:
             return False
         self._net.kill_broker(broker)  # it is dead; this waits until Ray knows
         self._net.restart_broker(broker)
-        self._pids[broker] = self._net.pid_of(broker)
+        self._met(broker)
         self._dead.discard(broker)
         ray.get(self._net.host_of(broker).link_faults.remote(self._forecast()))
         return True
@@ -243,6 +263,48 @@ class Breaker:
         """Let links be bad for a while."""
         self._shakes.append((self.now + fault.seconds, fault))
         self._tell()
+
+    def host_link(self, fault: HostLink) -> bool:
+        """Let the link of a host be bad for a while; return False when there are no hosts."""
+        if self._layout is None:
+            return False
+        if fault.carries:
+            links.change(self._layout, fault.host, fault.megabits_per_second, fault.drop)
+        else:
+            self._unreached |= dict.fromkeys(self._on_host(fault.host))
+            links.cut(self._layout, fault.host)
+        self.at(self.now + fault.seconds, self._link_is_back, fault.host)
+        return True
+
+    def _link_is_back(self, host: int) -> None:
+        assert self._layout is not None
+        links.change(self._layout, host)
+        behind = [broker for broker in self._unreached if broker in self._on_host(host)]
+        self._unreached |= {broker: self._net.host_of(broker).pid.remote() for broker in behind}
+        self._await_answers(behind)
+
+    def _await_answers(self, brokers: list[BrokerId]) -> None:
+        """Look who has answered and whom Ray has given up, until there is nobody else."""
+        asked = {self._unreached[broker]: broker for broker in brokers}
+        for answer in ray.wait(list(asked), num_returns=len(asked), timeout=0)[0] if asked else ():
+            try:
+                ray.get(answer)
+            except RayActorError:
+                self._dead.add(asked[answer])
+            brokers.remove(asked[answer])
+            del self._unreached[asked[answer]]
+        if brokers:
+            self.at(self.now + LEFT_SECONDS, self._await_answers, brokers)
+
+    def given_up(self) -> list[int]:
+        """Return the hosts that Ray has given up since this was last asked."""
+        new = sorted(given_up(self._layout) - self._given_up) if self._layout is not None else []
+        self._given_up.update(new)
+        return new
+
+    def _on_host(self, host: int) -> list[BrokerId]:
+        """Return the brokers that live on a host."""
+        return [broker for broker in self.living() if self._places[broker] == self._nodes[host]]
 
     def calm(self) -> None:
         """End every cut, bad spell, pause and slowness."""

@@ -35,6 +35,7 @@ from ...faults.chaos.admission_cases import with_admission
 from ...faults.chaos.books import Clients, books_problems
 from ...faults.chaos.cases import Case, draw_case, small_topology
 from ...faults.chaos.draws import AIMS, FLAT_AIMS
+from ...faults.chaos.host_plans import check_hosts, host_plan
 from ...faults.chaos.injector import Injector
 from ...faults.chaos.plans import Damage, Fault, FaultPlan
 from ...faults.chaos.report import ChaosReport
@@ -47,6 +48,9 @@ from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import topology_of
+from ..hosts.layout import GIVES_UP_SECONDS
+from ..hosts.links import hosts_here
+from ..hosts.nodes import node_ids
 from ..network.network import Network, ensure_ray
 from .injector import Breaker
 from .operating import Operator
@@ -74,6 +78,7 @@ def draw_ray_case(
     stable: bool = False,
     admission: bool = False,
     operations: bool = False,
+    hosts: int = 0,
 ) -> Case:
     """Return the case of a seed for real actors.
 
@@ -93,12 +98,17 @@ def draw_ray_case(
         Whether brokers admit only what they can carry.
     operations
         Whether brokers and clusters come and go.
+    hosts
+        Among how many hosts of one's own; then the plan is of their links (:mod:`rayvous.faults.chaos.host_plans`).
 
     Raises
     ------
     ScenarioError
-        If the plan has a fault that a real process cannot have.
+        If the plan has a fault that a real process cannot have, or one of hosts that are not there.
     """
+    if hosts and plan is None:
+        plan = host_plan(seed, hosts, GIVES_UP_SECONDS)
+    check_hosts(plan, hosts)
     if plan is not None and any(isinstance(fault, Damage) for fault in plan.faults):
         raise ScenarioError(
             f"plan {plan.name!r}: damage is for the simulator: a process's state is out of reach"
@@ -184,6 +194,7 @@ class _Run:
         self.case = case
         self.keep_trace = keep_trace
         self.recovery = case.recovery
+        self.layout = hosts_here()
         self.report = ChaosReport("ray", case.describe())
         self.watch = ViewWatch() if claims_of(case.scheme).views else Watch(case.recovery.degree)
         self.zero = time.time() - time.monotonic()
@@ -207,10 +218,12 @@ class _Run:
                 recovery=self.recovery,
                 stable=self.stable,
                 admission=self.case.admission,
+                nodes=None if self.layout is None else node_ids(self.layout),
                 progress=False,
             ) as net:
                 self.net = net
-                self.breaker = Breaker(net, self.clock, self.case.seed // len(aims_of(self.case.scheme)))
+                turn = self.case.seed // len(aims_of(self.case.scheme))
+                self.breaker = Breaker(net, self.clock, turn, self.layout)
                 self.players = RunningWorkload(
                     net,
                     self.clock,
@@ -348,6 +361,8 @@ class _Run:
     # What happened.
 
     def _look(self) -> None:
+        for host in self.breaker.given_up():
+            self._tell(f"Ray has given up host {host}")
         self.watch.look(self.clock(), self.net.survey(without=self.breaker.silent()))
 
     def _root(self) -> BrokerId | None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from ...actors.broker import check
+from ...actors.hosts.layout import HEALTH, Layout
+from ...actors.hosts.links import hosts_here
 from ...faults.chaos.cases import Case
 from ...faults.chaos.plans import FaultPlan
 from ...faults.chaos.recovery_times import by_kind
@@ -17,6 +22,7 @@ from ...protocol.errors import InputError
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import topology_of
 from .. import console
+from ..hosts import again_among_hosts
 from .audit import check_trace_dir, keep_trace
 
 FAILURES_SHOWN = 3
@@ -68,6 +74,7 @@ def run_chaos_seeds(
     as_json: bool,
     scheme: str = "hybrid",
     store_dir: Path | None = None,
+    hosts: int | None = None,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
 
@@ -87,6 +94,8 @@ def run_chaos_seeds(
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
     if store_dir is not None and not (stable and on == "ray"):
         raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
+    if hosts is not None:
+        _check_hosts(hosts, on, stable or operations or admission)
     routing_scheme(scheme)
     asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
     check(scheme, recovery=True, chaos=True, **asked)
@@ -94,31 +103,28 @@ def run_chaos_seeds(
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
     if scheme != "hybrid":
         given["scheme"] = scheme
+    if hosts is not None:
+        given["hosts"] = hosts
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
     given |= {word: True for word, wanted in (("stable", stable), ("admission", admission)) if wanted}
+    if hosts is not None and hosts_here() is None:
+        for number in numbers:  # what is wrong with a plan is said before hosts are made
+            where.draw(number, **given)
+        os.environ.update({name: os.environ.get(name, value) for name, value in HEALTH.items()})
+        raise typer.Exit(again_among_hosts(Layout(hosts)))
     if seeds == 1 and not as_json:
         _print_drawn(where.draw(seed, **given).describe())
-    with console.steps() as steps:
-        done: list[ChaosReport] = []
-
-        def show(report: ChaosReport) -> None:
-            done.append(report)
-            if not report.holds and seeds > 1:
-                console.err.print(f"seed {report.seed} does not hold", markup=False)
-            steps.show("seeds", len(done), seeds)
-
-        steps.show("seeds", 0, seeds)
-        if store_dir is not None:
-            given["store_dir"] = store_dir
-        kept = {} if trace_dir is None else {"keep_trace": True}
-        reports = where.run(numbers, progress=show, **kept, **given)
+    if store_dir is not None:
+        given["store_dir"] = store_dir
+    reports = _run(where, numbers, given if trace_dir is None else given | {"keep_trace": True})
     for report in reports:
         report.options = "".join(
             [
                 f" --brokers {brokers}" if brokers is not None else "",
                 f" --plan {plan}" if plan else "",
+                f" --hosts {hosts}" if hosts is not None else "",
                 " --stable" if stable else "",
                 " --operations" if operations else "",
                 " --admission" if admission else "",
@@ -130,6 +136,31 @@ def run_chaos_seeds(
     else:
         _print(result, reports)
     return result
+
+
+def _run(where: _Where, numbers: Sequence[int], given: dict[str, Any]) -> list[ChaosReport]:
+    """Run the seeds, and show how far that is."""
+    seeds = len(numbers)
+    with console.steps() as steps:
+        done: list[ChaosReport] = []
+
+        def show(report: ChaosReport) -> None:
+            done.append(report)
+            if not report.holds and seeds > 1:
+                console.err.print(f"seed {report.seed} does not hold", markup=False)
+            steps.show("seeds", len(done), seeds)
+
+        steps.show("seeds", 0, seeds)
+        return where.run(numbers, progress=show, **given)
+
+
+def _check_hosts(hosts: int, on: str, more: bool) -> None:
+    if on != "ray":
+        raise InputError(f"--hosts {hosts}: hosts are for --on ray")
+    if hosts < 2:
+        raise InputError(f"--hosts {hosts}: there must be at least 2, since the first is spared")
+    if more:
+        raise InputError("--hosts goes with none of --stable, --operations and --admission")
 
 
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:

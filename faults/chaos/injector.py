@@ -24,6 +24,7 @@ from .plans import (
     Fault,
     FaultPlan,
     Heal,
+    HostLink,
     Leave,
     Mend,
     MendClusters,
@@ -112,6 +113,10 @@ class Breakable(Protocol):
         """Damage the tables of a broker; return how many entries were changed."""
         ...
 
+    def host_link(self, fault: HostLink) -> bool:
+        """Let the link of a host be bad for a while; return False when there are no hosts of one's own."""
+        ...
+
     def calm(self) -> None:
         """End every cut, bad spell, pause and slowness."""
         ...
@@ -168,6 +173,7 @@ class Injector:
             Partition: self._partition,
             Heal: lambda fault: self._mend("partition"),
             Shake: self._shake,
+            HostLink: lambda fault: "" if network.host_link(fault) else "there are no hosts",
             Damage: lambda fault: f"{network.damage(fault.broker)} entries of its tables",
         }
 

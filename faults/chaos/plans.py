@@ -199,6 +199,37 @@ class Damage:
     broker: BrokerId
 
 
+@dataclass(frozen=True, slots=True)
+class HostLink:
+    """The link of a whole host is bad for a while: it carries nothing, or little, or loses packets.
+
+    Only on Ray, on hosts of one's own (:mod:`rayvous.actors.hosts`): what the network itself does, for all that runs
+    on the host, Ray included.
+
+    Attributes
+    ----------
+    host
+        Its number, from 0; the clients and the rendezvous point are on host 0.
+    seconds
+        How long.
+    megabits_per_second
+        What it carries meanwhile; 0 for nothing at all, unless `drop` says that it is a link that loses.
+    drop
+        The chance that it loses a packet, in each direction.
+    """
+
+    at_seconds: float
+    host: int
+    seconds: float
+    megabits_per_second: float = 0.0
+    drop: float = 0.0
+
+    @property
+    def carries(self) -> bool:
+        """Whether anything gets through."""
+        return bool(self.megabits_per_second or self.drop)
+
+
 Fault: TypeAlias = (
     Crash
     | Restart
@@ -218,6 +249,7 @@ Fault: TypeAlias = (
     | Heal
     | Shake
     | Damage
+    | HostLink
 )
 
 FAULTS: Final[dict[str, type[Fault]]] = {
@@ -239,6 +271,7 @@ FAULTS: Final[dict[str, type[Fault]]] = {
     "heal": Heal,
     "shake": Shake,
     "damage": Damage,
+    "host_link": HostLink,
 }
 """The faults by the word that names them in JSON."""
 
@@ -400,6 +433,8 @@ _KINDS: Final[dict[str, str]] = {
     "faults": "list",
     "heal_seconds": "seconds",
     "at_seconds": "seconds",
+    "host": "id",
+    "megabits_per_second": "seconds",
     "seconds": "seconds",
     "delay_seconds": "seconds",
     "stay_dead": "ids",

@@ -28,6 +28,13 @@ import pytest
         (["experiment", "tct", "--runs", "0"], "--runs"),
         (["chaos", "--seeds", "9999999"], "--seeds 9999999: it must be at most 1,000,000"),
         (["bench", "matching", "--filters", "10", "--filters", "10000000000"], "at most 100,000,000"),
+        (["bench", "distribute", "--hosts", "1"], "--hosts must be at least 2"),
+        (["bench", "distribute", "--hosts", "101"], "--hosts 101: it must be at most 100"),
+        (["bench", "distribute", "--publisher", "12"], "--publisher 12: brokers are numbered from 0 to 11"),
+        (["bench", "distribute", "--mbit", "0"], "megabits_per_second is 0: it must be from 0.1"),
+        (["chaos", "--hosts", "3"], "--hosts 3: hosts are for --on ray"),
+        (["chaos", "--on", "ray", "--hosts", "1"], "--hosts 1: there must be at least 2"),
+        (["chaos", "--on", "ray", "--hosts", "3", "--stable"], "--hosts goes with none of --stable"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -31,6 +31,7 @@ EVERY_FAULT = (
     plans.Heal(4.0),
     plans.RestartRendezvous(5.0),
     plans.Damage(5.5, 3),
+    plans.HostLink(5.5, 1, 2.0, 0.5, 0.05),
 )
 
 
@@ -186,10 +187,8 @@ def test_the_same_seed_draws_the_same_plan_and_all_kinds_are_drawn():
     positions = NETWORKS[-1].positions()
     drawn = [draw(random.Random(seed), positions, 30.0) for seed in range(300)]
     assert drawn == [draw(random.Random(seed), positions, 30.0) for seed in range(300)]
-    never = {
-        plans.Leave,
-        plans.Damage,
-    }  # in a tree nobody leaves so; damage heals only where tables are compared
+    # In a tree nobody leaves so; damage heals only where tables are compared; hosts there are only where they are made.
+    never = {plans.Leave, plans.Damage, plans.HostLink}
     assert {type(fault) for plan in drawn for fault in plan.faults} == set(FAULTS.values()) - never
     simultaneous = sum(
         any(
@@ -225,4 +224,5 @@ def test_a_hypercube_has_no_root_and_no_tree_and_its_brokers_may_leave():
         plans.CutClusters,
         plans.MendClusters,
         plans.Damage,
+        plans.HostLink,
     }

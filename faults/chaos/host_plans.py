@@ -1,0 +1,69 @@
+"""What goes wrong with the links of whole hosts, drawn from a seed: cut for a short or a long time, slow, lossy.
+
+Rules
+-----
+* One fault a plan, by the seed modulo four, so four seeds in a row have all kinds. Short and long are told by how long
+  Ray itself waits until it gives a node up.
+* Never host 0: clients and the rendezvous point are there, and Ray's head, without which there is no cluster.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from ...protocol.errors import ScenarioError
+from .plans import FaultPlan, HostLink
+
+HOST_AIMS: Final = ("short", "long", "slow", "lossy")
+"""How the link of a host goes bad, by the seed modulo their number."""
+
+AFTER_SECONDS: Final = 2.0
+"""From the end of the fault until everything heals: Ray is to see by itself what has come back."""
+
+
+def host_plan(seed: int, hosts: int, gives_up_seconds: float) -> FaultPlan:
+    """Return the plan of a seed.
+
+    Parameters
+    ----------
+    seed
+        The seed.
+    hosts
+        How many there are, at least two.
+    gives_up_seconds
+        After how long Ray gives up a node that does not answer.
+    """
+    dice = random.Random(f"hosts/{seed}")
+    at, host, aim = (
+        round(dice.uniform(0.5, 1.5), 3),
+        dice.randrange(1, hosts),
+        HOST_AIMS[seed % len(HOST_AIMS)],
+    )
+    if aim == "short":
+        fault = HostLink(at, host, round(dice.uniform(0.2, 0.4) * gives_up_seconds, 3))
+    elif aim == "long":
+        fault = HostLink(at, host, round(dice.uniform(1.5, 2.0) * gives_up_seconds, 3))
+    elif aim == "slow":
+        fault = HostLink(at, host, 6.0, megabits_per_second=dice.choice((0.5, 1.0, 2.0)))
+    else:
+        fault = HostLink(at, host, 6.0, drop=dice.choice((0.02, 0.1, 0.25)))
+    return FaultPlan(f"seed {seed}", (fault,), fault.at_seconds + fault.seconds + AFTER_SECONDS)
+
+
+def check_hosts(plan: FaultPlan | None, hosts: int) -> None:
+    """Check that the hosts are there whose links a plan harms.
+
+    Raises
+    ------
+    ScenarioError
+        If one is not, or is host 0; the message says which.
+    """
+    for place, fault in enumerate(() if plan is None else plan.faults):
+        if plan is None or not isinstance(fault, HostLink) or 0 < fault.host < hosts:
+            continue
+        there = f"there are {hosts}" if hosts else "there are none: give --on ray --hosts N"
+        why = "the clients and Ray's head are there" if hosts and not fault.host else there
+        raise ScenarioError(
+            f"plan {plan.name!r}, faults[{place}]: the link of host {fault.host} cannot be harmed: {why}"
+        )
