@@ -198,7 +198,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     name, recovery, positions = settings.name, settings.recovery, settings.positions()
     stages.show(BROKERS, 0, len(positions))
     token = uuid4().hex
-    rendezvous = claim(name, settings.detached, None if recovery is None else token, settings.nodes[:1])
+    rendezvous = claim(name, settings.detached, None if recovery is None else token, nodes=settings.nodes[:1])
     actors = [rendezvous]
     try:
         collector = _start_collector(settings, token, positions)
@@ -206,7 +206,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         directory = Directory(
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
-            settings.nodes,
+            nodes=settings.nodes,
         )  # fmt: skip
         made = launch_hosts(directory, settings.brokers_per_actor, actors, stages)
         connect(directory, made, rendezvous)
