@@ -73,7 +73,7 @@ class Outlet:
     Parameters
     ----------
     to
-        The brokers that are told, and have to answer; at least one.
+        The brokers that are told, and have to answer; at least one. Also an attribute.
     link
         GROUP when they are told by one multicast, else each gets a message of its own.
     covering
@@ -83,26 +83,21 @@ class Outlet:
     """
 
     def __init__(self, to: Sequence[BrokerId], link: Link, *, covering: bool, merging: bool = False) -> None:
-        self._to = tuple(to)
+        self.to = tuple(to)
         self._link = link
         self._index = MatchIndex() if covering else None
         self._slots: dict[Filter, int] = {}
         self._dag = CoveringDag(self._index) if self._index is not None else FlatOrder()
         self._announcer = (MergingAnnouncer if merging else Announcer)(self._dag, top=False)
         self._unanswered: dict[int, set[BrokerId]] = {}
-        self._tokens: dict[Filter, int] = {}
+        self.tokens: dict[Filter, int] = {}
 
     def __contains__(self, item: Filter) -> bool:
         return item in self._slots
 
     def __len__(self) -> int:
         """Return how many filters are announced."""
-        return len(self._tokens)
-
-    @property
-    def to(self) -> tuple[BrokerId, ...]:
-        """The brokers that are told."""
-        return self._to
+        return len(self.tokens)
 
     def announced(self) -> Iterable[Filter]:
         """Return what they were told."""
@@ -114,7 +109,7 @@ class Outlet:
         return self._note(self._announcer.hold(item, slot))
 
     def release(self, item: Filter) -> AnnouncerSteps:
-        """Let go of a filter that nobody wants any more on the links which this outlet passes on."""
+        """Let go of a filter that nobody wants any more on the links that it tells of."""
         steps = self._note(self._announcer.release(item))
         slot = self._slots.pop(item)
         if self._index is not None:
@@ -140,55 +135,42 @@ class Outlet:
         del self._unanswered[token]
         return self._note(self._announcer.installed(token))
 
-    def leave(self, broker: BrokerId) -> AnnouncerSteps:
-        """No longer tell a broker that is gone; what only its answer was due for is installed."""
-        self._to = tuple(other for other in self._to if other != broker)
-        steps = AnnouncerSteps()
-        for token in list(self._unanswered):
-            steps.ready += self.answered(broker, token).ready
-        return steps
-
     def effects(self, messages: Iterable[Announce | Withdraw]) -> list[Effect]:
         """Return the effects that tell the messages to everyone on this way, in their order."""
         if self._link == GROUP:
             return [Multicast(message) for message in messages]
-        return [Send(to, message) for message in messages for to in self._to]
+        return [Send(to, message) for message in messages for to in self.to]
 
     def _note(self, steps: AnnouncerSteps) -> AnnouncerSteps:
         for message in steps.up:
             item = message.filter
             if isinstance(message, Announce):
-                self._tokens[item] = message.token
-                if self._to:
-                    self._unanswered[message.token] = set(self._to)
-                else:
-                    steps.ready += self._announcer.installed(message.token).ready
+                self.tokens[item] = message.token
+                self._unanswered[message.token] = set(self.to)
             else:
-                self._unanswered.pop(self._tokens.pop(item), None)
+                self._unanswered.pop(self.tokens.pop(item), None)
         return steps
 
     def snapshot(self) -> dict[str, Plain]:
         """Return all that it keeps; `restore` takes it."""
         return {
-            "to": self._to,
             "index": None if self._index is None else self._index.snapshot(),
             "slots": list(self._slots.items()),
             "dag": self._dag.snapshot(),
             "announcer": self._announcer.snapshot(),
             "unanswered": [(token, sorted(left)) for token, left in self._unanswered.items()],
-            "tokens": list(self._tokens.items()),
+            "tokens": list(self.tokens.items()),
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
         """Be as the outlet was whose snapshot that is; only for one that holds nothing."""
-        self._to = plain["to"]
         if self._index is not None:
             self._index.restore(plain["index"])
         self._slots.update(plain["slots"])
         self._dag.restore(plain["dag"], self._slots.__getitem__)
         self._announcer.restore(plain["announcer"])
         self._unanswered.update((token, set(left)) for token, left in plain["unanswered"])
-        self._tokens.update(plain["tokens"])
+        self.tokens.update(plain["tokens"])
 
     def check(self, held: Iterable[Filter]) -> None:
         """Assert that exactly these filters are held and that all agree; for tests."""
@@ -196,6 +178,6 @@ class Outlet:
         self._announcer.check()
         assert set(held) == set(self._slots)
         assert len(self._dag) == len(self._slots)
-        assert set(self._announcer.announced()) == set(self._tokens)
-        assert self._unanswered.keys() <= set(self._tokens.values())
+        assert set(self._announcer.announced()) == set(self.tokens)
+        assert self._unanswered.keys() <= set(self.tokens.values())
         assert all(self._unanswered.values())

@@ -2,15 +2,15 @@
 
 Rules
 -----
-* On each of its ways out (an *outlet*) a broker tells the filters that are wanted on the links which this outlet
-  passes on: on a tree, all links but the one that is told.
+* On each of its ways out (an *outlet*) a broker tells the filters that are wanted on all its links but the one that is
+  told.
 * An event goes over the links that want it, and over no other: nothing climbs just in case. So it crosses the links of
   the smallest subtree that joins its publisher with those who want it (its Steiner tree), and no others.
 * A subscription is installed when everyone who has to know of it has answered: away from where it came.
 
-What a scheme makes of this is which outlets there are, which links each passes on, and whether covering is looked at.
-Match-first tells everything to every neighbour (paper 1, section 1, after Gryphon); quenching tells what is not covered
-(Elvin's quenching, Siena's acyclic peers); on a mesh each broker tells everybody what its own clients want.
+What a scheme makes of this is which outlets there are, and whether covering is looked at. Match-first tells everything
+to every neighbour (paper 1, section 1, after Gryphon); quenching tells what is not covered (Elvin's quenching, Siena's
+acyclic peers).
 """
 
 from __future__ import annotations
@@ -57,14 +57,6 @@ class PeerRouter(TreeRouter):
         """Return the ways on which this broker tells what it wants, by link: here one to each neighbour."""
         return {other: Outlet((other,), other, covering=False) for other in self.position.neighbours}
 
-    def passes(self, link: Link, outlet: Link) -> bool:
-        """Return whether what is wanted on `link` is told on this outlet."""
-        return link != outlet
-
-    def outlet_of(self, source: Link) -> Link:
-        """Return the outlet on which a neighbour is told."""
-        return self.link_of(source)
-
     def climbs_from(self, source: Link) -> bool:
         """Return False: no event goes where nobody has asked for it."""
         return False
@@ -75,7 +67,7 @@ class PeerRouter(TreeRouter):
     # Filters come and go.
 
     def _on_installed(self, source: Link, message: Installed) -> list[Effect]:
-        name = self.outlet_of(source)
+        name = self.link_of(source)
         if name not in self.outlets:
             return self._stray()
         return self._do(name, self.outlets[name].answered(source, message.token))
@@ -83,14 +75,14 @@ class PeerRouter(TreeRouter):
     def _hold(self, item: Any, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
         before = self.table.links(item)
         self.table.add(item, link, holder)
-        names = [name for name in self.outlets if self.passes(link, name)]
+        names = [name for name in self.outlets if name != link]
         if not names:
             return [_answer(waiter)]
         self._waits[waiter] = _Wait(item, set(names))
         effects: list[Effect] = []
         for name in names:
             outlet = self.outlets[name]
-            if not any(self.passes(other, name) for other in before):
+            if not any(other != name for other in before):
                 effects += self._do(name, outlet.hold(item))
             effects += self._do(name, outlet.wait(waiter, item))
         return effects
@@ -105,8 +97,8 @@ class PeerRouter(TreeRouter):
             self._forget(waiter, item)
         effects: list[Effect] = []
         for name, outlet in self.outlets.items():
-            held = any(self.passes(other, name) for other in before)
-            if held and not any(self.passes(other, name) for other in after):
+            held = any(other != name for other in before)
+            if held and not any(other != name for other in after):
                 effects += self._do(name, outlet.release(item))
         if nobody:
             self.table.drop(item)
@@ -130,15 +122,13 @@ class PeerRouter(TreeRouter):
 
     def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return what other brokers were told that is wanted here, by the link that leads there, and the broker."""
-        return {
-            (link, to): tuple(outlet.announced()) for link, outlet in self.outlets.items() for to in outlet.to
-        }
+        outlets = self.outlets.items()
+        return {(link, to): tuple(outlet.announced()) for link, outlet in outlets for to in outlet.to}
 
     def snapshot(self) -> dict[str, Plain]:
         """Return all that this router keeps; `restore` takes it."""
         return {
             **super().snapshot(),
-            "neighbours": sorted(self._neighbours),
             "waits": [(waiter, wait.filter, sorted(wait.outlets)) for waiter, wait in self._waits.items()],
             "outlets": {name: outlet.snapshot() for name, outlet in self.outlets.items()},
         }
@@ -146,7 +136,6 @@ class PeerRouter(TreeRouter):
     def restore(self, plain: dict[str, Plain]) -> None:
         """Be as the router at this position was whose snapshot that is; only for one that has not handled anything."""
         super().restore(plain)
-        self._neighbours = frozenset(plain["neighbours"])
         self._waits.update((waiter, _Wait(item, set(outlets))) for waiter, item, outlets in plain["waits"])
         for name, outlet in plain["outlets"].items():
             self.outlets[name].restore(outlet)
@@ -161,7 +150,7 @@ class PeerRouter(TreeRouter):
         self.table.check()
         links = {entry.filter: tuple(entry.links) for entry in self.table}
         for name, outlet in self.outlets.items():
-            outlet.check(item for item in links if any(self.passes(link, name) for link in links[item]))
+            outlet.check(item for item in links if any(link != name for link in links[item]))
         for wait in self._waits.values():
             assert wait.outlets and all(wait.filter in self.outlets[name] for name in wait.outlets)
 

@@ -107,7 +107,6 @@ class QuenchedAbove(Hybrid):
         What is wanted above; None when it is not known.
     """
 
-    merges: ClassVar[bool] = False
     covers: ClassVar[bool] = True
 
     def __init__(self, position: Position) -> None:

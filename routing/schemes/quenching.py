@@ -15,11 +15,9 @@ for their answers; tables grow accordingly. It pays where events outnumber chang
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from ...protocol.configs import Position
 from ...protocol.ids import GROUP, Link
-from ..interest.merging import MergingAnnouncer
 from ..interest.outlets import Outlet
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
@@ -28,8 +26,6 @@ from .peer import PeerRouter
 
 class QuenchedHybrid(PeerRouter):
     """A broker of a tree of multicast clusters that lets no event go where nobody wants it."""
-
-    merges: ClassVar[bool] = False
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
@@ -77,14 +73,10 @@ class QuenchedMergedHierarchical(QuenchedHierarchical):
 class MergedHybrid(Hybrid):
     """Hybrid routing with perfect merging on the way to the root."""
 
-    def __init__(self, position: Position) -> None:
-        super().__init__(position)
-        self.announcer = MergingAnnouncer(self.dag, top=position.role == "REB")
+    merges = True
 
 
 class MergedHierarchical(Hierarchical):
     """Hierarchical routing with perfect merging on the way to the root."""
 
-    def __init__(self, position: Position) -> None:
-        super().__init__(position)
-        self.announcer = MergingAnnouncer(self.dag, top=position.role == "REB")
+    merges = True

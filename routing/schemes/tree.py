@@ -34,6 +34,7 @@ from ...protocol.messages.pubsub import (
 )
 from ..filters.filter import Filter
 from ..interest.announcer import Announcer, AnnouncerSteps
+from ..interest.merging import MergingAnnouncer
 from ..matching.covering_dag import CoveringDag
 from ..matching.table import RoutingTable
 
@@ -53,6 +54,8 @@ class TreeRouter:
     """
 
     floods: ClassVar[bool] = False
+    merges: ClassVar[bool] = False
+    """Whether filters that one can stand for exactly are told as that one."""
     relays: ClassVar[bool] = True
     """Whether a broker tells others what is wanted at others still, and not only by its own clients."""
 
@@ -60,7 +63,8 @@ class TreeRouter:
         self.position = position
         self.table = RoutingTable()
         self.dag = CoveringDag(self.table.index)
-        self.announcer = Announcer(self.dag, top=position.role == "REB")
+        announcer = MergingAnnouncer if self.merges else Announcer
+        self.announcer = announcer(self.dag, top=position.role == "REB")
         self.strays = 0
         self._subscriptions: dict[ClientId, dict[int, Filter]] = {}
         self._handlers: dict[type, Callable[[Link, Any], list[Effect]]] = {
