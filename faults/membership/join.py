@@ -39,17 +39,17 @@ more, a `Goodbye` follows it, so who has accepted lets go. And no broker is aske
 
 No ring
 -------
-:func:`judge` refuses whom it has on its path, and everybody while there is no way to the root. That is all it takes if
-hosts keep two rules: each change of the path goes to the children at once and in order, also when it becomes empty,
-none left out; and who finds its own cluster on the path that its parent sends gives the parent up and joins anew. Then
-two subtrees that were accepted below each other at once see it as soon as the first answer has gone around.
+`acceptance.judge` refuses whom it has on its path, and everybody while there is no way to the root. That is all it
+takes if hosts keep two rules: each change of the path goes to the children at once and in order, also when it becomes
+empty, none left out; and who finds its own cluster on the path that its parent sends gives the parent up and joins
+anew. Then two subtrees that were accepted below each other at once see it as soon as the first answer has gone around.
 
 Time is the last `Ticked`. A host must hand one in before each message, or all round trips are as coarse as its ticks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -82,63 +82,6 @@ GROWTH_MAX: Final = 8
 
 Wanted: TypeAlias = tuple[tuple[Filter, int], ...]
 """All filters that a subtree wants, each with the token of its announcement."""
-
-
-def judge(
-    request: JoinRequest,
-    my_view: ClusterView,
-    path: tuple[ClusterId, ...],
-    term: int,
-    children: Collection[ClusterId],
-    recovery: Recovery,
-    *,
-    designated: bool,
-    load: float = 0.0,
-    leaving: bool = False,
-    going: Collection[ClusterId] = (),
-) -> JoinAnswer:
-    """Return what the one that is asked to become a parent answers.
-
-    Parameters
-    ----------
-    request
-        What was asked.
-    my_view, path, term
-        The own cluster, the clusters from the root down to it (itself included; empty while there is no way to the
-        root), and the root's term.
-    children
-        The clusters that are children now. One of them may always ask again: it stays what it is.
-    recovery
-        `degree` is how many children are taken, `load_max` the load above which no other is.
-    designated
-        Whether this broker speaks for its cluster; if not, the view names the one that does.
-    load
-        The events per second that this broker handles.
-    leaving
-        Whether the own cluster is about to leave the network: only a child is taken, which is told to leave then.
-    going
-        The children that are about to leave; their places are free.
-    """
-    asker = request.view.cluster
-    if not designated:
-        reason = "not designated"
-    elif not path:
-        reason = "no way to the root"
-    elif asker in path:
-        reason = "ring"
-    elif leaving and asker not in children:
-        reason = "leaving"
-    elif asker not in children and len(set(children) - set(going)) >= recovery.degree:
-        reason = "full"
-    elif asker not in children and _overloaded(load, recovery) and not request.last_resort:
-        reason = "overloaded"
-    else:
-        reason = ""
-    return JoinAnswer(not reason, reason, my_view, () if reason else path, term)
-
-
-def _overloaded(load: float, recovery: Recovery) -> bool:
-    return recovery.load_max is not None and load > recovery.load_max
 
 
 class Phase(Enum):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ....faults.membership.join import judge
+from ....faults.membership.acceptance import judge
 from ....protocol.effects import Missed, Multicast, Received, Renew, Send, Ticked
 from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Out

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ....faults.membership.acceptance import Load
 from ....faults.membership.join import Join
-from ....faults.membership.load import Load
 from ....faults.membership.probing import Probing
 from ....faults.membership.succession import Succession
 from ....faults.membership.unanswered import Unanswered

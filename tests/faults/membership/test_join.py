@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.faults.membership.join import GROWTH_MAX, Join, Phase, judge
+from rayvous.faults.membership.acceptance import judge
+from rayvous.faults.membership.join import GROWTH_MAX, Join, Phase
 from rayvous.faults.membership.local import Joined, MadeRoot
 from rayvous.protocol.effects import Received, Send, Ticked
 from rayvous.protocol.messages.recovery import (

@@ -19,7 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rayvous.faults.membership.join import Join, judge
+from rayvous.faults.membership.acceptance import judge
+from rayvous.faults.membership.join import Join
 from rayvous.faults.membership.local import Joined
 from rayvous.protocol.effects import Received, Ticked
 from rayvous.protocol.messages.recovery import (

@@ -9,7 +9,8 @@ import random
 from collections import Counter
 
 import pytest
-from rayvous.faults.membership.join import Join, judge
+from rayvous.faults.membership.acceptance import judge
+from rayvous.faults.membership.join import Join
 from rayvous.faults.membership.local import Joined, MadeRoot
 from rayvous.faults.membership.root_registry import RendezvousMachine
 from rayvous.protocol.effects import Received, Send, Ticked

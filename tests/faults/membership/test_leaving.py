@@ -6,8 +6,8 @@ Reference: paper 1, 4.1.1, 4.2.1 and figure 3; docs/decisions/0012-operations.md
 import random
 
 import pytest
-from rayvous.faults.membership.join import Join, judge
-from rayvous.faults.membership.load import WINDOW_SECONDS, Load
+from rayvous.faults.membership.acceptance import WINDOW_SECONDS, Load, judge
+from rayvous.faults.membership.join import Join
 from rayvous.faults.membership.local import Joined, MembersChanged, TookOver
 from rayvous.faults.membership.root_registry import RendezvousMachine
 from rayvous.faults.membership.succession import Succession
