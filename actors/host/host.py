@@ -39,8 +39,9 @@ from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...routing.schemes.claims import claims_of
 from ..broker import Broker
 from ..chaos.link_faults import Forecast
-from ..clients.bulk import Bytes, Outcome, Payload, Payloads
+from ..clients.bulk import Payloads
 from ..network.directory import NAMESPACE, rendezvous_name
+from ..parts import async_of
 from ..telemetry.metrics import BrokerMetrics
 from . import survey as host_survey
 from .backpressure import Backpressure
@@ -53,6 +54,7 @@ from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
 from .requests import Accepted, Away, Lacking, Request, Stored, WhoAnswers, publications, questions
+from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
 
@@ -375,25 +377,11 @@ class BrokerHost:
         """See :meth:`Payloads.targets`."""
         return self.payloads.targets(at, batch)
 
-    async def bulk_begin(self, to: BrokerId, payload: Payload) -> int:
-        """See :meth:`Payloads.bulk_begin`."""
-        return await self.payloads.bulk_begin(to, payload)
-
-    async def bulk_slices(self, to: BrokerId, name: str, first: int, part: Bytes) -> None:
-        """See :meth:`Payloads.bulk_slices`."""
-        await self.payloads.bulk_slices(to, name, first, part)
-
-    async def bulk_end(self, to: BrokerId, name: str) -> Outcome:
-        """See :meth:`Payloads.bulk_end`."""
-        return await self.payloads.bulk_end(to, name)
-
-    async def payload(self, at: BrokerId, name: str, start: int) -> tuple[int, Bytes]:
-        """See :meth:`Payloads.payload`."""
-        return await self.payloads.payload(at, name, start)
-
-    async def payload_part(self, at: BrokerId, name: str, start: int) -> tuple[Payload, Bytes] | None:
-        """See :meth:`Payloads.payload_part`."""
-        return await self.payloads.payload_part(at, name, start)
+    bulk_begin = async_of("payloads", Payloads.bulk_begin)
+    bulk_slices = async_of("payloads", Payloads.bulk_slices)
+    bulk_end = async_of("payloads", Payloads.bulk_end)
+    payload = async_of("payloads", Payloads.payload)
+    payload_part = async_of("payloads", Payloads.payload_part)
 
     # What a host is asked about all its brokers.
 
@@ -450,9 +438,7 @@ class BrokerHost:
         """Return the CPU time that this process has used so far."""
         return time.process_time()
 
-    async def flush_telemetry(self) -> None:
-        """See :meth:`HostTelemetry.flush`."""
-        await self.telemetry.flush()
+    flush_telemetry = async_of("telemetry", HostTelemetry.flush)
 
     # Brokers that leave.
 

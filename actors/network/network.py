@@ -9,14 +9,13 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, overload
 from uuid import uuid4
 
 import ray
@@ -37,6 +36,7 @@ from ..clients.nearness import Placement
 from ..clients.process import ClientProcess
 from ..clients.subscriber import Subscriber
 from ..host.errors import broker_errors
+from ..parts import of
 from ..telemetry.source import prepare, read_telemetry, save_telemetry
 from ..telemetry.telemetry import Telemetry
 from .admission import NetworkAdmission
@@ -50,19 +50,6 @@ from .stages import Progress, check_progress, told
 from .store import RayStore
 
 __all__ = ["Network", "ensure_ray", "networks"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _of(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Network, P], R]:
-    """Return a method of the network that does what the method of one of its parts does."""
-
-    @wraps(method)
-    def call(network: Network, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(getattr(network, part), *args, **kwargs)
-
-    return call
 
 
 class Network:
@@ -87,45 +74,45 @@ class Network:
 
     # What its parts do.
 
-    hosts = _of("_hosts", Hosts.hosts)
-    host_of = _of("_hosts", Hosts.host_of)
-    brokers = _of("_hosts", Hosts.brokers)
-    survey = _of("_hosts", Hosts.survey)
-    standing = _of("_hosts", Hosts.standing)
-    routes = _of("_hosts", Hosts.routes)
-    describe = _of("_hosts", Hosts.describe)
-    kill_broker = _of("_hosts", Hosts.kill_broker)
-    crash = _of("_hosts", Hosts.crash)
-    pid_of = _of("_hosts", Hosts.pid_of)
-    node_of = _of("_hosts", Hosts.node_of)
-    restart_broker = _of("_hosts", Hosts.restart_broker)
-    tell_weather = _of("_hosts", Hosts.tell_weather)
+    hosts = of("_hosts", Hosts.hosts)
+    host_of = of("_hosts", Hosts.host_of)
+    brokers = of("_hosts", Hosts.brokers)
+    survey = of("_hosts", Hosts.survey)
+    standing = of("_hosts", Hosts.standing)
+    routes = of("_hosts", Hosts.routes)
+    describe = of("_hosts", Hosts.describe)
+    kill_broker = of("_hosts", Hosts.kill_broker)
+    crash = of("_hosts", Hosts.crash)
+    pid_of = of("_hosts", Hosts.pid_of)
+    node_of = of("_hosts", Hosts.node_of)
+    restart_broker = of("_hosts", Hosts.restart_broker)
+    tell_weather = of("_hosts", Hosts.tell_weather)
 
-    publisher = _of("_attached", Attaching.publisher)
-    publishers = _of("_attached", Attaching.publishers)
-    subscribers = _of("_attached", Attaching.subscribers)
-    release = _of("_attached", Attaching.release)
-    accepted = _of("_attached", Attaching.accepted)
-    dead_letters = _of("_attached", Attaching.dead_letters)
+    publisher = of("_attached", Attaching.publisher)
+    publishers = of("_attached", Attaching.publishers)
+    subscribers = of("_attached", Attaching.subscribers)
+    release = of("_attached", Attaching.release)
+    accepted = of("_attached", Attaching.accepted)
+    dead_letters = of("_attached", Attaching.dead_letters)
 
-    settle = _of("_convergence", Convergence.settle)
-    problems = _of("_convergence", Convergence.problems)
-    converged = _of("_convergence", Convergence.converged)
-    await_convergence = _of("_convergence", Convergence.await_convergence)
+    settle = of("_convergence", Convergence.settle)
+    problems = of("_convergence", Convergence.problems)
+    converged = of("_convergence", Convergence.converged)
+    await_convergence = of("_convergence", Convergence.await_convergence)
 
-    leave = _of("_operations", Operations.leave)
-    add_broker = _of("_operations", Operations.add_broker)
-    add_cluster = _of("_operations", Operations.add_cluster)
-    remove_broker = _of("_operations", Operations.remove_broker)
-    remove_brokers = _of("_operations", Operations.remove_brokers)
-    remove_cluster = _of("_operations", Operations.remove_cluster)
-    reoptimise = _of("_operations", Operations.reoptimise)
+    leave = of("_operations", Operations.leave)
+    add_broker = of("_operations", Operations.add_broker)
+    add_cluster = of("_operations", Operations.add_cluster)
+    remove_broker = of("_operations", Operations.remove_broker)
+    remove_brokers = of("_operations", Operations.remove_brokers)
+    remove_cluster = of("_operations", Operations.remove_cluster)
+    reoptimise = of("_operations", Operations.reoptimise)
 
-    admission = _of("_admission", NetworkAdmission.admission)
-    books = _of("_admission", NetworkAdmission.books)
-    would_admit = _of("_admission", NetworkAdmission.would_admit)
-    burden = _of("_admission", NetworkAdmission.burden)
-    cpu_seconds = _of("_admission", NetworkAdmission.cpu_seconds)
+    admission = of("_admission", NetworkAdmission.admission)
+    books = of("_admission", NetworkAdmission.books)
+    would_admit = of("_admission", NetworkAdmission.would_admit)
+    burden = of("_admission", NetworkAdmission.burden)
+    cpu_seconds = of("_admission", NetworkAdmission.cpu_seconds)
 
     @overload
     def subscriber(

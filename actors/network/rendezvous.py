@@ -26,6 +26,7 @@ from ...protocol.ids import BrokerId, ClientId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
 from ...routing.schemes.claims import claims_of
 from ..broker import rendezvous_of, start_of
+from ..parts import of
 from .directory import Directory as Directory
 from .names import LastingNames
 from .store import RendezvousStore
@@ -189,29 +190,12 @@ class Rendezvous:
         self._keep_clients()
         return place
 
-    def renew(self, name: ClientId, life: int, broker: BrokerId) -> int:
-        """See :meth:`LastingNames.renew`."""
-        return self.names.renew(name, life, broker)
-
-    def acknowledge(self, name: ClientId, life: int, position: dict[ClientId, int]) -> None:
-        """See :meth:`LastingNames.acknowledge`."""
-        self.names.acknowledge(name, life, position)
-
-    def subscriptions(self, name: ClientId, life: int, record: dict[str, Any]) -> None:
-        """See :meth:`LastingNames.subscriptions`."""
-        self.names.subscriptions(name, life, record)
-
-    def end_durable(self, name: ClientId, life: int) -> None:
-        """See :meth:`LastingNames.end`."""
-        self.names.end(name, life)
-
-    def home_of_publisher(self, name: ClientId, broker: BrokerId, sole: bool) -> None:
-        """See :meth:`LastingNames.home`."""
-        self.names.home(name, broker, sole)
-
-    def reserve(self, name: ClientId, number: int) -> int:
-        """See :meth:`LastingNames.reserve`."""
-        return self.names.reserve(name, number)
+    renew = of("names", LastingNames.renew)
+    acknowledge = of("names", LastingNames.acknowledge)
+    subscriptions = of("names", LastingNames.subscriptions)
+    end_durable = of("names", LastingNames.end)
+    home_of_publisher = of("names", LastingNames.home)
+    reserve = of("names", LastingNames.reserve)
 
     def bury(self, dead: Mapping[BrokerId, Any]) -> None:
         """Take in that brokers are dead, as a client saw, and which actor that was: it may have come back since."""
