@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..protocol.scenarios.scenario import LinkModel, Publish, Scenario, Subscribe, Workload
+from ..protocol.scenarios.steps import broker_of
 from ..simulator.run import prepare
 from ..simulator.simulation import Simulation
 
@@ -79,8 +80,7 @@ def _measure(
     gc.collect()
     subscribed, busy = time.perf_counter(), time.process_time()
     for step in publishing:
-        assert isinstance(step.broker, int)
-        simulation.publish(step.client, step.broker, step.events)
+        simulation.publish(step.client, broker_of(step), step.events)
         simulation.advance(explicit.publish_interval_seconds)
     simulation.run()
     seconds, cpu_seconds = time.perf_counter() - subscribed, time.process_time() - busy
@@ -105,6 +105,5 @@ def _measure(
 def _subscribe_all(simulation: Simulation, scenario: Scenario) -> None:
     for step in scenario.steps:
         if isinstance(step, Subscribe):
-            assert isinstance(step.broker, int)
-            simulation.subscribe(step.client, step.broker, step.selector, step.number)
+            simulation.subscribe(step.client, broker_of(step), step.selector, step.number)
     simulation.run()

@@ -27,6 +27,7 @@ from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
 from ..protocol.messages.pubsub import Directed, Events
 from ..protocol.scenarios.scenario import Publish, Scenario, Subscribe, Unsubscribe, Workload
+from ..protocol.scenarios.steps import broker_of
 from ..protocol.telemetry.tables import SCHEMAS
 from ..routing.language.predicates import evaluate
 from ..routing.language.questions import to_predicate
@@ -134,19 +135,14 @@ def _wanted(scenario: Scenario) -> Wanted:
     out: Wanted = []
     for step in scenario.steps:
         if isinstance(step, Subscribe):
-            active[step.client, step.number] = _id(step.broker), to_predicate(step.selector)
+            active[step.client, step.number] = broker_of(step), to_predicate(step.selector)
         elif isinstance(step, Unsubscribe):
             del active[step.client, step.number]
         elif isinstance(step, Publish):
             for event in step.events:
                 homes = {home for home, predicate in active.values() if evaluate(predicate, event) is True}
-                out.append((_id(step.broker), homes))
+                out.append((broker_of(step), homes))
     return out
-
-
-def _id(broker: BrokerId | str) -> BrokerId:
-    assert isinstance(broker, int), "explicit() turns labels into ids"
-    return broker
 
 
 def _lower_bounds(bounds: MessageBounds, wanted: Wanted) -> dict[str, float]:

@@ -237,8 +237,8 @@ def _gather(
         if value is None:
             continue
         kind = kind_of(value)
-        if kind is Kind.STRING:
-            characters += len(value)  # type: ignore[arg-type]
+        if isinstance(value, str):
+            characters += len(value)
         rows, values = gathered.setdefault((name, kind), ([], []))
         rows.append(row)
         values.append(value)

@@ -10,6 +10,7 @@ from ..protocol.errors import InputError, ScenarioError
 from ..protocol.ids import ClientId
 from ..protocol.scenarios.scenario import Publish, Scenario, Settle, Subscribe, Unsubscribe
 from ..protocol.scenarios.scenario import Step as ScenarioStep
+from ..protocol.scenarios.steps import broker_of
 from ..routing.topologies.cluster_trees import topology_of
 from .simulation import Simulation
 from .transport import Traffic
@@ -112,15 +113,13 @@ def prepare(scenario: Scenario, **options: Any) -> tuple[Simulation, Scenario]:
 def do_step(simulation: Simulation, step: ScenarioStep, publish_interval_seconds: float = 0.0) -> bool:
     """Do one step with an id for a broker; return False only for a subscription that was never confirmed."""
     if isinstance(step, Subscribe):
-        assert isinstance(step.broker, int)
-        simulation.subscribe(step.client, step.broker, step.selector, step.number)
+        simulation.subscribe(step.client, broker_of(step), step.selector, step.number)
         return simulation.run_until_installed(step.client, step.number)
     if isinstance(step, Unsubscribe):
         simulation.unsubscribe(step.client, step.number)
         simulation.advance(simulation.links.client_seconds)
     elif isinstance(step, Publish):
-        assert isinstance(step.broker, int)
-        simulation.publish(step.client, step.broker, step.events)
+        simulation.publish(step.client, broker_of(step), step.events)
         simulation.advance(publish_interval_seconds)
     elif isinstance(step, Settle):
         simulation.run()

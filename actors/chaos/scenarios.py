@@ -10,7 +10,7 @@ from typing import Any
 from ...faults.checker.recording import Recording
 from ...faults.checker.trace import Trace
 from ...protocol.scenarios.scenario import Scenario
-from ...protocol.scenarios.steps import Publish, Settle, Subscribe, Unsubscribe
+from ...protocol.scenarios.steps import Publish, Settle, Subscribe, Unsubscribe, broker_of
 from ...protocol.telemetry.tables import SCHEMAS
 from ..clients.publisher import Publisher
 from ..clients.subscriber import Subscriber
@@ -28,7 +28,7 @@ class _Clients:
 
     def subscribe(self, step: Subscribe) -> None:
         if step.client not in self.subscribers:
-            self.subscribers[step.client] = self.net.subscriber(step.client, broker=_id(step.broker))
+            self.subscribers[step.client] = self.net.subscriber(step.client, broker=broker_of(step))
         number = self.subscribers[step.client].subscribe(step.selector)
         self.numbers[step.client, step.number] = number
 
@@ -37,7 +37,7 @@ class _Clients:
 
     def publish(self, step: Publish) -> None:
         if step.client not in self.publishers:
-            self.publishers[step.client] = self.net.publisher(step.client, broker=_id(step.broker))
+            self.publishers[step.client] = self.net.publisher(step.client, broker=broker_of(step))
         self.publishers[step.client].publish_batch(list(step.events))
 
     def drain(self, trace: Trace) -> None:
@@ -46,11 +46,6 @@ class _Clients:
             for arrival in subscriber.batches(timeout_seconds=0):
                 for row in arrival.rows.tolist():
                     trace.notified(arrival.received_at, name, *arrival.batch.identity(row))
-
-
-def _id(broker: int | str) -> int:
-    assert isinstance(broker, int), "explicit() turns labels into ids"
-    return broker
 
 
 def replay(net: Network, scenario: Scenario) -> Trace:

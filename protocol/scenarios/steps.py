@@ -81,6 +81,12 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 """The types of the values of steps and scenarios, by key."""
 
 
+def broker_of(step: Subscribe | Publish) -> BrokerId:
+    """Return the id of a step's broker, in an explicit scenario: it has no labels."""
+    assert isinstance(step.broker, int), "explicit() turns labels into ids"
+    return step.broker
+
+
 def checked_values(given: Any, kind: type, where: str) -> dict[str, Any]:
     """Return the mapping as `known_keys` does, if its values are of the right types too."""
     values = known_keys(given, kind, where)
