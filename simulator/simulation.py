@@ -379,7 +379,9 @@ class Simulation(SimulatedNetwork):
         session.homes = []
         kept = alive[0].machine.kept_of(client) if alive else []
         machine.come_back(self.now, machine.published, kept)
-        self.clients.settle_at(session, alive[0] if alive else self.hosts[self.living()[0]])
+        target = alive[0] if alive else self.clients.elsewhere(session)
+        assert target is not None, "somebody is there"
+        self.clients.settle_at(session, target)
 
     # How clients are.
 
