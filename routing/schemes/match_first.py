@@ -19,6 +19,8 @@ from .peer import PeerRouter
 class MatchFirst(PeerRouter):
     """A broker of a tree that knows all subscriptions, and behind which link each is wanted."""
 
+    covers = False
+
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
         """Return the places of the same brokers in a tree without clusters."""

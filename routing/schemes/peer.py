@@ -16,11 +16,11 @@ acyclic peers).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...protocol.configs import Position
 from ...protocol.effects import Confirm, Effect, Plain, Send
-from ...protocol.ids import BrokerId, Link
+from ...protocol.ids import GROUP, BrokerId, Link
 from ...protocol.messages.pubsub import Installed
 from ..filters.filter import Filter
 from ..interest.announcer import AnnouncerSteps, Waiter
@@ -45,17 +45,29 @@ class PeerRouter(TreeRouter):
         The broker's place.
     """
 
+    covers: ClassVar[bool] = True
+    """Whether a filter that another one covers is not told."""
+
     def __init__(self, position: Position) -> None:
         super().__init__(position)
         self._neighbours = frozenset(position.neighbours)
+        self._fellows = frozenset(position.members) - {position.broker}
         self._waits: dict[Waiter, _Wait] = {}
         self.outlets = self.make_outlets()
 
-    # What schemes differ in.
-
     def make_outlets(self) -> dict[Link, Outlet]:
-        """Return the ways on which this broker tells what it wants, by link: here one to each neighbour."""
-        return {other: Outlet((other,), other, covering=False) for other in self.position.neighbours}
+        """Return the ways on which this broker tells what it wants: to the group, and to each other neighbour."""
+        told: dict[Link, tuple[BrokerId, ...]] = (
+            {GROUP: tuple(sorted(self._fellows))} if self._fellows else {}
+        )
+        told |= {other: (other,) for other in self.position.neighbours if other not in self._fellows}
+        return {
+            link: Outlet(to, link, covering=self.covers, merging=self.merges) for link, to in told.items()
+        }
+
+    def link_of(self, source: Link) -> Link:
+        """Return GROUP for a fellow member, else the source itself."""
+        return GROUP if source in self._fellows else source
 
     def climbs_from(self, source: Link) -> bool:
         """Return False: no event goes where nobody has asked for it."""

@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...protocol.configs import Position
-from ...protocol.ids import GROUP, Link
-from ..interest.outlets import Outlet
 from .hierarchical import Hierarchical
 from .hybrid import Hybrid
 from .peer import PeerRouter
@@ -31,22 +29,6 @@ class QuenchedHybrid(PeerRouter):
     def positions(positions: Sequence[Position]) -> list[Position]:
         """Return the places as they are."""
         return Hybrid.positions(positions)
-
-    def make_outlets(self) -> dict[Link, Outlet]:
-        """Return one to the group, and at a designated broker one to the parent and to each child."""
-        place = self.position
-        self._fellows = frozenset(place.members) - {place.broker}
-        outlets: dict[Link, Outlet] = {}
-        if self._fellows:
-            outlets[GROUP] = Outlet(sorted(self._fellows), GROUP, covering=True, merging=self.merges)
-        for other in place.neighbours:
-            if other not in self._fellows:
-                outlets[other] = Outlet((other,), other, covering=True, merging=self.merges)
-        return outlets
-
-    def link_of(self, source: Link) -> Link:
-        """Return GROUP for a fellow member, else the source itself."""
-        return GROUP if source in self._fellows else source
 
 
 class QuenchedHierarchical(QuenchedHybrid):
