@@ -109,7 +109,7 @@ def test_what_needs_an_extra_names_it() -> None:
             "rayvous: pyspark is not installed: pip install 'rayvous[spark]'; or give --no-spark\n",
         ),
         (["demo", "--no-spark"], 2, "rayvous[demo]"),
-        (["experiment", "hypercube"], 2, "rayvous[plots]"),
+        (["experiment", "hypercube-load"], 2, "rayvous[spark]"),
     ],
 )
 def test_the_command_line_without_extras(tmp_path: Path, words: list[str], status: int, said: str) -> None:
