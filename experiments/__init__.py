@@ -19,5 +19,7 @@ TITLES: Final = {
     "lbdd-load": "Paper 5, figure 3: how busy the publisher's link is under both, by subscribers.",
     "lbdd-depth": "Paper 5, table 1: how deep the trees of 100 to 500 subscribers are.",
     "lbdd-contribution": "Paper 5, figure 4: who sends which part of all copies.",
+    "compare": "All routing schemes on one load: messages, tables, balance, healing.",
+    "scale": "All routing schemes as networks grow: messages, tables, healing, the simulator's speed.",
 }
 """What each experiment of `catalogue` is, in its order."""

@@ -12,6 +12,7 @@ from ..pipelines.figures.experiments import (
     tct_by_point,
     trees_by_point,
 )
+from ..pipelines.figures.schemes import schemes_by_size
 from . import clusters
 from .clusters_figures import draw_aed, draw_tct
 from .clusters_statements import judge_aed, judge_tct
@@ -22,6 +23,9 @@ from .hypercube import statements as cube_says
 from .lbdd import pictures as lbdd_pictures
 from .lbdd import plans, twelve
 from .lbdd import statements as lbdd_says
+from .schemes import runs as schemes
+from .schemes.pictures import draw_compare, draw_scale
+from .schemes.statements import judge_compare, judge_scale
 from .selfconfig import runs as healing
 from .selfconfig.pictures import draw_healing
 from .selfconfig.statements import judge_healing
@@ -34,6 +38,8 @@ HOPS: Final = Runs("hypercube-hops", hops.PRESETS, hops.measure)
 MOVES: Final = Runs("hypercube-migration", migration.PRESETS, migration.measure)
 SAVING: Final = Runs("hypercube-saving", saving.PRESETS, saving.measure)
 TWELVE: Final = Runs("lbdd-twelve", twelve.PRESETS, twelve.measure)
+COMPARE: Final = Runs("compare", schemes.COMPARE, schemes.measure)
+SCALE: Final = Runs("scale", schemes.SCALE, schemes.measure)
 PLANS: Final = Runs("lbdd-plans", plans.PRESETS, plans.measure)
 
 EXPERIMENTS: Final = {
@@ -126,6 +132,22 @@ EXPERIMENTS: Final = {
         trees_by_point,
         lbdd_says.judge_contribution,
         lbdd_pictures.draw_contribution,
+    ),
+    "compare": Experiment(
+        "all schemes on one load",
+        COMPARE,
+        "figures",
+        schemes_by_size,
+        judge_compare,
+        draw_compare,
+    ),
+    "scale": Experiment(
+        "all schemes as networks grow",
+        SCALE,
+        "figures",
+        schemes_by_size,
+        judge_scale,
+        draw_scale,
     ),
 }
 """By name, in the order of the papers."""

@@ -23,6 +23,7 @@ from rayvous.pipelines.figures.experiments import (
     tct_by_point,
     trees_by_point,
 )
+from rayvous.pipelines.figures.schemes import schemes_by_size
 from rayvous.protocol.errors import InputError
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -158,6 +159,13 @@ def test_a_fault_is_felt_as_long_as_by_the_last_subscriber(spark):
     (row,) = healing_by_victim(spark.createDataFrame(rows, names)).collect()
     assert (row["structure"], row["heard"], row["late"]) == (2.5, 2.5, 1.5)
     assert (row["again"], row["messages"], row["holds"], row["runs"]) == (3.5, 30.0, 0.5, 2)
+
+
+def test_a_scheme_has_no_figure_where_its_runs_have_none(spark):
+    names = ["scheme", "clusters", "run", "brokers", "holds", "messages", "recovery_seconds"]
+    rows = [("lbdd", 1, 0, 3, True, 2.0, float("nan")), ("lbdd", 1, 1, 3, False, 4.0, float("nan"))]
+    (row,) = schemes_by_size(spark.createDataFrame(rows, names)).collect()
+    assert (row["messages"], row["recovery_seconds"], row["holds"], row["runs"]) == (3.0, None, 0.5, 2)
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Routing schemes beside each other, on one load, and as networks grow."""

@@ -1,0 +1,41 @@
+"""The pictures of routing schemes: bars on one load, and curves as networks grow."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol.extras import extra
+from ..compare_figure import figure
+from ..experiment import Rows
+from .runs import BOUNDS, SCHEMES
+from .statements import curve
+
+with extra("plots"):
+    from matplotlib.figure import Figure
+
+PANELS: Final = {
+    "messages": "messages for an event",
+    "table_entries_mean": "table entries of a broker",
+    "recovery_seconds": "seconds that a death is felt",
+    "events_per_second": "events simulated a second",
+}
+
+
+def draw_compare(rows: Rows) -> Figure:
+    """Draw a bar for each scheme, as `rayvous compare` does."""
+    by_scheme = {row["scheme"]: {**row, "control_messages": round(row["control_messages"])} for row in rows}
+    results = [by_scheme[scheme] for scheme in SCHEMES]
+    return figure({"results": results, **{name: results[0][name] for name in BOUNDS}})
+
+
+def draw_scale(rows: Rows) -> Figure:
+    """Draw what an event and a broker's table take, how long a death is felt, and the simulator's speed."""
+    picture = Figure(figsize=(15.0, 3.9), layout="constrained")
+    for axes, (value, label) in zip(picture.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+        for number, scheme in enumerate(SCHEMES):
+            line = curve(rows, scheme, value)
+            axes.plot(list(line), list(line.values()), marker="os^vDxP*"[number], label=scheme)
+        axes.set(xscale="log", yscale="log", xlabel="brokers", ylabel=label)
+        axes.grid(alpha=0.25)
+    picture.axes[0].legend(fontsize=7)
+    return picture

@@ -1,0 +1,129 @@
+"""What each routing scheme costs on one load, and how that grows with the network (`compare`, with runs and judged).
+
+What is done
+------------
+* `compare`: the network, load and figures of `rayvous compare`, several networks and loads.
+* `scale`: trees of clusters of three, a subscriber for each broker, ten publishers, a hundred events; a subscription
+  matches one event in twenty, so that the brokers that want an event grow with the network. Schemes that heal are given
+  deaths as well, on networks up to `DEATHS_TO` brokers.
+* Events a second are those that are published, over the seconds that it took to simulate the whole run, with its
+  subscriptions, telemetry and judge, while other runs go on beside it: they depend on the machine.
+
+Source: none; the schemes are those of papers 1, 2 and 5, and those that they name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final
+
+from ...protocol.scenarios.scenario import Workload
+from ..compare import TOPOLOGY, WORKLOAD, run
+from ..experiment import Repeated, Tables
+from ..recovery import recovery_seconds
+
+SCHEMES: Final = (
+    "hybrid",
+    "hybrid+quench+merge",
+    "hierarchical",
+    "flooding",
+    "match-first",
+    "hypercube",
+    "lbdd",
+    "point-to-point",
+)
+FIGURES: Final = (
+    "messages",
+    "crossings",
+    "over_bound",
+    "bytes",
+    "hops_mean",
+    "latency_mean_seconds",
+    "aed_seconds",
+    "table_entries_mean",
+    "table_entries_max",
+    "control_messages",
+    "load_gini",
+    "load_max_over_mean",
+    "recovery_seconds",
+)
+"""Of a scheme, as `compare.run` gives them."""
+
+BOUNDS: Final = ("bound_links", "bound_multicast", "brokers_wanting")
+DEATHS_TO: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A scheme on a tree of clusters under a load; `run` seeds the network and the load."""
+
+    scheme: str
+    clusters: int
+    degree: int
+    subscribers: int
+    publishers: int
+    publications: int
+    run: int = 0
+
+
+COMPARED: Final = tuple(
+    Point(
+        scheme,
+        TOPOLOGY["clusters"],
+        TOPOLOGY["degree"],
+        WORKLOAD.subscribers,
+        WORKLOAD.publishers,
+        WORKLOAD.publications,
+    )
+    for scheme in SCHEMES
+)
+MEMBERS: Final = TOPOLOGY["brokers_per_cluster"]
+
+
+def _growing(*clusters: int) -> tuple[Point, ...]:
+    return tuple(Point(scheme, many, 8, many * MEMBERS, 10, 100) for many in clusters for scheme in SCHEMES)
+
+
+COMPARE: Final = {"quick": Repeated(COMPARED, 2), "paper": Repeated(COMPARED, 20)}
+SCALE: Final = {
+    "quick": Repeated(_growing(33, 10, 3), 1),
+    "paper": Repeated(_growing(1_000, 333, 100, 33, 10, 3), 5),
+}
+
+
+def measure(point: Point) -> Tables:
+    """Run one scheme and return its figures.
+
+    Returns
+    -------
+    dict
+        ``figures``: one row with `FIGURES`, `BOUNDS`, the `brokers`, the `events_per_second` that were simulated, and
+        whether it `holds` what it promises. What a scheme does not have is NaN.
+    """
+    topology: dict[str, Any] = {
+        **TOPOLOGY,
+        "clusters": point.clusters,
+        "degree": point.degree,
+    }
+    load = Workload(
+        subscribers=point.subscribers,
+        publishers=point.publishers,
+        publications=point.publications,
+        matching=WORKLOAD.matching,
+    )
+    began = perf_counter()
+    result = run([point.scheme], topology=topology, workload=load, seed=point.run, deaths=False)
+    seconds = perf_counter() - began
+    (row,) = result["results"]
+    if result["brokers"] <= DEATHS_TO:
+        row["recovery_seconds"] = recovery_seconds(point.scheme, topology, point.run)
+    values = {name: row[name] for name in FIGURES} | {name: result[name] for name in BOUNDS}
+    return {
+        "figures": {
+            "brokers": [result["brokers"]],
+            "events_per_second": [result["events"] / seconds],
+            "holds": [row["verdict"] == "holds"],
+            **{name: [float("nan") if value is None else float(value)] for name, value in values.items()},
+        }
+    }

@@ -1,0 +1,92 @@
+"""Schemes beside each other and as networks grow, small: what is measured, and that each sentence can fail."""
+
+from math import isnan
+
+import pytest
+from rayvous.experiments.schemes import pictures, runs
+from rayvous.experiments.schemes.runs import SCHEMES, Point, measure
+from rayvous.experiments.schemes.statements import GLOBAL, judge_compare, judge_scale
+
+
+def test_a_point_is_what_compare_measures(monkeypatch):
+    """Each copy of flooding goes to every other broker; whoever does not heal has no time of healing."""
+    monkeypatch.setattr(runs, "recovery_seconds", lambda scheme, topology, seed: None)
+    table = measure(Point("flooding", 2, 2, 4, 2, 10))["figures"]
+    assert table["brokers"] == [6] and table["messages"] == [5.0] and table["holds"] == [True]
+    assert isnan(table["recovery_seconds"][0]) and table["events_per_second"][0] > 0
+
+
+def test_deaths_are_for_networks_that_are_not_too_large(monkeypatch):
+    monkeypatch.setattr(runs, "recovery_seconds", lambda scheme, topology, seed: 3.0)
+    assert measure(Point("hybrid", 2, 2, 4, 2, 10))["figures"]["recovery_seconds"] == [3.0]
+    monkeypatch.setattr(runs, "DEATHS_TO", 5)
+    assert isnan(measure(Point("hybrid", 2, 2, 4, 2, 10))["figures"]["recovery_seconds"][0])
+
+
+def rows(*sizes, **other):
+    found = []
+    for brokers in sizes:
+        for scheme in SCHEMES:
+            row = {
+                "scheme": scheme,
+                "brokers": brokers,
+                "holds": 1.0,
+                "messages": {"flooding": brokers - 1.0, "hierarchical": brokers / 3}.get(scheme, brokers / 4),
+                "over_bound": 1.0,
+                "load_gini": 0.1 if scheme == "hypercube" else 0.5,
+                "load_max_over_mean": 9.0 if scheme == "point-to-point" else 4.0,
+                "table_entries_mean": brokers / 2 if scheme in GLOBAL else 3.0,
+                "events_per_second": 1e5 / brokers,
+                "recovery_seconds": None if scheme == "flooding" else 4.0,
+                "control_messages": 10.0,
+                "crossings": 3.0,
+                "brokers_wanting": brokers / 4,
+                "bound_links": 2.0,
+                "bound_multicast": 2.0,
+            }
+            found.append(row | {name: of(scheme, brokers) for name, of in other.items()})
+    return found
+
+
+def failing(judge, *sizes, **other):
+    return [each.text for each in judge(rows(*sizes, **other)) if not each.holds]
+
+
+def test_schemes_as_they_are_said_to_be_hold():
+    assert failing(judge_compare, 36) == failing(judge_scale, 10, 100) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"holds": lambda scheme, n: 0.5}, "keeps its promises"),
+        ({"messages": lambda scheme, n: 9.0}, "hybrid routing takes fewer"),
+        ({"messages": lambda scheme, n: 9.0}, "flooding takes"),
+        ({"over_bound": lambda scheme, n: 1.5}, "the fewest links"),
+        ({"brokers_wanting": lambda scheme, n: 8.0}, "exactly n copies"),
+        ({"load_max_over_mean": lambda scheme, n: 4.0}, "LBDD shares out"),
+        ({"load_gini": lambda scheme, n: 0.5 - 0.1 * (scheme == "lbdd")}, "a hypercube balances"),
+    ],
+)
+def test_each_sentence_of_the_comparison_can_fail(other, said):
+    assert any(said in text for text in failing(judge_compare, 36, **other))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"messages": lambda scheme, n: n**2}, "messages for an event grow no faster"),
+        ({"events_per_second": lambda scheme, n: 1e9 / n**2}, "simulating an event costs no more"),
+        ({"recovery_seconds": lambda scheme, n: n / 9}, "a death is felt hardly longer"),
+        ({"table_entries_mean": lambda scheme, n: n**2}, "what all others want, no more"),
+        ({"table_entries_mean": lambda scheme, n: n / 2}, "no knowledge of all others"),
+    ],
+)
+def test_each_sentence_about_growth_can_fail(other, said):
+    assert any(said in text for text in failing(judge_scale, 10, 100, **other))
+
+
+def test_pictures():
+    assert len(pictures.draw_compare(rows(36)).axes) == 5
+    for axes in pictures.draw_scale(rows(10, 100)).axes:
+        assert len(axes.get_lines()) == len(SCHEMES)
