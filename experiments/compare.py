@@ -40,7 +40,12 @@ from ..simulator.telemetry import SimulatedTelemetry
 from .bounds import MessageBounds
 from .recovery import recovery_seconds
 
-TOPOLOGY: Final[dict[str, Any]] = {"clusters": 12, "brokers_per_cluster": 3, "degree": 4, "shape": "transit-stub"}
+TOPOLOGY: Final[dict[str, Any]] = {
+    "clusters": 12,
+    "brokers_per_cluster": 3,
+    "degree": 4,
+    "shape": "transit-stub",
+}
 WORKLOAD: Final = Workload(subscribers=20, publishers=12, publications=300, matching=0.05)
 BROKERS_ON_RAY_MAX: Final = 64
 LINKS: Final = ("up", "down", "multicast")

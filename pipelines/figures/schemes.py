@@ -15,7 +15,7 @@ with extra("spark"):
     from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 POINT: Final = ("scheme", "brokers")
-SETTINGS: Final = ("clusters", "degree", "subscribers", "publishers", "publications", "run")
+SETTINGS: Final = ("clusters", "degree", "subscribers", "publishers", "publications", "deaths", "run")
 
 
 def schemes_by_size(figures: DataFrame) -> DataFrame:
