@@ -197,6 +197,13 @@ def chaos(
             help="Brokers admit what they can carry, which is too little; their books are judged too.",
         ),
     ] = False,
+    damage: Annotated[
+        bool,
+        typer.Option(
+            "--damage",
+            help="State of brokers is damaged, too (sim); what is published after the stated time is judged.",
+        ),
+    ] = False,
     hosts: Hosts = None,
     as_json: AsJson = False,
 ) -> None:
@@ -217,6 +224,7 @@ def chaos(
       rayvous chaos --seed 7
       rayvous chaos --seed 0 --seeds 200 --json
       rayvous chaos --seed 3 --operations
+      rayvous chaos --seed 0 --seeds 100 --damage
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
       rayvous chaos --scheme lbdd --seeds 100
@@ -237,6 +245,7 @@ def chaos(
         stable=stable,
         operations=operations,
         admission=admission,
+        damage=damage,
         as_json=as_json,
         scheme=scheme,
         store_dir=store_dir,

@@ -66,6 +66,13 @@ class RoundWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundHeard:
+    """A round has begun at another broker that belongs with this one, which seems not to have been told."""
+
+    number: RoundNumber
+
+
+@dataclass(frozen=True, slots=True)
 class Restored:
     """A durable subscriber is here since an earlier life: from a store, before anything else is taken in.
 
@@ -94,7 +101,9 @@ class Delivered:
     number: int
 
 
-Event: TypeAlias = Received | Ticked | Drained | Missed | Tell | RoundWanted | Restored | Delivered
+Event: TypeAlias = (
+    Received | Ticked | Drained | Missed | Tell | RoundWanted | RoundHeard | Restored | Delivered
+)
 """What layers take in: what happened outside, and what layers around tell."""
 
 

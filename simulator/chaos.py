@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from ..faults.chaos.admission_cases import with_admission
 from ..faults.chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
+from ..faults.chaos.damage_cases import found_heartbeats, is_damaged, that_compares, with_damage
 from ..faults.chaos.host_plans import check_hosts
 from ..faults.chaos.injector import Injector
 from ..faults.chaos.plans import Fault, FaultPlan
@@ -52,7 +53,13 @@ PROBLEMS_MAX: Final = 20
 
 
 def run_chaos(
-    seed: int, *, stable: bool = False, admission: bool = False, keep_trace: bool = False, **options: Any
+    seed: int,
+    *,
+    stable: bool = False,
+    admission: bool = False,
+    damage: bool = False,
+    keep_trace: bool = False,
+    **options: Any,
 ) -> ChaosReport:
     """Draw a case from a seed, run it and judge it.
 
@@ -64,22 +71,27 @@ def run_chaos(
         Whether brokers have stores, and clients die too.
     admission
         Whether brokers admit only what they can carry.
+    damage
+        Whether state is damaged, too.
     keep_trace
         Whether the report has the trace of the run.
     options
         As :func:`rayvous.faults.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`,
         `heals`, `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
-    case = draw_sim_case(seed, stable=stable, admission=admission, **options)
+    case = draw_sim_case(seed, stable=stable, admission=admission, damage=damage, **options)
     return run_case(case, keep_trace=keep_trace)
 
 
-def draw_sim_case(seed: int, *, stable: bool = False, admission: bool = False, **options: Any) -> Case:
+def draw_sim_case(
+    seed: int, *, stable: bool = False, admission: bool = False, damage: bool = False, **options: Any
+) -> Case:
     """Return the case of a seed for the simulator; the parameters are those of `run_chaos`."""
     check_hosts(options.get("plan"), 0)
     case = draw_case(seed, **options)
     case = with_admission(case) if admission else case
-    return with_stores(case) if stable else case
+    case = with_stores(case) if stable else case
+    return with_damage(case) if damage else that_compares(case)
 
 
 def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
@@ -121,6 +133,7 @@ class _Run:
         self.heartbeat = 1.0 if case.recovery is None else case.recovery.heartbeat_seconds
         self.degree = None if case.recovery is None else case.recovery.degree
         self.healed_at = self.converged_at = 0.0
+        self.judged_from: float | None = None
 
     def run(self) -> ChaosReport:
         try:
@@ -161,6 +174,7 @@ class _Run:
     def _converge(self) -> bool:
         network = self.network
         self._revive()
+        network.advance(found_heartbeats(self.case) * self.heartbeat)
         steady, problems = 0, ["not looked at"]
         while self.operations is not None and self.operations.searching:  # every move begins a round
             network.advance(self.heartbeat / 2)
@@ -188,6 +202,7 @@ class _Run:
         network = self.network
         network.advance(SETTLE_HEARTBEATS * self.heartbeat)
         network.account.settled(network.now)
+        self.judged_from = network.now if is_damaged(self.case) else None
         last = self._do_all(self.case.closing, network.now)
         network.advance_to(last + SETTLE_HEARTBEATS * self.heartbeat)
         network.account.settled(network.now)
@@ -237,7 +252,8 @@ class _Run:
         if self.case.stable:
             trace.dead_for_good(network.now, network.hosts.keys() - set(network.living()))
         trace.settled(network.now)  # it had all the time that it is given
-        report.judge(trace, keep_trace=self.keep_trace)
+        judged = trace if self.judged_from is None else trace.since(self.judged_from)
+        report.judge(judged, keep_trace=self.keep_trace)
         report.moves = network.clients.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
@@ -265,7 +281,10 @@ class _Run:
             return
         if session is not None and not session.alive:
             return  # nobody is there to do it
-        if broker not in (staying := network.staying()):
+        staying = network.staying()
+        if not staying:
+            return  # all start again just now: there is nobody whom it could tell
+        if broker not in staying:
             broker = staying[0]
         if action.do == "subscribe":
             durable = action.client in self.case.durable

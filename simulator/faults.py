@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ..actors.broker.routes import damage_routes
+from ..actors.broker.damage import damage
 from ..faults.chaos.plans import HostLink, Shake
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
@@ -49,11 +49,15 @@ class Faults:
         host = self._network.host(broker)
         if not host.alive or (host.id != RENDEZVOUS and self._last(broker)):
             return False
+        self.end(host)
+        return True
+
+    def end(self, host: Host) -> None:
+        """Let a process end, whoever is left."""
         paused = host.paused
         host.die()
         for mourn in self.mourners:
             mourn(host, paused)
-        return True
 
     def _last(self, broker: BrokerId) -> bool:
         return (self._network.staying() or self._network.living()) == [broker]
@@ -116,13 +120,13 @@ class Faults:
         host = self._network.hosts[broker]
         host.factor, host.plain = factor if host.alive else 1.0, False
 
-    def damage(self, broker: BrokerId) -> int:
-        """Damage the tables of a broker, by chance of its own; return how many entries were changed."""
+    def damage(self, broker: BrokerId, what: str = "tables") -> int:
+        """Damage a part of the state of a broker, by chance of its own; return how many values were changed."""
         host = self._network.hosts[broker]
         if not host.alive:
             return 0
         dice = random.Random(f"damage/{self._network.seed}/{broker}/{self._network.now}")
-        return damage_routes(host.machine, dice)
+        return damage(host.machine, what, dice)
 
     def shake(self, fault: Shake) -> None:
         """Let the weather be bad for a while."""

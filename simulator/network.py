@@ -420,8 +420,7 @@ class SimulatedNetwork:
 
     def _die_of(self, host: Host, error: StorageFailed) -> None:
         self.failures[host.id] = error
-        if not self.faults.crash(host.id):
-            host.die()
+        self.faults.end(host)
 
     def _start_again(self, host: Host, error: StateDamaged) -> None:
         """Let a process that has seen that its state is damaged end, and start clean."""

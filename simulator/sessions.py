@@ -30,6 +30,7 @@ from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
+from .comparing import say_now_and_then
 from .hosts import FromClient, Host
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ class Sessions:
             if link is not None:
                 self._pass(session, link.back())
                 self._remind(session)
+            say_now_and_then(self._network, self, session)
         else:
             session.left, session.first = False, home
             session.connection += 1

@@ -54,6 +54,7 @@ MAY_WRITE_FILES = {"faults/durability/sqlite_store.py"}
 MAY_USE_RANDOM = {
     "faults/chaos/cases.py",
     "faults/chaos/admission_cases.py",
+    "faults/chaos/damage_cases.py",
     "faults/chaos/stable_cases.py",
     "routing/topologies/cluster_trees.py",
     "routing/topologies/transit_stub.py",

@@ -20,7 +20,7 @@ from ...faults.durability.durable_clients import DurableClients
 from ...faults.durability.identity import Identity
 from ...faults.durability.numbered_links import CrashRecover
 from ...faults.durability.stores import Store
-from ...faults.membership.comparing import Comparing
+from ...faults.membership.comparing import Compared, Comparing
 from ...faults.replay.ages import Ages
 from ...faults.replay.flushing import Flushing
 from ...faults.replay.replay import Replay
@@ -159,9 +159,8 @@ class Broker:
                 self.replay,
                 self.healing,
             ]
-            every = recovery.compare_heartbeats
-            compares = [] if every is None else [Comparing(here, every * recovery.heartbeat_seconds, router)]
-            layers = [*compares, *own, *self._around(fan=fan), *healing]
+            inner = [*own, *self._around(fan=fan), *healing]
+            layers = [*self._compares(recovery, inner), *inner]
             self.pipeline = Pipeline([*self._edge(layers, recovery.retention_seconds), *layers])
             self.pipeline.begin()
         else:
@@ -178,6 +177,21 @@ class Broker:
         self.handle: Callable[[Any], list[Effect]] = self.pipeline.handle  # Received, Ticked, Drained, Missed
         if recovery is not None and recovery.compare_heartbeats is not None:
             self.handle = self._handle_damaged
+
+    def _compares(self, recovery: Recovery, inside: Sequence[Layer]) -> list[Comparing]:
+        """Return the layer that looks for damage in those inside, where it is wanted."""
+        if recovery.compare_heartbeats is None:
+            return []
+        assert self.healing is not None and self.replay is not None
+
+        def check_all() -> None:
+            for layer in inside:
+                layer.check()
+
+        router: Any = self._router
+        compared = Compared(router, self.healing, self.replay, check_all)
+        every_seconds = recovery.compare_heartbeats * recovery.heartbeat_seconds
+        return [Comparing(self.position.broker, every_seconds, compared)]
 
     def _handle_damaged(self, event: Any) -> list[Effect]:
         """Handle an event with a state that may be damaged: what then goes wrong inside is seen as just that."""

@@ -1,20 +1,15 @@
-"""The routes of a broker, as whoever judges a whole network from outside sees them, and damages them in chaos."""
+"""The routes of a broker, as whoever judges a whole network from outside sees them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...faults.chaos.routes import SeenRoutes
 from ...protocol.ids import BrokerId, ClientId, Link
 from ...routing.filters.filter import Filter
-from ...routing.language.questions import to_filter
 from ...routing.schemes.tree import TreeRouter
-from ...routing.schemes.viewed import ViewedRouter
 from .broker import Broker
 from .membership.tree import HealingBroker
-
-if TYPE_CHECKING:
-    from random import Random
 
 
 def routes_of(broker: Broker) -> SeenRoutes | None:
@@ -39,30 +34,3 @@ def routes_of(broker: Broker) -> SeenRoutes | None:
         router.relays,
         frozenset(router.kept()),
     )
-
-
-def damage_routes(broker: Broker, dice: Random) -> int:
-    """Damage what a broker's table holds for other brokers; return how many entries were changed.
-
-    Half of the entries are forgotten, or held for a filter that nobody has told it: a fault changes the state and not
-    the behaviour (paper 4, definition 8).
-    """
-    router: Any = broker.router
-    tables = [router.table, *([router.others] if isinstance(router, ViewedRouter) else [])]
-    changed = 0
-    for table in tables:
-        entries = [
-            (entry.filter, link, holder)
-            for entry in table
-            for link, holders in entry.links.items()
-            for holder in holders
-        ]
-        for item, link, holder in entries:
-            if isinstance(link, str) or dice.random() < 0.5:
-                continue
-            changed += 1
-            if dice.random() < 0.5:
-                table.remove(item, link, holder)
-            else:
-                table.add(to_filter(f"damaged = {changed}"), link, holder)
-    return changed

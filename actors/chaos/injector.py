@@ -255,7 +255,7 @@ class Breaker:
         self._tell()
         return bool(mended)
 
-    def damage(self, broker: BrokerId) -> int:
+    def damage(self, broker: BrokerId, what: str) -> int:
         """Damage nothing: the state of a process is out of reach, and such plans are refused."""
         return 0
 

@@ -71,6 +71,7 @@ def run_chaos_seeds(
     stable: bool = False,
     operations: bool = False,
     admission: bool = False,
+    damage: bool = False,
     as_json: bool,
     scheme: str = "hybrid",
     store_dir: Path | None = None,
@@ -96,6 +97,8 @@ def run_chaos_seeds(
         raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
     if hosts is not None:
         _check_hosts(hosts, on, stable or operations or admission)
+    if damage and on != "sim":
+        raise InputError("--damage: the state of a real process is out of reach, so it is for --on sim")
     routing_scheme(scheme)
     asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
     check(scheme, recovery=True, chaos=True, **asked)
@@ -108,7 +111,7 @@ def run_chaos_seeds(
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
-    given |= {word: True for word, wanted in (("stable", stable), ("admission", admission)) if wanted}
+    given |= _wanted(stable=stable, admission=admission, damage=damage)
     if hosts is not None and hosts_here() is None:
         for number in numbers:  # what is wrong with a plan is said before hosts are made
             where.draw(number, **given)
@@ -128,6 +131,7 @@ def run_chaos_seeds(
                 " --stable" if stable else "",
                 " --operations" if operations else "",
                 " --admission" if admission else "",
+                " --damage" if damage else "",
             ]
         )
     result = _summary(on, scheme, reports) | keep_trace(trace_dir, reports[0].trace)
@@ -161,6 +165,10 @@ def _check_hosts(hosts: int, on: str, more: bool) -> None:
         raise InputError(f"--hosts {hosts}: there must be at least 2, since the first is spared")
     if more:
         raise InputError("--hosts goes with none of --stable, --operations and --admission")
+
+
+def _wanted(**words: bool) -> dict[str, bool]:
+    return {word: True for word, wanted in words.items() if wanted}
 
 
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:

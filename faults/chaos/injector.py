@@ -109,8 +109,8 @@ class Breakable(Protocol):
         """Let links be bad for a while."""
         ...
 
-    def damage(self, broker: BrokerId) -> int:
-        """Damage the tables of a broker; return how many entries were changed."""
+    def damage(self, broker: BrokerId, what: str) -> int:
+        """Damage a part of the state of a broker; return how many values were changed."""
         ...
 
     def host_link(self, fault: HostLink) -> bool:
@@ -174,7 +174,7 @@ class Injector:
             Heal: lambda fault: self._mend("partition"),
             Shake: self._shake,
             HostLink: lambda fault: "" if network.host_link(fault) else "there are no hosts",
-            Damage: lambda fault: f"{network.damage(fault.broker)} entries of its tables",
+            Damage: lambda fault: f"{network.damage(fault.broker, fault.what)} values of its {fault.what}",
         }
 
     def begin(self) -> float:

@@ -190,13 +190,21 @@ class Shake:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """The state of a broker is damaged and not its behaviour: its tables forget what it holds for others, or hold more.
+    """The state of a broker is damaged and not its behaviour (paper 4, section 2).
 
     Only in the simulator: the state of a real process is out of reach.
+
+    Attributes
+    ----------
+    at_seconds, broker
+        When, and whose.
+    what
+        Which part of it, of :data:`DAMAGES`.
     """
 
     at_seconds: float
     broker: BrokerId
+    what: str = "tables"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +237,9 @@ class HostLink:
         """Whether anything gets through."""
         return bool(self.megabits_per_second or self.drop)
 
+
+DAMAGES: Final = "tables", "numbers", "membership", "deduplicator"
+"""What of a broker's state may be damaged."""
 
 Fault: TypeAlias = (
     Crash
@@ -414,6 +425,8 @@ def describe(fault: Fault) -> str:
         case Partition():
             side = " with the rendezvous" if fault.rendezvous else ""
             return f"{word} clusters {' '.join(map(str, fault.clusters))}{side}"
+        case Damage():
+            return f"{word} broker {fault.broker} {fault.what}"
         case _:
             return " ".join([word, *_details(fault)])
 
@@ -448,6 +461,7 @@ _KINDS: Final[dict[str, str]] = {
     "rendezvous": "truth",
     "factor": "factor",
     "drop": "chance",
+    "what": "damage",
     "duplicate": "chance",
 }
 
@@ -467,6 +481,7 @@ def _value(key: str, value: Any, where: str) -> Any:
             isinstance(value, list | tuple) and all(map(_is_id, value)),
             "a list of whole numbers, 0 or more",
         ),
+        "damage": (value in DAMAGES, f"one of {', '.join(DAMAGES)}"),
         "seconds": (number and 0 <= value < float("inf"), "a number, 0 or more"),
         "factor": (number and 1 <= value < float("inf"), "a number, 1 or more"),
         "chance": (number and 0 <= value < 1, "a number from 0, below 1"),

@@ -273,6 +273,12 @@ class Trace:
         """Return every notification, in order."""
         return [op for op in self.operations if type(op) is Notified]
 
+    def since(self, moment: float) -> Trace:
+        """Return the part that is about what was published from a moment on, with all subscriptions and the like."""
+        events = {event for event, op in self.publications().items() if op.at_seconds >= moment}
+        kinds = Published | Notified | LossTold | Kept | Shed
+        return Trace(op for op in self if not isinstance(op, kinds) or (op.publisher, op.sequence) in events)
+
     def about(self, client: str, events: Container[EventId]) -> Trace:
         """Return the part that is about one subscriber and some events."""
         return Trace(op for op in self.operations if _is_about(op, client, events))

@@ -1,40 +1,50 @@
-"""The layer that compares the tables of brokers that tell each other what they want, and finds those that are damaged.
+"""The layer that looks for damage in the state of a broker, by comparing it with what others know.
 
 Rules
 -----
-* Every `compare_heartbeats` a broker says to each other that it has told something what that was, as a digest. Who is
-  told compares it with what its table holds for that broker.
+* Every `compare_heartbeats` a broker says to each other what both have to know alike, as digests. Who is told compares
+  them with what it knows itself. These are: what the one has told the other that it wants; where the two stand, for
+  those that belong to one cluster or are joined in the tree, or the view for the rendezvous point, which gives it out;
+  and the numbers under which events have gone between them.
+* A subscriber says what it was notified of, which has to be what its broker takes it to have had. A publisher says its
+  last number: its broker cannot have accepted a higher one.
 * What is on its way makes the two differ for a moment. So a difference counts when it stays: when the same two digests
   have met :data:`STRIKES` times in a row, each some time after the one before.
 * Who says nothing is not compared with: whether it is silent, dead or elsewhere is for membership to find out.
-* A broker whose table differs does not mend it by what it knows, which may be as wrong: it starts again, clean, as one
-  that has died does (`StateDamaged`). What its neighbours and clients want it is then told as any broker that is new.
+* As often a broker looks whether its own state holds together: each layer asserts its invariants.
+* A broker whose state is damaged does not mend it by what it knows, which may be as wrong: it starts again, clean, as
+  one that has died does (`StateDamaged`). What its neighbours and clients want it is then told as any broker that is
+  new.
+* Two things need no new start. Numbers of rounds only rise: who hears of a later one begins it, be it that the other's
+  is damaged. And the numbers of streams begin anew with the next view, so one is asked for.
 
-So a broker whose table is damaged starts again within ``STRIKES + 1`` comparisons; what follows is what follows a
+So a broker whose state is damaged starts again within ``STRIKES + 1`` comparisons; what follows is what follows a
 crash. Nothing of it is by chance.
 
 Source: paper 4, section 2 (a fault changes the state and not the behaviour, and the condition is to hold again from any
-state); docs/decisions/0028-damaged-tables.md.
+state); docs/decisions/0028-damaged-tables.md and 0043-damaged-state.md.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import StateDamaged
-from ...protocol.ids import BrokerId, Link
-from ...protocol.layers import Handler, Inward, Out
-from ...protocol.messages.recovery import Compare
+from ...protocol.ids import BrokerId, ClientId, Link, RoundNumber
+from ...protocol.layers import Handler, Inward, Out, RoundHeard, RoundWanted
+from ...protocol.messages.comparing import Compare
+from ...protocol.messages.pubsub import HasHad, HasPublished
+from ...protocol.messages.recovery import RENDEZVOUS
 
 STRIKES: Final = 3
 
 
 class Tables(Protocol):
-    """What is compared: of a router, what it holds and what it has told."""
+    """What is compared of a router: what it holds and what it has told."""
 
     def held(self) -> Iterator[tuple[Any, Link, Hashable]]:
         """Iterate over (filter, link, holder)."""
@@ -43,12 +53,53 @@ class Tables(Protocol):
         """Return what others were told, by link and broker."""
 
 
+class Standing(Protocol):
+    """What is compared of who knows where a broker stands."""
+
+    def agreed(self) -> Mapping[BrokerId, Hashable]:
+        """Return what it and each of these have to know alike of where they stand."""
+
+    def streams(self) -> Mapping[BrokerId, Hashable]:
+        """Return the numbers under which events have gone between it and each of these."""
+
+
+class Streams(Protocol):
+    """What is compared of who sends again what may be lost, and nothing twice."""
+
+    def round(self) -> RoundNumber:
+        """Return the last round that has begun here."""
+
+    def marks(self, client: ClientId) -> Mapping[str, int] | None:
+        """Return up to which sequence of each publisher a subscriber has had all; None for one unknown."""
+
+    def accepted(self, publisher: ClientId) -> int:
+        """Return the last number of a publisher that was accepted here, 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The parts of a broker whose state is compared.
+
+    Attributes
+    ----------
+    tables, place, streams
+        See there.
+    check
+        Asserts what has to hold of all layers by themselves.
+    """
+
+    tables: Tables
+    place: Standing
+    streams: Streams
+    check: Callable[[], None]
+
+
 @dataclass(slots=True)
 class _Difference:
-    """What was said and what was held, when last, and how often in a row."""
+    """What was said and what was known, when last, and how often in a row."""
 
-    said: bytes
-    held: bytes
+    said: Any
+    known: Any
     at: float
     strikes: int = 1
 
@@ -62,19 +113,23 @@ class Comparing:
         Whose they are.
     every_seconds
         Between two comparisons.
-    tables
-        The router.
+    compared
+        What is compared.
     """
 
     alters: Mapping[type, Handler] = {}
 
-    def __init__(self, broker: BrokerId, every_seconds: float, tables: Tables) -> None:
+    def __init__(self, broker: BrokerId, every_seconds: float, compared: Compared) -> None:
         self._me = broker
         self._every = every_seconds
-        self._tables = tables
+        self._compared = compared
         self._now = self._next = 0.0
-        self._differ: dict[BrokerId, _Difference] = {}
-        self.takes: Mapping[type, Handler] = {Compare: self._on_compare}
+        self._differ: dict[tuple[Link, str], _Difference] = {}
+        self.takes: Mapping[type, Handler] = {
+            Compare: self._on_compare,
+            HasHad: self._on_has_had,
+            HasPublished: self._on_has_published,
+        }
         self.sees: Mapping[type, Handler] = {Ticked: self._on_tick}
 
     def _on_tick(self, event: Ticked) -> list[Out]:
@@ -82,39 +137,93 @@ class Comparing:
         if event.now < self._next:
             return [Inward(event)]
         self._next = event.now + self._every
-        told = [Send(other, Compare(digest(items))) for (_, other), items in self._tables.told().items()]
-        return [*told, Inward(event)]
+        compared = self._compared
+        compared.check()
+        told = {other: digest(items) for (_, other), items in compared.tables.told().items()}
+        agreed, streams = compared.place.agreed(), compared.place.streams()
+        compares: list[Out] = [
+            Send(
+                other,
+                Compare(
+                    told.get(other, b""),
+                    digest([agreed[other]]) if other in agreed else b"",
+                    digest([streams[other]]) if other in streams else b"",
+                    compared.streams.round(),
+                ),
+            )
+            for other in dict.fromkeys((*told, *agreed, *streams))
+        ]
+        return [*compares, Inward(event)]
+
+    # Other brokers.
 
     def _on_compare(self, event: Received[BrokerId, Compare]) -> list[Out]:
-        self._compare(event.source, event.message.digest)
+        source, said = event.source, event.message
+        compared = self._compared
+        if said.told and self._stays(source, "tables", said.told, self._held(source)):
+            raise self._damaged(f"does not hold for broker {source} what that has told it")
+        agreed, streams = compared.place.agreed(), compared.place.streams()
+        if said.place and source in agreed:
+            if self._stays(source, "place", said.place, digest([agreed[source]])):
+                other = "the rendezvous point" if source == RENDEZVOUS else f"broker {source}"
+                raise self._damaged(f"does not stand where {other} knows it")
+            if source != RENDEZVOUS and said.round > compared.streams.round():
+                return [Inward(RoundHeard(said.round))]
+        if said.stream and source in streams:
+            if self._stays(source, "stream", said.stream, digest([streams[source]])):
+                return [Inward(RoundWanted())]
         return []
 
-    def _compare(self, broker: BrokerId, said: bytes) -> None:
-        mine = ((item, link) for item, link, holder in self._tables.held() if holder == broker)
-        held = digest(item for item, link in mine if not isinstance(link, str))
-        if said == held:
-            self._differ.pop(broker, None)
-            return
-        found = self._differ.get(broker)
-        if found is None or (said, held) != (found.said, found.held):
-            self._differ[broker] = _Difference(said, held, self._now)
-            return
+    def _held(self, broker: BrokerId) -> bytes:
+        mine = ((item, link) for item, link, holder in self._compared.tables.held() if holder == broker)
+        return digest(item for item, link in mine if not isinstance(link, str))
+
+    # Clients.
+
+    def _on_has_had(self, event: Received[ClientId, HasHad]) -> list[Out]:
+        client, message = event.source, event.message
+        marks = self._compared.streams.marks(client)
+        if marks is not None and self._stays(client, "marks", _above_zero(message.marks), _above_zero(marks)):
+            raise self._damaged(f"does not know what subscriber {client!r} has had")
+        return []
+
+    def _on_has_published(self, event: Received[ClientId, HasPublished]) -> list[Out]:
+        client, message = event.source, event.message
+        if self._compared.streams.accepted(client) > message.last:  # what it has said came ahead of this
+            raise self._damaged(f"has accepted what publisher {client!r} has not published")
+        return []
+
+    # Differences.
+
+    def _stays(self, other: Link, what: str, said: Any, known: Any) -> bool:
+        """Return whether what another one says has differed from what is known here for long enough."""
+        if said == known:
+            self._differ.pop((other, what), None)
+            return False
+        found = self._differ.get((other, what))
+        if found is None or (said, known) != (found.said, found.known):
+            self._differ[other, what] = _Difference(said, known, self._now)
+            return False
         if self._now - found.at < self._every / 2:
-            return  # a link that was cut brings at once what was said one after the other
+            return False  # a link that was cut brings at once what was said one after the other
         found.at = self._now
         found.strikes += 1
-        if found.strikes >= STRIKES:
-            raise StateDamaged(
-                f"broker {self._me} does not hold for broker {broker} what that has told it: it starts again"
-            )
+        return found.strikes >= STRIKES
+
+    def _damaged(self, how: str) -> StateDamaged:
+        return StateDamaged(f"broker {self._me} {how}: it starts again")
 
     def describe(self) -> Mapping[str, int]:
-        """Return how many brokers differ just now."""
+        """Return how many comparisons differ just now."""
         return {"differences": len(self._differ)}
 
     def check(self) -> None:
-        """Assert that no difference has stayed; for tests."""
-        assert all(found.strikes < STRIKES for found in self._differ.values())
+        """Assert that no difference of tables has stayed; for tests."""
+        assert all(found.strikes < STRIKES for (_, what), found in self._differ.items() if what != "stream")
+
+
+def _above_zero(marks: Mapping[str, int]) -> dict[str, int]:
+    return {publisher: mark for publisher, mark in marks.items() if mark > 0}
 
 
 def digest(items: Iterable[Any]) -> bytes:

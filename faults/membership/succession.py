@@ -186,8 +186,12 @@ class Succession:
         assert list(self.view.members) == sorted(set(self.view.members)), "members do not rise"
         assert self._epoch_seen >= self.view.epoch, "an epoch has been overlooked"
         assert self._me not in self._failed, "a broker counts itself as failed"
+        here, beside = self.view.cluster, [*self.children, *([self.parent] if self.parent else [])]
+        assert here not in {each.cluster for each in beside}, "its cluster hangs below itself"
+        assert self.path[-1:] in ((), (here,)), "the way of its cluster to the root does not end there"
         if self.designated:
-            assert self.view.designated == self._me and self._me in self.view.members
+            speaks = self.view.designated == self._me and self._me in self.view.members
+            assert speaks, "it speaks for a cluster that another one speaks for"
             assert set(self._incarnations) <= set(self.view.members), "somebody who has left is remembered"
         else:
             assert self._heard is False or self.view.designated != self._me, "it follows itself"

@@ -12,6 +12,7 @@ Rules
 * A view says how far back its round mends: to the oldest failure that it is made for, and for as long as failures may
   go unnoticed. A view may come before all have had what the last one brought, so a failure is mended by all views
   of that time.
+* Whoever wants to compare its view is told what stands in the present one, as a digest (`comparing`).
 * Who left is not taken in again before it is started anew.
 * `state` is plain data, stored by the host before the answers go out. After a restart everybody in the view has its
   whole patience to be heard. While there is no rendezvous point the view stays as it is.
@@ -31,10 +32,12 @@ from typing import Any, Final
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
+from ...protocol.messages.comparing import Compare
 from ...protocol.messages.recovery import Holds, Recovery
 from ...protocol.messages.views import CubeBeat, CubeLeave, CubeSeat, CubeView
 from ...routing.topologies.cube_members import CubeMembers
 from ..durability.whereabouts import Whereabouts
+from .comparing import digest
 from .detector import Detector
 
 VIEWS_A_HEARTBEAT: Final = 4
@@ -86,6 +89,9 @@ class CubeRendezvous:
             return self._beat(source, message)
         if isinstance(source, int) and isinstance(message, Holds):
             return self.durable.held(source, message)
+        if isinstance(source, int) and isinstance(message, Compare):
+            known = source in self._members.labels
+            return [Send(source, Compare(place=digest([self.view.who])))] if known else []
         if isinstance(source, int) and isinstance(message, CubeLeave) and source in self._members.labels:
             self._departed[source] = self._incarnations[source]
             self._leaving[source] = None

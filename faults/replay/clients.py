@@ -29,6 +29,7 @@ from ...protocol.messages.pubsub import (
     Cancel,
     ClientMessage,
     Consumed,
+    HasHad,
     Lost,
     Register,
     Resume,
@@ -223,6 +224,10 @@ class SubscriberMachine:
             return []
         self.position |= news
         return [Consumed(news, self.life)]
+
+    def has_had(self) -> HasHad:
+        """Return what it was given, for its broker to compare."""
+        return HasHad(dict(self.marks))
 
     # Another broker, another process.
 

@@ -48,6 +48,10 @@ class Deduplicator:
         for publisher, sequence in marks.items():
             mine[publisher] = max(sequence, mine.get(publisher, 0))
 
+    def marks(self, client: ClientId) -> Mapping[str, int] | None:
+        """Return up to which sequence of each publisher a subscriber has had what it wants; None for one unknown."""
+        return self._marks.get(client)
+
     def since(self, client: ClientId) -> float:
         """Return since when a client is a subscriber."""
         return self._since.get(client, float("-inf"))

@@ -27,7 +27,7 @@ import numpy as np
 from ...protocol.batch import EventBatch
 from ...protocol.ids import ClientId
 from ...protocol.messages.admission import AdmissionRequest, Advertise, Unadvertise
-from ...protocol.messages.pubsub import ClientMessage, Events, Flush
+from ...protocol.messages.pubsub import ClientMessage, Events, Flush, HasPublished
 from ...routing.filters.filter import Filter
 
 Said: TypeAlias = ClientMessage | AdmissionRequest
@@ -166,6 +166,10 @@ class PublisherMachine:
             published_at=np.full(size, published_at),
             _events=[],
         )
+
+    def has_published(self) -> HasPublished:
+        """Return the last number that it has used, for its broker to compare."""
+        return HasPublished(self.published)
 
     def skip(self, events: int) -> None:
         """Use numbers for events that go another way than by this machine."""

@@ -30,7 +30,7 @@ import numpy as np
 
 from ...protocol.batch import EventBatch, concat
 from ...protocol.effects import Deliver, Inform, Multicast, Received, Send, TellLost, Ticked, Write
-from ...protocol.ids import GROUP, BrokerId, ClientId, Link
+from ...protocol.ids import GROUP, BrokerId, ClientId, Link, RoundNumber
 from ...protocol.layers import (
     Delivered,
     Handler,
@@ -167,6 +167,14 @@ class Replay:
     def accepted(self, publisher: ClientId) -> int:
         """Return the last sequence of a publisher that was accepted here, 0 for none."""
         return self._accepted.get(publisher, 0)
+
+    def round(self) -> RoundNumber:
+        """Return the last round that has begun here."""
+        return self.rounds.current
+
+    def marks(self, client: ClientId) -> Mapping[str, int] | None:
+        """Return up to which sequence of each publisher a subscriber has had all; None for one unknown."""
+        return self.deduplicator.marks(client)
 
     def kept_of(self, publisher: ClientId) -> list[tuple[float, EventBatch]]:
         """Return what is kept of a publisher, each with how many seconds ago it was accepted."""
@@ -415,6 +423,6 @@ class Replay:
         return {"events_forgotten": self.rounds.forgotten, "losses_told": self.losses_told}
 
     def check(self) -> None:
-        """Assert that what is kept is of what was accepted; for tests."""
+        """Assert that what is kept is of what was accepted."""
         for kept in self.rounds.kept():
             assert int(kept.batch.sequence[-1]) <= self._accepted[kept.publisher]

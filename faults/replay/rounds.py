@@ -222,6 +222,20 @@ class Rounds:
             )
         return True
 
+    def ready_after(self) -> RoundNumber:
+        """Return the highest round after which a link is ready."""
+        return max((entry.ready_after or FIRST_ROUND for entry in self._links.values()), default=FIRST_ROUND)
+
+    def check(self) -> None:
+        """Assert that links were opened by rounds that have begun, and that what is kept is counted."""
+        opened = (entry.open_from or FIRST_ROUND for entry in self._links.values())
+        assert max(opened, default=FIRST_ROUND) <= self.current, (
+            "a link is open from a round on that has not begun"
+        )
+        assert self._kept_events == sum(len(kept.batch) for kept in self._kept)
+        numbers = [kept.number for kept in self._kept]
+        assert numbers == sorted(numbers), "what is kept is not in its order"
+
     # What is kept.
 
     @property

@@ -165,6 +165,20 @@ class Consumed:
 
 
 @dataclass(frozen=True, slots=True)
+class HasHad:
+    """A subscriber says up to which sequence of each publisher it was notified, to be compared with what is known."""
+
+    marks: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HasPublished:
+    """A publisher says what the last number is that it has used, to be compared with what is known."""
+
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Again:
     """A durable subscriber's host could not hand on all: say again what is kept from these sequences on."""
 
@@ -318,6 +332,16 @@ BrokerMessage: TypeAlias = (
     Events | Directed | Announce | Withdraw | Installed | Gone | Spread | Echo | NumberedMessage
 )
 ClientMessage: TypeAlias = (
-    Events | Register | Cancel | Resume | Detach | Consumed | Again | Flush | NumberedMessage
+    Events
+    | Register
+    | Cancel
+    | Resume
+    | Detach
+    | Consumed
+    | HasHad
+    | HasPublished
+    | Again
+    | Flush
+    | NumberedMessage
 )
 Message: TypeAlias = BrokerMessage | ClientMessage

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ..checks import one_of, positive_fields, whole_number
 from ..errors import InputError
 from ..ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
+from .comparing import Compare
 from .quench import QuenchMessage
 from .rounds import RoundMessage
 from .views import CubeMessage
@@ -300,16 +301,6 @@ class JoinAnswer:
     view: ClusterView
     path: tuple[ClusterId, ...]
     term: int
-
-
-# Whether tables are what they were.
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """A digest of what the sender has told this broker that it wants."""
-
-    digest: bytes
 
 
 # Durable subscribers, and the rendezvous point: at which broker each is.

@@ -63,6 +63,11 @@ class CubeView:
         """When each broker came in."""
         return {seat.broker: seat.born for seat in self.seats}
 
+    @property
+    def who(self) -> tuple[int, int, int, tuple[CubeSeat, ...]]:
+        """All that says who is in it and where."""
+        return self.version, self.dimensions, self.cluster_max, self.seats
+
     @cached_property
     def labels(self) -> dict[BrokerId, int]:
         """Where each broker stands."""

@@ -77,6 +77,10 @@ class Numbering:
             out.append(self._last[target])
         return tuple(out)
 
+    def last(self, target: BrokerId) -> int:
+        """Return the last number that a broker was given, 0 for none."""
+        return self._last.get(target, 0)
+
     def forget(self, broker: BrokerId) -> None:
         """Forget a broker that is gone."""
         self._last.pop(broker, None)

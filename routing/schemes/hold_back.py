@@ -42,6 +42,11 @@ class HoldBack(Generic[T]):
         """Whether the next one that comes early lets a gap be given up."""
         return len(self._early) >= self._held_max
 
+    @property
+    def last(self) -> int:
+        """The highest number that has come in its turn."""
+        return self._next - 1
+
     def is_due(self, number: int) -> bool:
         """Return whether a number need not wait, or has been had already."""
         return number <= self._next

@@ -112,6 +112,10 @@ class Hybrid(TreeRouter):
         """Take these for the other members of the group from now on."""
         self._fellows = frozenset(fellows)
 
+    def knows(self, fellows: Iterable[BrokerId]) -> bool:
+        """Return whether these are the other members of the group."""
+        return self._fellows == frozenset(fellows)
+
     def forget_parent(self, *, top: bool = False, keep: bool = False) -> list[Effect]:
         """Count everything announced as not installed, under new tokens; at the top, as installed.
 

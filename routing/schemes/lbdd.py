@@ -21,6 +21,7 @@ The paper's agents share the subscriptions to topics; here the filter of a subsc
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 from ...protocol.configs import Placed, Position
@@ -127,6 +128,16 @@ class Lbdd(MeshRouter):
         if isinstance(message, ToAll):
             return [(message.number, 0)]
         return [(load.numbers[load.targets.index(self.me)], load.row) for load in loads_of(message)]
+
+    def streams(self) -> Mapping[BrokerId, Hashable]:
+        """Return the view, how many events the lower of two brokers has sent the other, and how many that one it."""
+        counts = {}
+        for other in self._others:
+            order = self._incoming.get(other)
+            sent, taken = self._numbers.last(other), 0 if order is None else order.last
+            there, here = (sent, taken) if self.me < other else (taken, sent)
+            counts[other] = None if self.view is None else self.view.version, there, here
+        return counts
 
     def forget(self, broker: BrokerId) -> list[Effect]:
         """Take a broker that is gone out of all paths, and serve those who stood behind it."""

@@ -23,7 +23,7 @@ Source: docs/decisions/0017-hypercube.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -320,6 +320,10 @@ class ViewedRouter(LocalFirstRouter):
         wanted = tuple(self.announcer.announced())
         others = () if self.view is None else self.view.born
         return {(other, other): wanted for other in others if other != self.me}
+
+    def streams(self) -> Mapping[BrokerId, Hashable]:
+        """Return the numbers under which events went between this broker and each other, as both have to know them."""
+        return {}
 
     # What it keeps.
 

@@ -13,6 +13,8 @@ from rayvous.faults.chaos.report import ChaosReport
 from rayvous.faults.chaos.stable_cases import with_stores
 from rayvous.faults.checker.verdict import Verdict
 from rayvous.protocol.errors import InputError
+from rayvous.simulator import chaos as simulated
+from rayvous.simulator.chaos import draw_sim_case
 
 
 def pretend(monkeypatch, fails=()):
@@ -50,6 +52,26 @@ def pretend(monkeypatch, fails=()):
 def test_what_is_refused(options, words):
     with pytest.raises(InputError, match=words):
         run_chaos_seeds(*options, as_json=True)
+
+
+def test_state_of_real_processes_is_not_damaged():
+    with pytest.raises(InputError, match="out of reach"):
+        run_chaos_seeds(0, 1, "ray", None, None, damage=True, as_json=True)
+
+
+def test_damage_is_drawn_and_said_in_the_command_that_replays(monkeypatch):
+    asked = []
+
+    def run(seeds, *, progress, processes, **options):
+        asked.append(options)
+        report = ChaosReport("sim", draw_sim_case(0, **options).describe(), Verdict(events_published=2))
+        report.problems.append("something broke")
+        return [report]
+
+    monkeypatch.setattr(simulated, "run_seeds", run)
+    result = run_chaos_seeds(0, 1, "sim", None, None, damage=True, as_json=True)
+    assert asked[0]["damage"] and "--damage" in result["report"]["replay"]
+    assert any(fault["fault"] == "damage" for fault in result["report"]["case"]["plan"]["faults"])
 
 
 def test_a_plan_for_another_network_is_refused_before_anything_runs(tmp_path: Path, monkeypatch):

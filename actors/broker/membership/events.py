@@ -16,7 +16,7 @@ from typing import Any
 
 from ....protocol.effects import Deliver, Multicast, Received, Send
 from ....protocol.ids import GROUP, BrokerId, Link, RoundNumber
-from ....protocol.layers import Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
+from ....protocol.layers import Heard, Out, Passed, Restored, RoundBegan, RoundHeard, RoundWanted, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
 from ....protocol.messages.recovery import MemberInstalled, TableEntry, Wants
 from ....protocol.messages.rounds import AskRound, Doubt, Forgotten, Marker, Round
@@ -198,6 +198,10 @@ class EventSide(Place):
 
     def _on_round(self, source: BrokerId, message: Round) -> list[Out]:
         return self._begin(message.number, message.doubt_seconds) if source == self._above() else []
+
+    def _on_round_heard(self, event: RoundHeard) -> list[Out]:
+        """Begin a round of which this broker, or the one that tells it, has a wrong number: numbers only rise."""
+        return self._begin(event.number, self._doubt())
 
     def _begin(self, number: RoundNumber, doubt_seconds: float) -> list[Out]:
         """Begin a round, unless it has begun, and tell it on."""

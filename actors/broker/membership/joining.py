@@ -74,7 +74,7 @@ class TreeSide(EventSide):
         cluster = self.parent.cluster
         self.parent = next((view for view in self.probing.neighbours if view.cluster == cluster), self.parent)
         path = (*above, self.view.cluster) if above and self._answer_by is None else ()
-        self.term = max(self.term, term)
+        self.term = term
         if path == self.path:
             return []
         self.path = path
@@ -284,8 +284,8 @@ class TreeSide(EventSide):
         return self._counted(effects) + self._changed()
 
     def _on_root(self, source: BrokerId, message: Root) -> list[Out]:
-        if self.root and message.term > self.term and message.root.cluster != self.view.cluster:
-            # Another cluster became root while this one was not heard.
+        if self.root and message.term >= self.term and message.root.cluster != self.view.cluster:
+            # Another cluster became root while this one was not heard; or this one never was, and its state is damaged.
             self.term = message.term
             return self._seek_parent(root_died=False) + self._changed()
         return self._on_join(source, message)

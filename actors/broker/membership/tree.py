@@ -6,7 +6,7 @@ a piece of news is worked off before the next message. docs/decisions/0011-recov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from ....faults.membership.local import (
@@ -20,7 +20,8 @@ from ....faults.membership.local import (
 )
 from ....protocol.configs import Placed, Position
 from ....protocol.effects import Missed, Received, Send, Ticked
-from ....protocol.layers import Event, Handler, Out, Restored, RoundWanted, Tell
+from ....protocol.ids import BrokerId, ClusterId
+from ....protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
 from ....protocol.messages.recovery import (
     RENDEZVOUS,
@@ -79,6 +80,7 @@ class HealingBroker(OperationsSide):
             Missed: self._on_missed,
             Tell: self._on_tell,
             RoundWanted: self._on_round_wanted,
+            RoundHeard: self._on_round_heard,
             Restored: self._on_restored,
         }
         self._events = events
@@ -217,6 +219,39 @@ class HealingBroker(OperationsSide):
                 )
         return effects + self._ask_round()
 
+    # To compare.
+
+    def agreed(self) -> Mapping[BrokerId, Hashable]:
+        """Return what this broker and others have to know alike of the cluster and its place in the tree."""
+        me, view, place = self.home.broker, self.view, self.succession
+        group = tuple(sorted({*self.fellows, me}))
+        cluster = view, group, place.path, place.children, self._copied_tables()
+        if not self.designated:
+            return {view.designated: cluster} if me in view.members else {}
+        known: dict[BrokerId, Hashable] = {member: cluster for member in view.members if member != me}
+        for child in self.children.values():
+            known[child.designated] = child, view.cluster, (*self.path, child.cluster) if self.path else ()
+        if self.parent is not None:
+            known[self.parent.designated] = view, self.parent.cluster, self.path
+        return known
+
+    def _copied_tables(self) -> tuple[tuple[ClusterId, tuple[str, ...]], ...]:
+        """Return what the children want, as the designated broker knows it and the others have copied it."""
+        held: Mapping[ClusterId, Iterable[Any]] = self.copies
+        if self.designated:
+            held = {
+                cluster: self.router.copy(child.designated, child.designated)
+                for cluster, child in self.children.items()
+            }
+        wanted = ((cluster, tuple(sorted(map(str, items)))) for cluster, items in held.items())
+        return tuple(sorted((cluster, items) for cluster, items in wanted if items))
+
+    def streams(self) -> Mapping[BrokerId, Hashable]:
+        """Return nothing: over the links of a tree events have no numbers."""
+        return {}
+
+    # To look at.
+
     def survey(self) -> dict[str, Any]:
         """Return where the broker stands, for whoever checks the whole network from outside."""
         return {
@@ -245,5 +280,43 @@ class HealingBroker(OperationsSide):
         }
 
     def check(self) -> None:
-        """Assert the broker's invariants; for tests."""
+        """Assert that what the machines, the router and the rounds know of this broker's place is one and the same."""
         self.router.check()
+        self.succession.check()
+        self.rounds.check()
+        if self._ticked and not self.left:
+            self._check_place()
+
+    def _check_place(self) -> None:
+        """Assert that it stands at one place, by all that it knows of that."""
+        view, place, neighbours = self.view, self.router.position, self._neighbours()
+        here = view.cluster
+        assert self.rounds.current <= self._after, "a round has begun that is not known here"
+        assert self.rounds.ready_after() <= self._after, "a link waits for a round that nobody knows of"
+        group = {*self.fellows, *self.succession.departed, self.home.broker}
+        assert {*view.members} <= group, "a member is none of the group"
+        assert self.router.knows(self.fellows), "the router has another group"
+        attached = self.router.attached
+        if not self.designated:
+            assert not neighbours and not self.root, "a normal broker stands in the tree"
+            assert attached or self._dropped or self.home.broker not in view.members, "it sends nothing up"
+            return
+        assert place.designated == view.designated, "its router follows another one"
+        watched = {each.cluster for each in self.probing.neighbours}
+        assert watched == {each.cluster for each in neighbours}, "it watches others than its neighbours"
+        above = None if self.parent is None else self.parent.designated
+        below = tuple(each.designated for each in self.children.values())
+        assert (place.parent, place.children) == (above, below), "its router stands elsewhere"
+        assert here not in {each.cluster for each in neighbours}, "its cluster hangs below itself"
+        assert self.fellows.isdisjoint(each.designated for each in neighbours), "a neighbour is of its group"
+        assert self.path[-1:] in ((), (here,)), "its way to the root does not end here"
+        if self.root:
+            assert self.parent is None and self.path == (here,) and attached, "it is the root and is not"
+        elif self.parent is None:
+            assert self.searching and not self.path, "nobody is above it, and it looks for nobody"
+            assert not attached, "nobody is above it, and it sends events up"
+        else:
+            assert attached or self._answer_by is not None, "it sends nothing up"
+            assert self.path[-2:-1] in ((), (self.parent.cluster,)), (
+                "its way to the root is not over its parent"
+            )

@@ -23,14 +23,25 @@ Source: docs/decisions/0017-hypercube.md; for leaving paper 2, section 2.4.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from ....protocol.configs import Placed
 from ....protocol.effects import Deliver, Inform, Missed, Propose, Received, Renew, Send, Ticked
 from ....protocol.ids import BrokerId, ClientId, Link, RoundNumber
-from ....protocol.layers import Event, Handler, Heard, Out, Passed, Restored, RoundBegan, RoundWanted, Tell
+from ....protocol.layers import (
+    Event,
+    Handler,
+    Heard,
+    Out,
+    Passed,
+    Restored,
+    RoundBegan,
+    RoundHeard,
+    RoundWanted,
+    Tell,
+)
 from ....protocol.messages.admission import Advertise, Unadvertise
 from ....protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, Register, Spread, Unanswered
 from ....protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
@@ -98,6 +109,7 @@ class HealingViews:
             Missed: self._on_missed,
             Tell: self._on_tell,
             RoundWanted: self._on_round_wanted,
+            RoundHeard: lambda event: [],  # a round is a view, and comes with it
             Restored: self._on_restored,
         }
         self.takes: Mapping[type, Handler] = dict.fromkeys((*self._events, *self._handlers), self.handle)
@@ -351,6 +363,16 @@ class HealingViews:
             return []
         return [Send(RENDEZVOUS, CubeLeave())]
 
+    # To compare.
+
+    def agreed(self) -> Mapping[BrokerId, Hashable]:
+        """Return what this broker and others have to know alike: with the rendezvous point, who is in the view."""
+        return {} if self.router.view is None else {RENDEZVOUS: self.router.view.who}
+
+    def streams(self) -> Mapping[BrokerId, Hashable]:
+        """Return the numbers under which events have gone between this broker and others under this view."""
+        return self.router.streams()
+
     # To look at.
 
     def survey(self) -> dict[str, Any]:
@@ -378,5 +400,12 @@ class HealingViews:
         }
 
     def check(self) -> None:
-        """Assert the broker's invariants; for tests."""
+        """Assert that what the router and the rounds know of the view is one and the same."""
         self.router.check()
+        self.rounds.check()
+        assert self.rounds.ready_after() <= self.rounds.current, "a link waits for a round of a view to come"
+        assert self.router.view is None or self._me in self.router.view.born, (
+            "it has a view that it is not in"
+        )
+        if self.takes_part:
+            assert self.rounds.current == RoundNumber(0, self.version), "its round is not that of its view"

@@ -1,19 +1,24 @@
 """Comparing tables: a difference counts when it stays, and only then (paper 4, section 2; decision 0028)."""
 
 import pytest
-from rayvous.faults.membership.comparing import STRIKES, Comparing, digest
+from rayvous.faults.membership.comparing import STRIKES, Compared, Comparing, digest
 from rayvous.protocol.effects import Received, Send, Ticked
 from rayvous.protocol.errors import StateDamaged
-from rayvous.protocol.ids import GROUP
-from rayvous.protocol.layers import Inward
-from rayvous.protocol.messages.recovery import Compare
+from rayvous.protocol.ids import GROUP, RoundNumber
+from rayvous.protocol.layers import Inward, RoundHeard, RoundWanted
+from rayvous.protocol.messages.comparing import Compare
+from rayvous.protocol.messages.pubsub import HasHad, HasPublished
+from rayvous.protocol.messages.recovery import RENDEZVOUS
 
 
-class Tables:
-    """A router whose tables are given."""
+class Known:
+    """A broker of which all is given that is compared."""
 
     def __init__(self):
         self.mine, self.theirs = [], {}
+        self.places, self.numbers = {}, {}
+        self.had, self.published, self.present = {}, {}, RoundNumber(1, 5)
+        self.sound = True
 
     def held(self):
         return iter(self.mine)
@@ -21,19 +26,37 @@ class Tables:
     def told(self):
         return self.theirs
 
+    def agreed(self):
+        return self.places
+
+    def streams(self):
+        return self.numbers
+
+    def round(self):
+        return self.present
+
+    def marks(self, client):
+        return self.had.get(client)
+
+    def accepted(self, publisher):
+        return self.published.get(publisher, 0)
+
+    def check(self):
+        assert self.sound, "it does not hold together"
+
 
 @pytest.fixture
 def tables():
-    return Tables()
+    return Known()
 
 
 @pytest.fixture
 def machine(tables):
-    return Comparing(1, 2.0, tables)
+    return Comparing(1, 2.0, Compared(tables, tables, tables, tables.check))
 
 
-def hear(machine, said, source=7):
-    return machine.takes[Compare](Received(source, Compare(said)))
+def hear(machine, said=b"", source=7, **more):
+    return machine.takes[Compare](Received(source, Compare(said, **more)))
 
 
 def tick(machine, now):
@@ -42,7 +65,12 @@ def tick(machine, now):
 
 def test_what_was_told_is_said_to_each_now_and_then(machine, tables):
     tables.theirs = {(3, 3): ["a", "b"], (GROUP, 4): []}
-    said = [Send(3, Compare(digest(["b", "a"]))), Send(4, Compare(digest([])))]
+    tables.places, tables.numbers = {3: "here", RENDEZVOUS: "view"}, {4: (1, 2)}
+    said = [
+        Send(3, Compare(digest(["b", "a"]), place=digest(["here"]), round=tables.present)),
+        Send(4, Compare(digest([]), stream=digest([(1, 2)]), round=tables.present)),
+        Send(RENDEZVOUS, Compare(place=digest(["view"]), round=tables.present)),
+    ]
     assert tick(machine, 0.0) == [*said, Inward(Ticked(0.0))]
     assert tick(machine, 1.9) == [Inward(Ticked(1.9))]
     assert tick(machine, 2.0) == [*said, Inward(Ticked(2.0))]
@@ -93,3 +121,69 @@ def test_who_says_the_same_again_does_not_differ(machine, tables):
     tables.mine = [("a", 7, 7)]
     hear(machine, digest(["a"]))
     assert machine.describe() == {"differences": 0}
+
+
+@pytest.mark.parametrize("other", [7, RENDEZVOUS])
+def test_who_stands_elsewhere_than_others_know_starts_again(machine, tables, other):
+    tables.places = {other: "here"}
+    for turn in range(STRIKES - 1):
+        tick(machine, 2.0 * turn)
+        assert hear(machine, place=digest(["there"]), source=other) == []
+    tick(machine, 2.0 * STRIKES)
+    with pytest.raises(StateDamaged, match="does not stand where"):
+        hear(machine, place=digest(["there"]), source=other)
+
+
+def test_of_somebody_with_whom_nothing_is_agreed_nothing_is_believed(machine, tables):
+    for turn in range(3 * STRIKES):
+        tick(machine, 2.0 * turn)
+        assert hear(machine, place=digest(["there"]), stream=digest(["x"]), round=RoundNumber(9, 9)) == []
+
+
+def test_a_later_round_of_who_belongs_here_is_begun(machine, tables):
+    tables.places = {7: "here", RENDEZVOUS: "view"}
+    later = RoundNumber(1, 6)
+    assert hear(machine, place=digest(["here"]), round=later) == [Inward(RoundHeard(later))]
+    assert hear(machine, place=digest(["here"]), round=tables.present) == []
+    assert hear(machine, place=digest(["view"]), round=later, source=RENDEZVOUS) == []
+
+
+def test_streams_that_stay_different_are_begun_anew(machine, tables):
+    tables.numbers = {7: (1, 2)}
+    out = []
+    for turn in range(STRIKES):
+        tick(machine, 2.0 * turn)
+        out += hear(machine, stream=digest([(1, 3)]))
+    assert out == [Inward(RoundWanted())]
+
+
+def test_what_a_subscriber_has_had_is_what_it_says(machine, tables):
+    def say(marks):
+        return machine.takes[HasHad](Received("s", HasHad(marks)))
+
+    assert say({"p": 3}) == [], "it is not known here yet"
+    tables.had = {"s": {"p": 3, "q": 0}}
+    for turn in range(STRIKES):
+        tick(machine, 2.0 * turn)
+        assert say({"p": 3}) == []
+    for turn in range(STRIKES - 1):
+        tick(machine, 20.0 + 2.0 * turn)
+        assert say({"p": 2}) == [], "the last may be on its way"
+    tick(machine, 40.0)
+    with pytest.raises(StateDamaged, match="does not know what subscriber 's' has had"):
+        say({"p": 2})
+
+
+def test_nobody_can_have_accepted_what_was_not_published(machine, tables):
+    tables.published = {"p": 5}
+    assert machine.takes[HasPublished](Received("p", HasPublished(5))) == []
+    with pytest.raises(StateDamaged, match="accepted what publisher 'p' has not published"):
+        machine.takes[HasPublished](Received("p", HasPublished(4)))
+
+
+def test_whether_the_state_holds_together_is_looked_at_as_often(machine, tables):
+    tick(machine, 0.0)
+    tables.sound = False
+    tick(machine, 1.9)
+    with pytest.raises(AssertionError, match="does not hold together"):
+        tick(machine, 2.0)

@@ -1,0 +1,170 @@
+"""Damage to the state of a broker: what a fault of paper 4 does, which changes the state and not the behaviour.
+
+Rules
+-----
+* It reaches into the machines of a broker, which nothing else may do: a fault asks for no leave.
+* What is damaged holds values of the right kinds afterwards, as a memory does in which other numbers stand; each is
+  drawn, and all of a kind at once. How far a number is off is drawn too, up to :data:`FAR`.
+* A broker's clients, its store and the rendezvous point are not damaged: what is right is what they say.
+
+Source: paper 4, section 2 and definition 8; docs/decisions/0028-damaged-tables.md and 0043-damaged-state.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.ids import RoundNumber
+from ...protocol.messages.recovery import ClusterView
+from ...protocol.messages.views import CubeView
+from ...routing.language.questions import to_filter
+from ...routing.schemes.lbdd import Lbdd
+from ...routing.schemes.viewed import ViewedRouter
+from .broker import Broker
+from .membership.tree import HealingBroker
+from .membership.views import HealingViews
+
+if TYPE_CHECKING:
+    from random import Random
+
+FAR: Final = 1_000
+"""How far a damaged number is off, at most."""
+
+
+def damage(broker: Broker, what: str, dice: Random) -> int:
+    """Damage one kind of a broker's state; return how many values were changed."""
+    return _KINDS[what](broker, dice)
+
+
+def _tables(broker: Broker, dice: Random) -> int:
+    """Let half of what the tables hold for other brokers be forgotten, or held for a filter that nobody has told.
+
+    Of the copies that normal brokers have of such tables half is forgotten, too.
+    """
+    router: Any = broker.router
+    tables = [router.table, *([router.others] if isinstance(router, ViewedRouter) else [])]
+    changed = 0
+    for table in tables:
+        entries = [
+            (entry.filter, link, holder)
+            for entry in table
+            for link, holders in entry.links.items()
+            for holder in holders
+        ]
+        for item, link, holder in entries:
+            if isinstance(link, str) or dice.random() < 0.5:
+                continue
+            changed += 1
+            if dice.random() < 0.5:
+                table.remove(item, link, holder)
+            else:
+                table.add(to_filter(f"damaged = {changed}"), link, holder)
+    if isinstance(broker.healing, HealingBroker):
+        for items in broker.healing.copies.values():
+            for item in [item for item in items if dice.random() < 0.5]:
+                changed += 1
+                del items[item]
+    return changed
+
+
+def _off(value: Any, dice: Random) -> Any:
+    """Return a number, or what holds one, with another number that is not below 0."""
+    if isinstance(value, RoundNumber):
+        return value._replace(number=_off(value.number, dice))
+    if isinstance(value, ClusterView):
+        return replace(value, epoch=_off(value.epoch, dice))
+    if value is None:
+        return None
+    return max(0, value + dice.choice((-1, 1)) * dice.randint(1, FAR))
+
+
+def _numbers(broker: Broker, dice: Random) -> int:
+    """Let some of the numbers be others: of publishers' events, rounds, terms, epochs, views' changes, streams."""
+    replay, healing = broker.replay, broker.healing
+    assert replay is not None and healing is not None
+    rounds = replay.rounds
+    numbers: list[tuple[Any, Any]] = [
+        *((replay._accepted, publisher) for publisher in replay._accepted),
+        (rounds, "current"),
+        *((entry, "open_from") for entry in rounds._links.values()),
+        *((entry, "ready_after") for entry in rounds._links.values()),
+    ]
+    if isinstance(healing, HealingBroker):
+        numbers += [(healing, "_after"), (healing, "term"), (healing.succession, "_epoch_seen")]
+        numbers += [(healing.succession, "view")]
+    else:
+        router: Any = healing.router
+        numbers += [(router, "_number"), *((router._have, other) for other in router._have)]
+        if isinstance(router, Lbdd):
+            numbers += [(router._numbers._last, other) for other in router._numbers._last]
+            numbers += [(order, "_next") for order in router._incoming.values()]
+    chosen = dice.sample(numbers, dice.randint(1, len(numbers)))
+    for owner, name in chosen:
+        if isinstance(owner, dict):
+            owner[name] = _off(owner[name], dice)
+        else:
+            setattr(owner, name, _off(getattr(owner, name), dice))
+    return len(chosen)
+
+
+def _marks(broker: Broker, dice: Random) -> int:
+    """Let subscribers seem to have had more, or less, of publishers than they had."""
+    changed = 0
+    for marks in broker.replay.deduplicator._marks.values():  # type: ignore[union-attr]
+        for publisher in marks:
+            marks[publisher] = _off(marks[publisher], dice)
+            changed += 1
+    return changed
+
+
+def _membership(broker: Broker, dice: Random) -> int:
+    """Let a broker stand elsewhere: in another view, below another parent, above other children, designated or not."""
+    healing = broker.healing
+    if isinstance(healing, HealingViews):
+        return _view(healing, dice)
+    assert isinstance(healing, HealingBroker)
+    known = [*healing.children.values(), healing.view, *([healing.parent] if healing.parent else [])]
+    draws: list[Callable[[], object]] = [
+        lambda: setattr(healing, "parent", dice.choice((None, *known))),
+        lambda: healing.children.pop(dice.choice([-1, *healing.children]), None),
+        lambda: healing.children.update({each.cluster: each for each in known}),
+        lambda: setattr(healing, "path", tuple(each.cluster for each in known if dice.random() < 0.5)),
+        lambda: setattr(healing, "root", not healing.root),
+        lambda: setattr(healing.succession, "view", _other_members(healing.view, known, dice)),
+        lambda: setattr(healing, "fellows", {each for each in healing.fellows if dice.random() < 0.5}),
+        lambda: setattr(healing.router, "attached", not healing.router.attached),
+        lambda: setattr(healing, "_dropped", not healing._dropped),
+    ]
+    chosen = dice.sample(draws, dice.randint(1, 3))
+    for change in chosen:
+        change()
+    return len(chosen)
+
+
+def _view(healing: HealingViews, dice: Random) -> int:
+    router, view = healing.router, healing.router.view
+    if view is None:
+        return 0
+    labels = [seat.label for seat in view.seats]
+    dice.shuffle(labels)
+    seats = tuple(seat._replace(label=label) for seat, label in zip(view.seats, labels, strict=True))
+    gone = dice.choice(seats).broker
+    if dice.random() < 0.5 and gone != healing.home.broker:
+        seats = tuple(seat for seat in seats if seat.broker != gone)
+    version = _off(view.version, dice) if dice.random() < 0.5 else view.version
+    router.enter(CubeView(version, view.dimensions, view.cluster_max, seats, view.doubt_seconds))
+    return 2
+
+
+def _other_members(view: ClusterView, known: Sequence[ClusterView], dice: Random) -> ClusterView:
+    strangers = {each.designated for each in known}
+    members = tuple(sorted({*view.members, *strangers} - {dice.choice(view.members)})) or view.members
+    return replace(view, members=members, designated=dice.choice(members))
+
+
+_KINDS: Final[Mapping[str, Callable[[Broker, Random], int]]] = MappingProxyType(
+    {"tables": _tables, "numbers": _numbers, "membership": _membership, "deduplicator": _marks}
+)
