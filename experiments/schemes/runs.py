@@ -107,7 +107,7 @@ def measure(point: Point) -> Tables:
     -------
     dict
         ``figures``: one row with `FIGURES`, `BOUNDS`, the `brokers`, the `events_per_second` and
-        `messages_per_second` that were simulated, and whether it `holds` what it promises. What a scheme does not have is NaN.
+        `messages_per_second` that were simulated, and whether it `holds` what it promises. What a scheme has not is NaN.
     """
     topology: dict[str, Any] = {
         **TOPOLOGY,
