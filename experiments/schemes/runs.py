@@ -107,7 +107,7 @@ def measure(point: Point) -> Tables:
     -------
     dict
         ``figures``: one row with `FIGURES`, `BOUNDS`, the `brokers`, the `events_per_second` and
-        `messages_per_second` that were simulated, and whether it `holds` what it promises. NaN where it has none.
+        `messages_per_second` that were simulated, and whether it `holds` what it promises. NaN is what there is not.
     """
     topology: dict[str, Any] = {
         **TOPOLOGY,
