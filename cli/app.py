@@ -360,46 +360,36 @@ app.command()(report)
 add_service(app)
 
 
-@experiment.command("admission")
-def experiment_admission(
-    preset: Annotated[
-        str, typer.Option(help="quick (one network), paper, copies (CPU per copy) or links (links bind).")
-    ] = "quick",
-    on: Annotated[str, typer.Option(help="sim, or ray: a small one on actors that use real CPU.")] = "sim",
-    out: Annotated[
-        Path, typer.Option(help="Folder for figures and numbers; made if it is not there.")
-    ] = Path("out/experiments/admission"),
+@experiment.command("admission-on-ray")
+def experiment_admission_on_ray(
+    out: Annotated[Path, typer.Option(help="Folder for the numbers; made if it is not there.")] = Path(
+        "out/experiments/admission-on-ray"
+    ),
     as_json: AsJson = False,
 ) -> None:
-    """Paper 3, section 5: discards, rejections and utilisation under no, full, 20 % and 40 % admission control.
+    """Paper 3, section 5, small and real: six broker actors work on each event, and their capacities are measured.
 
-    Runs in virtual time, several networks at once. Writes admission.json, figure_9.png and figure_10.png; prints what
-    the paper says beside what was measured. Never fails for a statement that does not hold.
-
-    With --on ray six broker actors really work on each event, and their capacities are measured before. That takes
-    a minute or two, has no presets, and writes admission_on_ray.json.
+    Takes a minute or two and writes admission_on_ray.json; prints what the paper says beside what was measured. Never
+    fails for a statement that does not hold.
 
     Examples
     --------
-      rayvous experiment admission
-      rayvous experiment admission --preset paper --out out/admission --json
-      rayvous experiment admission --on ray
+      rayvous experiment admission-on-ray
+      rayvous experiment admission-on-ray --out out/admission --json
     """
-    from .verbs.experiments import run_admission, run_admission_on_ray
+    from .verbs.experiments import run_admission_on_ray
 
-    if on not in ("sim", "ray"):
-        raise InputError(f"--on {on}: it is sim or ray")
-    if on == "ray":
-        run_admission_on_ray(out, as_json=as_json)
-    else:
-        run_admission(preset, out, as_json=as_json)
+    run_admission_on_ray(out, as_json=as_json)
 
 
 def _reproduces(name: str, what: str) -> None:
     """Add a verb for one experiment, or for all."""
 
     def verb(
-        preset: Annotated[str, typer.Option(help="quick, or paper (its parameters; hours).")] = "quick",
+        preset: Annotated[
+            str,
+            typer.Option(help="quick, or paper (its parameters; hours); admission-*: copies, links."),
+        ] = "quick",
         runs: Annotated[
             int | None,
             typer.Option(min=1, max=1_000, help="Runs of each point; those of the preset if not given."),

@@ -14,6 +14,8 @@ TITLES: Final = {
     "hypercube-hops": "Paper 2, formula (1) and figure 3: how far replies and broadcasts go, by dimensions.",
     "hypercube-migration": "Paper 2, figure 5: what a subscription takes before and after its subscriber moves.",
     "hypercube-saving": "Paper 2, abstract: what a hypercube saves against hierarchies, and where it does not.",
+    "admission-discard": "Paper 3, figure 9: discards and rejections under no, full, 20 % and 40 % admission control.",
+    "admission-utilisation": "Paper 3, figure 10: what is used of CPU, memory and links under the same.",
     "lbdd-delay": "Paper 5, figure 1: how long 8 GB take to eleven subscribers, by LBDD and point-to-point.",
     "lbdd-rate": "Paper 5, figure 2: how much a subscriber gets in a second under both, by subscribers.",
     "lbdd-load": "Paper 5, figure 3: how busy the publisher's link is under both, by subscribers.",

@@ -18,17 +18,17 @@ Source: paper 3, sections 5.1 and 5.2, figures 9 and 10. The figures are lost; w
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
-from ..protocol.errors import InputError
 from ..protocol.messages.admission import AdmissionConfig, Capacity, CpuCounts, Estimator, ShareOf
 from ..routing.topologies.cluster_trees import Topology, fixed
 from ..simulator.overload import Queues
 from ..simulator.simulation import Simulation
 from .admission_load import STEP_SECONDS, Counts, Load
-from .admission_statements import OF_THE_WAY, compare
+from .admission_statements import OF_THE_WAY
+from .experiment import Repeated, Tables
 
 
 class Criterion(NamedTuple):
@@ -69,9 +69,7 @@ class AdmissionPlan:
     cpu_counts
         What the CPU is spent on.
     scheme, estimator, seed
-        Of the networks.
-    draws
-        Networks whose figures are averaged; the seed of each is one more than that of the one before.
+        Of the networks; that of each run is one more than that of the one before.
     """
 
     brokers: int = 50
@@ -89,27 +87,42 @@ class AdmissionPlan:
     scheme: str = "hierarchical"
     estimator: Estimator = "paper"
     seed: int = 0
-    draws: int = 4
 
 
-def preset(name: str) -> AdmissionPlan:
-    """Return the plan of that name: ``"paper"``, ``"quick"`` (its first network, shorter), ``"copies"`` or ``"links"``.
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A network under one criterion with so many subscribers; `run` says which network."""
 
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
-    paper = AdmissionPlan()
-    presets = {
-        "quick": replace(paper, measured_seconds=8.0, draws=1),
-        "paper": paper,
-        "copies": replace(paper, cpu_counts="copies"),
-        "links": replace(paper, cpu=paper.bandwidth, bandwidth=paper.cpu),
-    }
-    if name not in presets:
-        raise InputError(f"no preset {name!r}: there are {', '.join(presets)}")
-    return presets[name]
+    criterion: str
+    subscribers: int
+    plan: AdmissionPlan
+    run: int = 0
+
+
+def _points(plan: AdmissionPlan, criteria: Sequence[str]) -> tuple[Point, ...]:
+    return tuple(
+        Point(criterion, subscribers, plan)
+        for subscribers in sorted(plan.subscribers, reverse=True)
+        for criterion in criteria
+    )
+
+
+PAPER: Final = AdmissionPlan()
+PLANS: Final = {
+    "quick": replace(PAPER, subscribers=(20, 60, 80, 100), warm_seconds=10.0, measured_seconds=5.0),
+    "paper": PAPER,
+    "copies": replace(PAPER, cpu_counts="copies"),
+    "links": replace(PAPER, cpu=PAPER.bandwidth, bandwidth=PAPER.cpu),
+}
+"""``quick`` is shorter, and has no percentages of the way; the variants have all that the paper has."""
+
+PRESETS: Final = {
+    name: Repeated(
+        _points(plan, ("none", "full", "20 %", "40 %") if name == "quick" else tuple(CRITERIA)),
+        1 if name == "quick" else 4,
+    )
+    for name, plan in PLANS.items()
+}
 
 
 class _Run:
@@ -217,62 +230,7 @@ def run_one(plan: AdmissionPlan, criterion: str, subscribers: int, draw: int = 0
     }
 
 
-Job: TypeAlias = tuple[AdmissionPlan, str, int, int]
-"""A plan, a criterion, a number of subscribers, and which network."""
-Spread: TypeAlias = Callable[
-    [Callable[[Job], dict[str, Any]], Sequence[Job]], Iterator[tuple[Job, dict[str, Any]]]
-]
-
-
-def in_turn(
-    work: Callable[[Job], dict[str, Any]], jobs: Sequence[Job]
-) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Yield each job with what comes of it, one after the other."""
-    return ((job, work(job)) for job in jobs)
-
-
-def run(
-    plan: AdmissionPlan,
-    progress: Callable[[str, int, int], None] | None = None,
-    spread: Spread = in_turn,
-) -> dict[str, Any]:
-    """Run every criterion with every number of subscribers; return the figures and how the statements fare.
-
-    Parameters
-    ----------
-    plan
-        What to run.
-    progress
-        Called with a name, how many networks have been run, and how many there are.
-    spread
-        Does the work on each network; :func:`rayvous.actors.tasks.spread` does it on several at a time.
-    """
-    points = [(criterion, subscribers) for criterion in CRITERIA for subscribers in plan.subscribers]
-    jobs = [(plan, *point, draw) for point in points for draw in range(plan.draws)]
-    made: dict[Job, dict[str, Any]] = {}
-    for job, figures in spread(_run_job, jobs):
-        made[job] = figures
-        if progress is not None:
-            progress("networks", len(made), len(jobs))
-    drawn = {point: [made[plan, *point, draw] for draw in range(plan.draws)] for point in points}
-    rows = [
-        {"criterion": criterion, "subscribers": subscribers, **_mean(drawn[criterion, subscribers])}
-        for criterion, subscribers in points
-    ]
-    return {
-        "experiment": "admission",
-        "plan": asdict(plan),
-        "rows": rows,
-        "statements": [*compare(rows), *compare(rows, OF_THE_WAY)],
-    }
-
-
-def _run_job(job: Job) -> dict[str, Any]:
-    return run_one(*job)
-
-
-def _mean(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the mean of every figure, and the discards of each network, which differ a lot."""
-    means = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
-    each = [round(row["discarded_in_all_per_second"], 1) for row in rows]
-    return {**means, "discarded_in_each_network_per_second": each}
+def measure(point: Point) -> Tables:
+    """Run one network; ``figures`` has one row, with what `run_one` returns."""
+    found = run_one(point.plan, point.criterion, point.subscribers, point.run)
+    return {"figures": {name: [float(value)] for name, value in found.items()}}

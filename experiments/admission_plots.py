@@ -5,11 +5,11 @@ Rule: each function returns a new matplotlib ``Figure``; pyplot and its global s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..protocol.extras import extra
 from .admission_statements import OF_THE_WAY
+from .experiment import Rows
 
 with extra("plots"):
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ MARKERS = {"none": "x", "40 %": "^", "20 %": "s", "full": "o"}
 """Of the criteria; a percentage of the way is drawn as that of all brokers, dotted."""
 
 
-def figure_9(rows: Sequence[dict[str, Any]]) -> Figure:
+def figure_9(rows: Rows) -> Figure:
     """Return discarded events per second at a mean broker, and the share of refused subscriptions."""
     figure = Figure(figsize=(9.5, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -30,7 +30,7 @@ def figure_9(rows: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def figure_10(rows: Sequence[dict[str, Any]]) -> Figure:
+def figure_10(rows: Rows) -> Figure:
     """Return the mean utilisation of CPU, memory (so the text) and links (so the caption)."""
     figure = Figure(figsize=(13.5, 4), layout="constrained")
     for axes, key, label in zip(
@@ -44,9 +44,7 @@ def figure_10(rows: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _curves(
-    axes: Any, rows: Sequence[dict[str, Any]], key: str, label: str, *, percent: bool = False
-) -> None:
+def _curves(axes: Any, rows: Rows, key: str, label: str, *, percent: bool = False) -> None:
     names = dict.fromkeys(row["criterion"] for row in rows)
     for name in names:
         alike = name.removesuffix(OF_THE_WAY)

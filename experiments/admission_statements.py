@@ -6,18 +6,26 @@ Rules
   taken literally; where a word needs a number, the number follows from the text, and stands here with its reason.
 * Rates are those of the mean node: so say the sentences before and after the one about 20 %, and the title of figure 9.
   That one says "in the system"; so it is judged both ways.
-* The percentages are those of all brokers; `of` judges the same statements on those of the way.
+* The percentages are those of all brokers; the same statements are judged on those of the way where there are any.
 
 Source: paper 3, section 5.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-Row = dict[str, Any]
+from .experiment import Rows
+from .statements import Sentences, Statement
+
+Row = Mapping[str, Any]
+Curves = Mapping[str, Sequence[Row]]
+Ends = Mapping[str, Row]
+"""Of each criterion the row with the most subscribers."""
+Said = tuple[str, Any, bool]
+"""What the text says, what was measured, and whether it holds."""
 
 OF_THE_WAY: Final = " of the way"
 """What the name of a criterion ends with whose share is of the brokers on the way."""
@@ -31,32 +39,47 @@ ABOUT_50: Final = (45.0, 55.0)
 SOON: Final = 40
 """Subscribers within which a curve that rises quickly has risen: two of the paper's five steps."""
 
+KNOWN: Final[Mapping[tuple[str, str], str]] = {}
+"""Why a sentence does not come out, by words of it, and of the reading."""
+
 HIGH: Final = 0.4
 """The share of rejections that the text names; it sets "still rather low" against it in the next sentence."""
 
 
-def compare(rows: Sequence[Row], of: str = "") -> list[dict[str, Any]]:
-    """Return each statement of the text: what the paper says, what we measured, and whether it holds.
-
-    Parameters
-    ----------
-    rows
-        The figures of each criterion and number of subscribers.
-    of
-        What the names of the percentages end with: nothing, or `OF_THE_WAY`.
-    """
-    names = {"none": "none", "full": "full", "20 %": "20 %" + of, "40 %": "40 %" + of}
-    curves = {name: _curve(rows, ours) for name, ours in names.items()}
-    last = {name: curve[-1] for name, curve in curves.items()}
-    judged = [
-        *_discards(curves, last),
-        *_rejections(curves, last),
-        *_utilisation(last),
-    ]
-    return [{**each, "published": each["published"] + (f" ({of.strip()})" if of else "")} for each in judged]
+def judge_discards(rows: Rows) -> list[Statement]:
+    """Return the statements about figure 9; `rows` as `pipelines.figures.experiments.admission_by_point` gives them."""
+    return [_told(9, *each) for each in _readings(rows, _figure_9)]
 
 
-def _discards(curves: Mapping[str, Sequence[Row]], last: Mapping[str, Row]) -> list[dict[str, Any]]:
+def judge_utilisation(rows: Rows) -> list[Statement]:
+    """Return the statements about figure 10, on the same rows."""
+    return [_told(10, *each) for each in _readings(rows, _figure_10)]
+
+
+def _readings(rows: Rows, judge: Callable[[Curves, Ends], list[Said]]) -> Iterator[tuple[str, Said]]:
+    """Yield what is said under each kind of percentages that there is."""
+    for of in ("", OF_THE_WAY):
+        names = {"none": "none", "full": "full", "20 %": "20 %" + of, "40 %": "40 %" + of}
+        if set(names.values()) <= {row["criterion"] for row in rows}:
+            curves = {name: _curve(rows, ours) for name, ours in names.items()}
+            for said in judge(curves, {name: curve[-1] for name, curve in curves.items()}):
+                yield of, said
+
+
+def _told(figure: int, of: str, said: Said) -> Statement:
+    reading = f"percentages{of}" if of else "percentages of all brokers"
+    return Sentences(f"paper 3, 5.2, figure {figure}", KNOWN, reading)(*said)
+
+
+def _figure_9(curves: Curves, last: Ends) -> list[Said]:
+    return [*_discards(curves, last), *_rejections(curves, last)]
+
+
+def _figure_10(curves: Curves, last: Ends) -> list[Said]:
+    return _utilisation(last)
+
+
+def _discards(curves: Curves, last: Ends) -> list[Said]:
     none, full, high = (_values(curves[name]) for name in ("none", "full", "40 %"))
     ends = {name: round(row["discarded_per_second"], 2) for name, row in last.items()}
     in_all = round(last["20 %"]["discarded_in_all_per_second"], 1)
@@ -98,7 +121,7 @@ def _discards(curves: Mapping[str, Sequence[Row]], last: Mapping[str, Row]) -> l
     ]
 
 
-def _rejections(curves: Mapping[str, Sequence[Row]], last: Mapping[str, Row]) -> list[dict[str, Any]]:
+def _rejections(curves: Curves, last: Ends) -> list[Said]:
     rejected = {name: round(row["rejected"], 3) for name, row in last.items()}
     full, low = (
         {row["subscribers"]: round(row["rejected"], 3) for row in curves[name]} for name in ("full", "20 %")
@@ -119,7 +142,7 @@ def _rejections(curves: Mapping[str, Sequence[Row]], last: Mapping[str, Row]) ->
     ]
 
 
-def _utilisation(last: Mapping[str, Row]) -> list[dict[str, Any]]:
+def _utilisation(last: Ends) -> list[Said]:
     ordered = []
     for resource in ("cpu", "memory", "bandwidth"):
         used = {name: round(row[resource], 3) for name, row in last.items()}
@@ -150,8 +173,8 @@ def _curve(rows: Sequence[Row], criterion: str) -> list[Row]:
     return sorted((row for row in rows if row["criterion"] == criterion), key=lambda row: row["subscribers"])
 
 
-def _statement(text: str, ours: Any, holds: bool) -> dict[str, Any]:
-    return {"published": text, "ours": ours, "holds": bool(holds)}
+def _statement(text: str, ours: Any, holds: bool) -> Said:
+    return text, ours, bool(holds)
 
 
 def _rises(values: Sequence[float]) -> bool:

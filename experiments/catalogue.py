@@ -6,6 +6,7 @@ from typing import Final
 
 from ..pipelines.figures import cubes
 from ..pipelines.figures.experiments import (
+    admission_by_point,
     aed_by_point,
     distribution_by_point,
     healing_by_victim,
@@ -13,7 +14,9 @@ from ..pipelines.figures.experiments import (
     trees_by_point,
 )
 from ..pipelines.figures.schemes import schemes_by_size
-from . import clusters
+from . import admission, clusters
+from .admission_plots import figure_9, figure_10
+from .admission_statements import judge_discards, judge_utilisation
 from .clusters_figures import draw_aed, draw_tct
 from .clusters_statements import judge_aed, judge_tct
 from .experiment import Experiment, Runs
@@ -38,6 +41,7 @@ HOPS: Final = Runs("hypercube-hops", hops.PRESETS, hops.measure)
 MOVES: Final = Runs("hypercube-migration", migration.PRESETS, migration.measure)
 SAVING: Final = Runs("hypercube-saving", saving.PRESETS, saving.measure)
 TWELVE: Final = Runs("lbdd-twelve", twelve.PRESETS, twelve.measure)
+ADMISSION: Final = Runs("admission", admission.PRESETS, admission.measure)
 COMPARE: Final = Runs("compare", schemes.COMPARE, schemes.measure)
 SCALE: Final = Runs("scale", schemes.SCALE, schemes.measure)
 PLANS: Final = Runs("lbdd-plans", plans.PRESETS, plans.measure)
@@ -92,6 +96,22 @@ EXPERIMENTS: Final = {
         cubes.savings_by_network,
         cube_says.judge_saving,
         cube_pictures.draw_saving,
+    ),
+    "admission-discard": Experiment(
+        "paper 3, figure 9",
+        ADMISSION,
+        "figures",
+        admission_by_point,
+        judge_discards,
+        figure_9,
+    ),
+    "admission-utilisation": Experiment(
+        "paper 3, figure 10",
+        ADMISSION,
+        "figures",
+        admission_by_point,
+        judge_utilisation,
+        figure_10,
     ),
     "lbdd-delay": Experiment(
         "paper 5, figure 1",

@@ -1,4 +1,4 @@
-"""``rayvous experiment admission``: figures 9 and 10 of paper 3; numbers, pictures, and how its sentences fare."""
+"""``rayvous experiment admission-on-ray``: the small experiment on admission control on actors that use real CPU."""
 
 from __future__ import annotations
 
@@ -7,50 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...experiments import admission
-from ...experiments.admission_plots import figure_9, figure_10
 from .. import console
 
 Row = Mapping[str, Any]
 
-_BOTH: Final[dict[str, Callable[[Row], str]]] = {
+MEASURED: Final[dict[str, Callable[[Row], str]]] = {
     "criterion": lambda row: str(row["criterion"]),
     "subscribers": lambda row: str(row["subscribers"]),
     "discards/s in all": lambda row: f"{row['discarded_in_all_per_second']:.1f}",
     "a broker": lambda row: f"{row['discarded_per_second']:.2f}",
     "rejected": lambda row: f"{row['rejected']:.0%}",
     "CPU": lambda row: f"{row['cpu']:.0%}",
-}
-SIMULATED: Final = _BOTH | {
-    "memory": lambda row: f"{row['memory']:.0%}",
-    "links": lambda row: f"{row['bandwidth']:.0%}",
-}
-MEASURED: Final = _BOTH | {
     "of capacity": lambda row: f"{row['of_capacity']:.0%}",
     "the busiest": lambda row: f"{row['of_capacity_max']:.0%}",
 }
-
-
-def run_admission(name: str, out: Path, *, as_json: bool) -> dict[str, Any]:
-    """Run paper 3's experiment, write ``admission.json`` and a picture a figure, and print how it fares."""
-    from ...actors.tasks import spread
-
-    plan = admission.preset(name)
-    with console.steps() as steps:
-        result = admission.run(plan, progress=steps.show, spread=spread)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "admission.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
-    figures = {"figure_9.png": figure_9, "figure_10.png": figure_10}
-    for title, draw in figures.items():
-        draw(result["rows"]).savefig(out / title, dpi=120)
-    result["files"] = [str(out / title) for title in ("admission.json", *figures)]
-    if as_json:
-        console.print_json(result)
-        return result
-    _print_rows("In virtual time", result["rows"], SIMULATED)
-    _print_statements(result["statements"])
-    console.print_table("Written", dict.fromkeys(result["files"], ""))
-    return result
 
 
 def run_admission_on_ray(out: Path, *, as_json: bool) -> dict[str, Any]:

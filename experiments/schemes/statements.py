@@ -23,8 +23,8 @@ GLOBAL: Final = ("match-first", "hypercube", "lbdd", "point-to-point")
 
 KNOWN: Final = {
     ("messages for an event grow no faster", ""): (
-        "an event crosses brokers that do not want it as well: the fewest links there can be grow faster than those who "
-        "want it, from so few of them on"
+        "an event crosses brokers that do not want it as well: the fewest links there can be grow faster, too, "
+        "than those who want it"
     ),
     ("simulating a message hardly costs more", ""): "it depends on what else the machine does meanwhile",
 }

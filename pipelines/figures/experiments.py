@@ -109,6 +109,28 @@ def trees_by_point(nodes: DataFrame) -> DataFrame:
     return over_runs(trees, point, names, extremes=("depth",))
 
 
+def admission_by_point(figures: DataFrame) -> DataFrame:
+    """Return the figures of admission control by `criterion` and `subscribers`, the mean over networks (paper 3, 5.2).
+
+    Parameters
+    ----------
+    figures
+        A row for each network: `criterion`, `subscribers`, `run`, `discarded_in_all_per_second`, and any others.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        By point, beside the means, ``discarded_in_each_network_per_second``: the list, in the order of the runs.
+    """
+    point = ("criterion", "subscribers")
+    each = F.sort_array(
+        F.collect_list(F.struct("run", F.round("discarded_in_all_per_second", 1).alias("lost")))
+    )
+    lists = figures.groupBy(*point).agg(each.getField("lost").alias("discarded_in_each_network_per_second"))
+    names = [name for name in figures.columns if name not in (*point, "run")]
+    return over_runs(figures, point, names).join(lists, [*point]).orderBy(*point)
+
+
 def over_runs(
     values: DataFrame, point: Sequence[str], names: Sequence[str], extremes: Sequence[str] = ()
 ) -> DataFrame:

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 from rayvous.experiments import admission
-from rayvous.experiments.admission import AdmissionPlan, preset, run, run_one
+from rayvous.experiments.admission import PLANS, PRESETS, AdmissionPlan, Point, measure, run_one
 from rayvous.experiments.admission_plots import figure_9, figure_10
-from rayvous.experiments.admission_statements import OF_THE_WAY, compare
-from rayvous.protocol.errors import InputError
+from rayvous.experiments.admission_statements import OF_THE_WAY, judge_discards, judge_utilisation
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.routing.filters.covering import intersects
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -66,33 +65,27 @@ def test_under_the_full_guarantee_nothing_is_dropped_where_everything_else_is_ov
     )
 
 
-def test_the_experiment_returns_rows_statements_and_pictures():
-    tiny = AdmissionPlan(
-        brokers=3, publishers=2, subscribers=(1, 2), warm_seconds=2.0, measured_seconds=1.0, draws=2
-    )
-    seen = []
-    result = run(tiny, progress=lambda name, done, total: seen.append((done, total)))
-    assert len(result["rows"]) == 12 and all(statement["published"] for statement in result["statements"])
-    assert seen == [(done, 24) for done in range(1, 25)]  # two networks a point
-    assert len(figure_9(result["rows"]).axes) == 2 and len(figure_10(result["rows"]).axes) == 3
-    with pytest.raises(InputError, match="no preset 'large'"):
-        preset("large")
+def test_a_point_is_one_network_and_others_differ():
+    tiny = AdmissionPlan(brokers=4, publishers=3, subscribers=(2,), warm_seconds=3.0, measured_seconds=2.0)
+    first, again, other = (measure(Point("none", 2, tiny, draw))["figures"] for draw in (0, 0, 1))
+    assert first == again != other
+    assert first["cpu"] == [run_one(tiny, "none", 2, 0)["cpu"]] and 0 < first["cpu"][0] <= 1
+
+
+def test_pictures_have_a_curve_for_each_criterion():
+    rows = rows_of(HOLDING, REFUSED)
+    curves = len({row["criterion"] for row in rows})
+    for picture, panels in ((figure_9(rows), 2), (figure_10(rows), 3)):
+        assert [len(axes.get_lines()) for axes in picture.axes] == [curves] * panels
 
 
 def test_variants_change_one_thing_of_the_paper():
-    paper, copies, links = preset("paper"), preset("copies"), preset("links")
+    paper, copies, links = (PLANS[name] for name in ("paper", "copies", "links"))
     assert copies == replace(paper, cpu_counts="copies")
     assert (links.cpu, links.bandwidth) == (paper.bandwidth, paper.cpu)
     assert replace(links, cpu=paper.cpu, bandwidth=paper.bandwidth) == paper
-
-
-def test_figures_are_means_over_networks_that_differ_and_come_again():
-    tiny = AdmissionPlan(
-        brokers=4, publishers=3, subscribers=(2,), warm_seconds=3.0, measured_seconds=2.0, draws=2
-    )
-    row = run(tiny)["rows"][0]
-    drawn = [run_one(tiny, row["criterion"], 2, draw) for draw in (0, 1)]
-    assert drawn[0] != drawn[1] and row["cpu"] == pytest.approx((drawn[0]["cpu"] + drawn[1]["cpu"]) / 2)
+    asked = {point.criterion for point in PRESETS["quick"].points()}
+    assert asked == {"none", "full", "20 %", "40 %"} < set(admission.CRITERIA)
 
 
 def test_advertisements_overlap_and_subscribers_ask_for_the_same_in_the_same_order_under_every_criterion(
@@ -145,9 +138,18 @@ HOLDING = {
 REFUSED = {"none": 0.0, "full": 0.5, "20 %": 0.3, "40 %": 0.2}
 
 
+def compare(rows, of=""):
+    """What is said of one kind of percentages."""
+    reading = f"[percentages{of or ' of all brokers'}]"
+    return [
+        each for judge in (judge_discards, judge_utilisation) for each in judge(rows) if reading in each.text
+    ]
+
+
 def judged(discards, rejected, of=""):
     said = compare(rows_of(HOLDING | discards, REFUSED | rejected), of)
-    return [each["published"] for each in said if not each["holds"]]
+    assert len(said) == 15
+    return [each.text for each in said if not each.holds]
 
 
 def test_all_statements_hold_where_the_figures_say_what_the_text_says():
@@ -191,5 +193,5 @@ def test_refusals_rise_soon_or_late_or_not_for_good_or_were_high_before(refused,
     rows = rows_of(HOLDING, REFUSED)
     for row, share in zip([row for row in rows if row["criterion"] == "full"], refused, strict=True):
         row["rejected"] = share
-    [said] = [each for each in compare(rows) if "soon rise above" in each["published"]]
-    assert said["holds"] == soon
+    [said] = [each for each in compare(rows) if "soon rise above" in each.text]
+    assert said.holds == soon
