@@ -16,6 +16,7 @@ TITLES: Final = {
     "hypercube-saving": "Paper 2, abstract: what a hypercube saves against hierarchies, and where it does not.",
     "admission-discard": "Paper 3, figure 9: discards and rejections under no, full, 20 % and 40 % admission control.",
     "admission-utilisation": "Paper 3, figure 10: what is used of CPU, memory and links under the same.",
+    "reliability": "Paper 4: messages, stable writes and time to consistency, by crashes and damaged state.",
     "lbdd-delay": "Paper 5, figure 1: how long 8 GB take to eleven subscribers, by LBDD and point-to-point.",
     "lbdd-rate": "Paper 5, figure 2: how much a subscriber gets in a second under both, by subscribers.",
     "lbdd-load": "Paper 5, figure 3: how busy the publisher's link is under both, by subscribers.",

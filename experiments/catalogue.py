@@ -10,6 +10,7 @@ from ..pipelines.figures.experiments import (
     aed_by_point,
     distribution_by_point,
     healing_by_victim,
+    reliability_by_point,
     tct_by_point,
     trees_by_point,
 )
@@ -26,6 +27,9 @@ from .hypercube import statements as cube_says
 from .lbdd import pictures as lbdd_pictures
 from .lbdd import plans, twelve
 from .lbdd import statements as lbdd_says
+from .reliability import runs as reliability
+from .reliability.pictures import draw_reliability
+from .reliability.statements import judge_reliability
 from .schemes import runs as schemes
 from .schemes.pictures import draw_compare, draw_scale
 from .schemes.statements import judge_compare, judge_scale
@@ -42,6 +46,7 @@ MOVES: Final = Runs("hypercube-migration", migration.PRESETS, migration.measure)
 SAVING: Final = Runs("hypercube-saving", saving.PRESETS, saving.measure)
 TWELVE: Final = Runs("lbdd-twelve", twelve.PRESETS, twelve.measure)
 ADMISSION: Final = Runs("admission", admission.PRESETS, admission.measure)
+RELIABILITY: Final = Runs("reliability", reliability.PRESETS, reliability.measure)
 COMPARE: Final = Runs("compare", schemes.COMPARE, schemes.measure)
 SCALE: Final = Runs("scale", schemes.SCALE, schemes.measure)
 PLANS: Final = Runs("lbdd-plans", plans.PRESETS, plans.measure)
@@ -112,6 +117,14 @@ EXPERIMENTS: Final = {
         admission_by_point,
         judge_utilisation,
         figure_10,
+    ),
+    "reliability": Experiment(
+        "paper 4, section 3",
+        RELIABILITY,
+        "totals",
+        reliability_by_point,
+        judge_reliability,
+        draw_reliability,
     ),
     "lbdd-delay": Experiment(
         "paper 5, figure 1",

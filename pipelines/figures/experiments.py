@@ -24,6 +24,8 @@ POINT: Final = ("curve", "publishers", "subscribers", "send_seconds")
 HEALED: Final = ("victim", "clusters", "members")
 """What tells one point of self-configuration from another."""
 
+RELIABLE: Final = ("mode", "size", "rate")
+
 TRANSFER: Final = ("way", "link_mbit", "taken_mbit", "payload_bytes", "order", "subscribers")
 """What tells one point of figures 1 to 3 of paper 5 from another."""
 
@@ -129,6 +131,35 @@ def admission_by_point(figures: DataFrame) -> DataFrame:
     lists = figures.groupBy(*point).agg(each.getField("lost").alias("discarded_in_each_network_per_second"))
     names = [name for name in figures.columns if name not in (*point, "run")]
     return over_runs(figures, point, names).join(lists, [*point]).orderBy(*point)
+
+
+def reliability_by_point(totals: DataFrame) -> DataFrame:
+    """Return what crashes and damaged state cost, by `mode`, `size` and `rate`.
+
+    Parameters
+    ----------
+    totals
+        A row for each run: the point, `run`, `events`, `messages`, `commits`, `faults`, `consistent`, `holds`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        By point: ``messages`` and ``commits`` for an event, ``extra``, the messages for a fault beyond those of the
+        same run without any, null where there was none; ``consistent`` in seconds; ``faults``; ``holds``, the part of
+        the runs.
+    """
+    quiet = totals.where("rate = 0").select("mode", "size", "run", F.col("messages").alias("quiet"))
+    both = totals.join(quiet, ["mode", "size", "run"], "left")
+    runs = both.select(
+        *RELIABLE,
+        ratio(F.col("messages"), F.col("events")).alias("messages"),
+        ratio(F.col("commits"), F.col("events")).alias("commits"),
+        ratio(F.col("messages") - F.col("quiet"), F.col("faults")).alias("extra"),
+        F.col("faults").cast("double").alias("faults"),
+        "consistent",
+        F.col("holds").cast("int").alias("holds"),
+    )
+    return over_runs(runs, RELIABLE, ("messages", "commits", "extra", "faults", "consistent", "holds"))
 
 
 def over_runs(

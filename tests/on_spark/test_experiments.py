@@ -21,6 +21,7 @@ from rayvous.pipelines.figures.experiments import (
     aed_by_point,
     distribution_by_point,
     healing_by_victim,
+    reliability_by_point,
     tct_by_point,
     trees_by_point,
 )
@@ -175,6 +176,21 @@ def test_figures_of_admission_are_means_and_discards_of_each_network_are_listed(
     (row,) = admission_by_point(spark.createDataFrame(rows, names)).collect()
     assert (row["cpu"], row["discarded_in_all_per_second"], row["runs"]) == (0.4, 20.05, 2)
     assert row["discarded_in_each_network_per_second"] == [10.1, 30.0]
+
+
+def test_a_faults_messages_are_those_beyond_the_same_run_without_faults(spark):
+    names = ["mode", "size", "rate", "run", "events", "messages", "commits", "faults", "consistent", "holds"]
+    rows = [
+        ("crashes", 15, 0.0, 0, 10, 100, 20, 0, 0.5, True),
+        ("crashes", 15, 2.0, 0, 10, 130, 30, 6, 1.5, True),
+        ("crashes", 15, 0.0, 1, 10, 110, 20, 0, 0.5, True),
+        ("crashes", 15, 2.0, 1, 10, 116, 10, 2, 2.5, False),
+    ]
+    frame = spark.createDataFrame(rows, names)
+    quiet, crashed = sorted(reliability_by_point(frame).collect(), key=lambda row: row["rate"])
+    assert (quiet["messages"], quiet["commits"], quiet["extra"]) == (10.5, 2.0, None)
+    assert (crashed["extra"], crashed["commits"], crashed["consistent"]) == ((5 + 3) / 2, 2.0, 2.0)
+    assert (crashed["faults"], crashed["holds"]) == (4.0, 0.5)
 
 
 @pytest.fixture

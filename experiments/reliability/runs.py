@@ -1,0 +1,190 @@
+"""What reliability costs: crashes of brokers that come back from their stores, and tables that are damaged (paper 4).
+
+What is done
+------------
+* *Crashes*: a tree of brokers that do not heal, each with a store (algorithms 1 to 4). `PUBLISHERS` publish an event
+  every half second for `SECONDS`; every third broker has a subscriber of one of `KINDS` kinds. Brokers without
+  publishers crash at random moments, so many times each in `SECONDS`, and come back a second later. Then all has time.
+* Counted are the messages between brokers and the commits of stores. *Consistent* is the longest time from a
+  publication to a notification of it: so long it took until all who were to be notified of an event were.
+* *Damage*: the same clients on brokers that heal and compare tables. Tables of so many brokers with children are
+  damaged at once; consistent is when the structure and all routes are sound again, looked at every half heartbeat.
+
+What the paper leaves open, and what is taken
+---------------------------------------------
+It has no experiment. So rates, sizes and times are ours: a broker crashes up to four times in a hundred seconds, 15 and
+31 brokers in a tree of degree 2, a tenth of a second until a message is sent again.
+
+Source: paper 4, section 3, algorithms 1 to 4, and its condition "from any state" (section 2); decision 0028.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...faults.checker.reliability import judge
+from ...faults.durability.stores import MemoryStore
+from ...protocol.effects import Write
+from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import Recovery
+from ...protocol.stability import Stability
+from ...routing.topologies.cluster_trees import ClusterTree
+from ...simulator.simulation import Simulation
+from ...simulator.survey import structure_problems, subscription_problems
+from ..experiment import Repeated, Tables
+
+CRASHES: Final = "crashes"
+DAMAGE: Final = "damage"
+DEGREE: Final = 2
+PUBLISHERS: Final = 4
+KINDS: Final = 4
+SECONDS: Final = 100.0
+DOWN_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 60.0
+COMPARE_HEARTBEATS: Final = 2.0
+HEALED_WITHIN_SECONDS: Final = 60.0
+RETRANSMIT_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A tree of so many brokers, and what happens to it.
+
+    Attributes
+    ----------
+    mode
+        `CRASHES` or `DAMAGE`.
+    size
+        How many brokers.
+    rate
+        How often each broker crashes in `SECONDS`, or how many brokers are damaged at once.
+    run
+        Of the clients, and of what happens.
+    """
+
+    mode: str
+    size: int
+    rate: float
+    run: int = 0
+
+
+def _points(sizes: Sequence[int]) -> tuple[Point, ...]:
+    return tuple(
+        Point(mode, size, float(rate))
+        for size in sorted(sizes, reverse=True)
+        for mode, rates in ((CRASHES, (0, 1, 2, 4)), (DAMAGE, (0, 1, 4)))
+        for rate in rates
+    )
+
+
+PRESETS: Final = {"quick": Repeated(_points((15, 31)), 2), "paper": Repeated(_points((15, 31, 63, 127)), 20)}
+
+
+def measure(point: Point) -> Tables:
+    """Run one tree and return what it took.
+
+    Returns
+    -------
+    dict
+        ``totals``: one row with the `events` published, the `messages` between brokers, the `commits` of stores, how
+        many `faults` there were, after how many seconds all was `consistent`, and whether it `holds` what it promises.
+    """
+    found = _crashes(point) if point.mode == CRASHES else _damage(point)
+    return {"totals": {name: [value] for name, value in found.items()}}
+
+
+class _CountingStore(MemoryStore):
+    """A store that counts its commits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits = 0
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        super().commit(writes)
+        self.commits += 1
+
+
+def _clients(net: Simulation, point: Point) -> list[BrokerId]:
+    """Let subscribers subscribe and publishers publish; return the brokers of publishers."""
+    dice = random.Random(f"reliability/clients/{point.size}/{point.run}")
+    for broker in range(0, point.size, 3):
+        net.subscribe(f"s{broker}", broker, f"kind = {dice.randrange(KINDS)}")
+    net.advance(5.0)
+    homes = [dice.randrange(point.size) for _ in range(PUBLISHERS)]
+    for number, home in enumerate(homes):
+        begin = net.now + dice.random() / 2
+        for turn in range(int(2 * SECONDS)):
+            net.at(
+                begin + turn / 2,
+                net.publish,
+                f"p{number}",
+                home,
+                [{"kind": (number + turn) % KINDS, "n": turn}],
+            )
+    return homes
+
+
+def _crashes(point: Point) -> dict[str, Any]:
+    stores: dict[BrokerId, _CountingStore] = {}
+
+    def store(broker: BrokerId) -> _CountingStore:
+        return stores.setdefault(broker, _CountingStore())
+
+    net = Simulation(
+        ClusterTree(point.size, 1, degree=DEGREE).positions(),
+        "hybrid",
+        store=store,
+        stability=Stability(retransmit_seconds=RETRANSMIT_SECONDS),
+        seed=point.run,
+    )
+    spared = _clients(net, point)
+    dice = random.Random(f"reliability/crashes/{point.size}/{point.rate}/{point.run}")
+    begin = net.now
+    mortal = [broker for broker in range(point.size) if broker not in spared]
+    moments = [(begin + dice.random() * SECONDS, broker) for broker in mortal for _ in range(int(point.rate))]
+    for at, broker in moments:
+        net.at(at, net.crash, broker)
+        net.at(at + DOWN_SECONDS, net.restart, broker)
+    net.advance(SECONDS + SETTLE_SECONDS)
+    net.account.settled(net.now)
+    published = net.account.publications()
+    delays = [
+        note.at_seconds - published[note.publisher, note.sequence].at_seconds
+        for note in net.account.notifications()
+    ]
+    return {
+        "events": len(published),
+        "messages": sum(net.sent.values()),
+        "commits": sum(each.commits for each in stores.values()),
+        "faults": len(moments),
+        "consistent": max(delays),
+        "holds": judge(net.account).holds,
+    }
+
+
+def _damage(point: Point) -> dict[str, Any]:
+    recovery = Recovery.for_simulator(degree=DEGREE + 1, compare_heartbeats=COMPARE_HEARTBEATS)
+    positions = ClusterTree(point.size, 1, degree=DEGREE).positions()
+    net = Simulation(positions, "hybrid", recovery=recovery, seed=point.run)
+    _clients(net, point)
+    dice = random.Random(f"reliability/damage/{point.size}/{point.rate}/{point.run}")
+    net.advance(SECONDS / 4)
+    inner = [place.broker for place in positions if place.children]
+    hit = [net.damage(broker) for broker in dice.sample(inner, int(point.rate))]
+    began, sound = net.now, 0.0
+    while net.now < began + HEALED_WITHIN_SECONDS:
+        net.advance(recovery.heartbeat_seconds / 2)
+        if structure_problems(net, recovery.degree) or subscription_problems(net):
+            sound = net.now + recovery.heartbeat_seconds / 2 - began
+    return {
+        "events": len(net.account.publications()),
+        "messages": sum(net.sent.values()),
+        "commits": 0,
+        "faults": sum(hit),
+        "consistent": sound,
+        "holds": sound < HEALED_WITHIN_SECONDS,
+    }
