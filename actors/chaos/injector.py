@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import ActorDiedError, RayActorError
 
 from ...faults.chaos.injector import clusters_of
 from ...faults.chaos.link_faults import Cuts
@@ -41,6 +41,9 @@ from .link_faults import Forecast
 
 TELL_SECONDS: Final = 2.0
 """How long hosts have to take note of the weather; a paused one takes it when it goes on."""
+
+REACHED_SECONDS: Final = 30.0
+"""How long who was behind a cut link has to answer once everything heals: TCP tries again ever more seldom."""
 
 LEFT_SECONDS: Final = 0.1
 """Between two questions whether a broker that leaves is out."""
@@ -89,6 +92,7 @@ class Breaker:
         self._factors: dict[BrokerId, float] = {}
         self._layout = layout
         self._given_up: set[int] = set()
+        self._bad_links: set[int] = set()
         self._unreached: dict[BrokerId, Any] = {}  # behind a cut link: what was asked since it is mended
         self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
@@ -268,6 +272,7 @@ class Breaker:
         """Let the link of a host be bad for a while; return False when there are no hosts."""
         if self._layout is None:
             return False
+        self._bad_links.add(fault.host)
         if fault.carries:
             links.change(self._layout, fault.host, fault.megabits_per_second, fault.drop)
         else:
@@ -277,24 +282,30 @@ class Breaker:
         return True
 
     def _link_is_back(self, host: int) -> None:
-        assert self._layout is not None
+        """Make the link of a host what it was, and ask the brokers there whether they live."""
+        if self._layout is None or host not in self._bad_links:
+            return
+        self._bad_links.discard(host)
         links.change(self._layout, host)
-        behind = [broker for broker in self._unreached if broker in self._on_host(host)]
-        self._unreached |= {broker: self._net.host_of(broker).pid.remote() for broker in behind}
-        self._await_answers(behind)
+        self._unreached |= {broker: self._net.host_of(broker).pid.remote() for broker in self._on_host(host)}
+        self._hear()
 
-    def _await_answers(self, brokers: list[BrokerId]) -> None:
-        """Look who has answered and whom Ray has given up, until there is nobody else."""
-        asked = {self._unreached[broker]: broker for broker in brokers}
-        for answer in ray.wait(list(asked), num_returns=len(asked), timeout=0)[0] if asked else ():
+    def _hear(self, seconds: float = 0.0) -> None:
+        """Take in who has answered, and who is dead as Ray says; look again later, or wait so long for all."""
+        asked = {answer: broker for broker, answer in self._unreached.items() if answer is not None}
+        ready = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)[0] if asked else []
+        for answer in ready:
+            broker = asked[answer]
             try:
                 ray.get(answer)
-            except RayActorError:
-                self._dead.add(asked[answer])
-            brokers.remove(asked[answer])
-            del self._unreached[asked[answer]]
-        if brokers:
-            self.at(self.now + LEFT_SECONDS, self._await_answers, brokers)
+            except ActorDiedError:
+                self._dead.add(broker)
+            except RayActorError:  # not to be reached just now
+                self._unreached[broker] = self._net.host_of(broker).pid.remote()
+                continue
+            del self._unreached[broker]
+        if any(answer is not None for answer in self._unreached.values()):
+            self.at(self.now + LEFT_SECONDS, self._hear)
 
     def given_up(self) -> list[int]:
         """Return the hosts that Ray has given up since this was last asked."""
@@ -307,9 +318,12 @@ class Breaker:
         return [broker for broker in self.living() if self._places[broker] == self._nodes[host]]
 
     def calm(self) -> None:
-        """End every cut, bad spell, pause and slowness."""
+        """End every cut, bad spell, pause and slowness; who is behind a link that was cut is heard of first."""
         for broker in list(self._paused):
             self.resume(broker)
+        for host in sorted(self._bad_links):
+            self._link_is_back(host)
+        self._hear(REACHED_SECONDS)
         self._shakes.clear()
         self._factors.clear()
         self._cuts.clear()

@@ -1,0 +1,116 @@
+"""Links of hosts in a run: who is silent behind them, who is back, and whom Ray has given up."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+from rayvous.actors.chaos import injector
+from rayvous.actors.chaos.injector import Breaker
+from rayvous.actors.hosts.layout import Layout
+from rayvous.faults.chaos.plans import HostLink
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+PLACES = ClusterTree(2, 2).positions()
+BOUND_SECONDS = 60.0
+HOSTS = 2
+"""Brokers 1 and 3 stand on host 1."""
+
+
+class Run:
+    """A breaker whose brokers answer what they are told to; time passes from fault to fault."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.links: list[tuple[Any, ...]] = []
+        self.answers: dict[int, Any] = {}  # nothing: none comes
+        self.asked = 0
+        monkeypatch.setattr(injector, "node_ids", lambda layout: ["a", "b"])
+        monkeypatch.setattr(injector.links, "cut", lambda layout, host: self.links.append(("cut", host)))
+        monkeypatch.setattr(injector.links, "change", lambda layout, *what: self.links.append(what))
+        monkeypatch.setattr(injector.ray, "wait", self.wait)
+        monkeypatch.setattr(injector.ray, "get", self.get)
+        monkeypatch.setattr(injector.time, "sleep", self.passes)
+        self.breaker = Breaker(self, lambda: self.now, layout=Layout(HOSTS))  # type: ignore[arg-type]
+
+    # What a breaker asks of a network.
+
+    scheme, rendezvous, positions = "hybrid", None, PLACES
+
+    def hosts(self) -> list[Any]:
+        return list(PLACES)
+
+    def brokers(self) -> list[int]:
+        return [place.broker for place in PLACES]
+
+    def pid_of(self, broker: int) -> int:
+        return 1 << 30
+
+    def node_of(self, broker: int) -> str:
+        return "ab"[broker % HOSTS]
+
+    def host_of(self, broker: int) -> Any:
+        def ask(*_: Any) -> tuple[int, int]:
+            self.asked += 1
+            return broker, self.asked
+
+        return SimpleNamespace(
+            pid=SimpleNamespace(remote=ask), link_faults=SimpleNamespace(remote=lambda forecast: (0, 0))
+        )
+
+    # Ray, and time.
+
+    def wait(self, calls: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], list[Any]]:
+        return [call for call in calls if call[0] in self.answers], []
+
+    def get(self, call: tuple[int, int]) -> Any:
+        answer = self.answers[call[0]]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+        assert self.now < BOUND_SECONDS, "it asks for ever"
+        if self.now > 4.0:
+            self.answers = {1: ("b", 1), 3: ActorDiedError()}
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(monkeypatch)
+
+
+def test_who_is_behind_a_cut_link_is_silent_until_he_answers_or_ray_says_that_he_is_dead(run: Run) -> None:
+    breaker = run.breaker
+    assert breaker.host_link(HostLink(0.0, 1, 2.0)) and run.links == [("cut", 1)]
+    assert breaker.silent() == [1, 3]
+    breaker.run()  # the link is back at 2, and answers come at 4
+    assert run.links == [("cut", 1), (1,)] and run.now > 4.0
+    assert breaker.silent() == breaker.dead() == [3]
+
+
+def test_who_cannot_be_reached_yet_is_asked_again(run: Run) -> None:
+    run.answers = {1: ActorUnavailableError("not now", None), 3: ("b", 3)}
+    run.breaker.host_link(HostLink(0.0, 1, 1.0))
+    run.breaker.run()
+    assert run.asked > 10 and 1 not in run.breaker.dead()
+
+
+def test_behind_a_slow_or_lossy_link_nobody_is_silent(run: Run) -> None:
+    run.breaker.host_link(HostLink(0.0, 1, 1.0, megabits_per_second=0.5))
+    assert run.links == [(1, 0.5, 0.0)] and run.breaker.silent() == []
+
+
+def test_when_all_heals_links_are_good_again_once(run: Run) -> None:
+    run.answers = {1: ("b", 1), 3: ("b", 3)}
+    run.breaker.host_link(HostLink(0.0, 1, 50.0))
+    run.breaker.calm()
+    assert run.links == [("cut", 1), (1,)] and run.breaker.silent() == []
+    run.breaker.run()  # its own end comes later, and finds nothing to do
+    assert run.links == [("cut", 1), (1,)]
+
+
+def test_without_hosts_nothing_is_done(run: Run) -> None:
+    breaker = Breaker(run, lambda: 0.0)  # type: ignore[arg-type]
+    assert not breaker.host_link(HostLink(0.0, 1, 2.0)) and not run.links
