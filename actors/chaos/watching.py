@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...faults.chaos.plans import Crash, Fault, HostLink
+from ...faults.chaos.plans import Crash, Fault
 from ...faults.chaos.recovery_times import RecoveryTimes
 from ...faults.chaos.structure import structure_problems
 from ...protocol.ids import BrokerId, ClusterId, RoundNumber
@@ -39,8 +39,6 @@ class Watch(RecoveryTimes):
     def kind_of(self, fault: Fault) -> str:
         """Return the kind of fault; a crash is told apart by what the broker was when it was seen last."""
         word = super().kind_of(fault)
-        if isinstance(fault, HostLink):
-            return f"{word}_{'lossy' if fault.drop else 'slow' if fault.carries else 'cut'}"
         return f"{word}_{self._roles.get(fault.broker, 'unseen')}" if isinstance(fault, Crash) else word
 
     def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:

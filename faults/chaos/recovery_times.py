@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..checker.trace import Trace
-from .plans import WORDS, Fault
+from .plans import WORDS, Fault, HostLink
 
 if TYPE_CHECKING:
     from .report import ChaosReport
@@ -83,8 +83,11 @@ class RecoveryTimes:
         self.say(now, f"fault: {what}" if fault is not None else what)
 
     def kind_of(self, fault: Fault) -> str:
-        """Return the kind of fault under which its recovery is counted."""
-        return WORDS[type(fault)]
+        """Return the kind of fault under which its recovery is counted; a bad link's by how it is bad."""
+        word = WORDS[type(fault)]
+        if isinstance(fault, HostLink):
+            return f"{word}_{'lossy' if fault.drop else 'slow' if fault.carries else 'cut'}"
+        return word
 
     def tell(self, report: ChaosReport, trace: Trace, late_seconds: float, end: float) -> None:
         """Write the timeline and the recoveries into the report; for the parameters see `recoveries`."""

@@ -217,3 +217,9 @@ def test_a_detached_network_is_joined_from_another_process(lasting_ray):
     assert again.describe().number_of_nodes() == 2
     again.shutdown()
     assert "shared" not in networks()
+
+
+def test_brokers_are_to_stand_on_nodes_that_are_there(ray_started):
+    with pytest.raises(rv.InputError, match="nodes: there is no Ray node 'nowhere'"):
+        rv.Network.launch(rv.ClusterTree(2, 1), name="nowhere-to-stand", nodes=["nowhere"], progress=False)
+    assert "nowhere-to-stand" not in networks()

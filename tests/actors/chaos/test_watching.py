@@ -3,7 +3,7 @@
 from typing import Any
 
 from rayvous.actors.chaos.watching import Watch
-from rayvous.faults.chaos.plans import Crash, Pause
+from rayvous.faults.chaos.plans import Crash, HostLink, Pause
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.recovery import ClusterView
 
@@ -57,6 +57,9 @@ def test_a_crash_is_counted_by_what_the_broker_was() -> None:
     for broker, role in ((0, "normal"), (1, "root"), (3, "designated"), (9, "unseen")):
         assert watch.kind_of(Crash(0.0, broker)) == f"crash_{role}"
     assert watch.kind_of(Pause(0.0, 1)) == "pause"
+    assert watch.kind_of(HostLink(0.0, 1, 2.0)) == "host_link_cut"
+    assert watch.kind_of(HostLink(0.0, 1, 2.0, megabits_per_second=1.0)) == "host_link_slow"
+    assert watch.kind_of(HostLink(0.0, 1, 2.0, drop=0.1)) == "host_link_lossy"
 
 
 def test_too_many_children_are_not_sound() -> None:
