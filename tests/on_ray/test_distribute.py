@@ -10,7 +10,7 @@ from rayvous.actors.hosts.fence import why_not
 from rayvous.routing.topologies.lbdd_plan import plan
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
-HOSTS, MBIT, MEGABYTES, PUBLISHER = 3, 80, 16, 0
+HOSTS, MBIT, MEGABYTES, PUBLISHER = 3, 80, 8, 0
 TO_RUN = f"sudo {sys.executable} -m pytest {Path(__file__).name} (with iproute2)"
 
 

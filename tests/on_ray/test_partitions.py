@@ -19,13 +19,13 @@ QUICK = {
 }
 """Ray gives a node up after some three seconds."""
 
-SHORT, LONG = 1.6, 6.0
+SHORT, LONG = 1.6, 5.0
 PLAN = {
     "name": "a short and a long partition",
-    "heal_seconds": 12.0,
+    "heal_seconds": 9.0,
     "faults": [
-        {"fault": "host_link", "at_seconds": 0.5, "host": 1, "seconds": SHORT},
-        {"fault": "host_link", "at_seconds": 5.0, "host": 1, "seconds": LONG},
+        {"fault": "host_link", "at_seconds": 0.2, "host": 1, "seconds": SHORT},
+        {"fault": "host_link", "at_seconds": 3.5, "host": 1, "seconds": LONG},
     ],
 }
 
