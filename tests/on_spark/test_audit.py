@@ -84,19 +84,20 @@ def chaos(seed, **options):
 
 
 def local_first(seed):
-    """Return a run in which subscribers are satisfied by publishers at their own brokers, come, go, and die."""
+    """Return a run in which subscribers are satisfied by publishers at their own brokers, which come, go, and die."""
     dice = random.Random(seed)
     net = Simulation(ClusterTree(8, 1).positions(), "hypercube", recovery=Recovery(), seed=seed)
-    for place, name in enumerate(("alice", "bob", "carol")):
+    for place, name in enumerate(("alice", "bob", "carol", "dave")):
         net.advertise(f"p-{name}", place + 2, f"n > {dice.randrange(20)}")
         net.subscribe(name, place + 2, "n > 5", local_first=True)
         for turn in range(60):
-            net.at(1.0 + turn / 6, net.publish, f"p-{name}", place + 2, [{"n": turn}])
+            net.at(1.0 + turn, net.publish, f"p-{name}", place + 2, [{"n": turn}])
     net.at(3.0, net.move, "p-alice", 7)
     net.at(4.0, net.unadvertise, "p-bob")
     net.at(5.0, net.crash, 4)
-    for _ in range(4):
-        net.advance(12.0)
+    net.at(25.0, net.advertise, "p-bob", 3, "n > 0")
+    for _ in range(10):
+        net.advance(8.0)
         net.account.settled(net.now)
     return Trace(net.account)
 
@@ -106,7 +107,8 @@ def test_it_agrees_on_what_publishers_at_ones_own_broker_satisfy(spark, tmp_path
     right = [local_first(seed) for seed in range(2)]
     assert sum(isinstance(op, Answered) for op in right[0]) > 1
     in_spark, in_python = both(spark, side_by_side(right), tmp_path / "right")
-    assert in_spark.holds and in_python.findings["complete"].indeterminate > 20
+    expected, asked = in_python.notifications_expected, in_python.findings["complete"].checked
+    assert in_spark.holds and 100 < expected < asked, "not all are owed all"
     for name in ("forge answer", "leave answer out"):
         wrong = [MUTANTS[name][0](trace, random.Random(0)) for trace in right]
         in_spark, in_python = both(spark, side_by_side(filter(None, wrong)), tmp_path / name)
