@@ -189,6 +189,14 @@ class Layer(Protocol):
         """What it looks at on its way out of a layer inside, by the type of the effect or the piece of news."""
         ...
 
+    def snapshot(self) -> Plain:
+        """Return all that it keeps, as plain data of its own: nothing that it changes later."""
+        ...
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the one was whose snapshot that is; only for one that has not handled anything."""
+        ...
+
     def describe(self) -> Mapping[str, int]:
         """Return the sizes of what it keeps."""
         ...

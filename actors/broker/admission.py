@@ -245,13 +245,20 @@ class Admitting:
         return type(event.message) in self.admission.takes
 
     def snapshot(self) -> Plain:
-        """Return all that the layer keeps of a network that stands still."""
-        return {"admission": self.admission.snapshot(), "unadvertised": self.unadvertised}
+        """Return all that the layer keeps; of a network that stands still neither time nor place."""
+        moment = (self._stands, self._now, self._grace_until) if self._grace_seconds else None
+        return {
+            "admission": self.admission.snapshot(),
+            "unadvertised": self.unadvertised,
+            "moment": moment,
+        }
 
     def restore(self, plain: Plain) -> None:
         """Be as the layer at this place was whose snapshot that is; only for one that has not handled anything."""
         self.admission.restore(plain["admission"])
         self.unadvertised = plain["unadvertised"]
+        if plain.get("moment") is not None:  # stores of earlier versions have none
+            self._stands, self._now, self._grace_until = plain["moment"]
         self._gates = ()
         self._turn()
 

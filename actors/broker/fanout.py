@@ -31,6 +31,7 @@ from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.pubsub import Events
 from ...protocol.messages.recovery import ClusterBeat, ClusterView
 from ...protocol.messages.rounds import Forgotten, Handed, Marker
+from ...protocol.snapshots import restore_state, state_of
 from ...routing.schemes.dissemination import plan_of
 
 HELD_MAX: Final = 10_000
@@ -149,18 +150,19 @@ class FanOut:
             return [effect]
         return [Renew(effect.broker, way) for way in self._missed.pop(effect.broker, ())]
 
-    # To be recorded, where nothing heals: there is nothing to keep.
+    # To be recorded.
 
     def changed_by(self, event: Received) -> bool:
-        """Return False: it keeps nothing."""
+        """Return False: where nothing heals it keeps nothing, and elsewhere nobody records it."""
         return False
 
     def snapshot(self) -> Plain:
-        """Return nothing."""
-        return None
+        """Return the ballot, and what waits for the next; nothing where nothing heals."""
+        return None if self._ballot is None else state_of(self)
 
     def restore(self, plain: Plain) -> None:
-        """Take nothing back."""
+        """Be as the one was whose snapshot that is."""
+        restore_state(self, plain or {})
 
     def describe(self) -> Mapping[str, int]:
         """Return how many messages wait for their ballot."""

@@ -114,11 +114,11 @@ class Pipeline(Generic[L]):
                 return True
         return False
 
-    def snapshot(self: Pipeline[RecordedLayer]) -> Plain:
+    def snapshot(self) -> Plain:
         """Return all that the layers keep, the outermost first."""
         return [layer.snapshot() for layer in self.layers]
 
-    def restore(self: Pipeline[RecordedLayer], plain: Plain) -> None:
+    def restore(self, plain: Plain) -> None:
         """Be as the pipeline of the same layers was whose snapshot that is; only for one that has handled nothing."""
         for layer, kept in zip(self.layers, plain, strict=True):
             layer.restore(kept)

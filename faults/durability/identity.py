@@ -40,6 +40,8 @@ class Identity:
         When that life was known to go on last.
     """
 
+    SHARED = frozenset({"_rounds"})
+
     def __init__(self, rounds: Rounds, retention_seconds: float, store: Store | None) -> None:
         self.epoch = self.term = 0
         self.after = FIRST_ROUND

@@ -32,13 +32,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ...protocol.effects import Received, Send, Ticked
+from ...protocol.effects import Plain, Received, Send, Ticked
 from ...protocol.errors import StateDamaged
 from ...protocol.ids import BrokerId, ClientId, Link, RoundNumber
 from ...protocol.layers import Handler, Inward, Out, RoundHeard, RoundWanted
 from ...protocol.messages.comparing import Compare
 from ...protocol.messages.pubsub import HasHad, HasPublished
 from ...protocol.messages.recovery import RENDEZVOUS
+from ...protocol.snapshots import restore_state, state_of
 
 STRIKES: Final = 3
 
@@ -116,6 +117,8 @@ class Comparing:
     compared
         What is compared.
     """
+
+    SHARED = frozenset({"_compared"})
 
     alters: Mapping[type, Handler] = {}
 
@@ -212,6 +215,14 @@ class Comparing:
 
     def _damaged(self, how: str) -> StateDamaged:
         return StateDamaged(f"broker {self._me} {how}: it starts again")
+
+    def snapshot(self) -> Plain:
+        """Return all that it keeps; `restore` takes it."""
+        return state_of(self)
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
+        restore_state(self, plain)
 
     def describe(self) -> Mapping[str, int]:
         """Return how many comparisons differ just now."""

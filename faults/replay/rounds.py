@@ -18,7 +18,6 @@ Source: docs/decisions/0011-recovery.md; the paper leaves open how nothing is lo
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -94,7 +93,7 @@ class Rounds:
         self._asleep = 0.0, math.inf, math.inf  # how long, until when, and when that is to have been noticed
         # When each was known here, and since when it was.
         self._failures: deque[tuple[float, float]] = deque(maxlen=FAILURES_MAX)
-        self._numbers = itertools.count(1)
+        self._number = 0
         self._bytes_max = retention_bytes_max
         self._kept_bytes = 0
         self._events_max = retention_events_max
@@ -245,14 +244,15 @@ class Rounds:
 
     def keep(self, now: float, publisher: ClientId, batch: EventBatch) -> Kept:
         """Keep what a publisher here has published, to send it again."""
-        kept = Kept(next(self._numbers), now, publisher, batch)
+        self._number += 1
+        kept = Kept(self._number, now, publisher, batch)
         self._add(kept)
         return kept
 
     def restore(self, kept: Kept) -> None:
         """Keep what was kept in an earlier life, under its number; in the order of numbers."""
         self._add(kept)
-        self._numbers = itertools.count(kept.number + 1)
+        self._number = kept.number
 
     def _add(self, kept: Kept) -> None:
         self._kept.append(kept)

@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ....protocol.configs import Placed
-from ....protocol.effects import Deliver, Inform, Missed, Propose, Received, Renew, Send, Ticked
+from ....protocol.effects import Deliver, Inform, Missed, Plain, Propose, Received, Renew, Send, Ticked
 from ....protocol.ids import BrokerId, ClientId, Link, RoundNumber
 from ....protocol.layers import (
     Event,
@@ -47,6 +47,7 @@ from ....protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events,
 from ....protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ....protocol.messages.rounds import Forgotten
 from ....protocol.messages.views import CubeBeat, CubeLeave, CubeView, CubeWants, ToAll
+from ....protocol.snapshots import restore_state, state_of
 from ....routing.schemes.viewed import ViewedRouter
 from .starting import Start
 
@@ -75,6 +76,8 @@ class HealingViews:
     left
         Whether it has left the network for good.
     """
+
+    SHARED = frozenset({"rounds"})
 
     sees: Mapping[type, Handler] = {}
     alters: Mapping[type, Handler] = {}
@@ -372,6 +375,14 @@ class HealingViews:
     def streams(self) -> Mapping[BrokerId, Hashable]:
         """Return the numbers under which events have gone between this broker and others under this view."""
         return self.router.streams()
+
+    def snapshot(self) -> Plain:
+        """Return all that it keeps; `restore` takes it."""
+        return state_of(self)
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
+        restore_state(self, plain)
 
     # To look at.
 
