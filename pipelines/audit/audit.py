@@ -167,7 +167,8 @@ class _Audit:
         return frame
 
     def _read(self, name: str) -> DataFrame:
-        return self.spark.read.parquet((self.folder / f"{name}.parquet").as_uri())
+        # Not `as_uri`: Spark takes a path as it is, and would look for %20 where a folder has a space.
+        return self.spark.read.parquet(f"file://{self.folder / name}.parquet")
 
     def _lives(self, name: str) -> DataFrame:
         def row(life: Life) -> tuple[Any, ...]:

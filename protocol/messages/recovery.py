@@ -413,8 +413,8 @@ class Recovery:
     dead_letters_max
         How many undelivered events a broker keeps for inspection.
     compare_heartbeats
-        How often brokers compare what they hold for each other with what they have told each other, in heartbeats; None
-        for never.
+        How often brokers compare what they know with each other, their clients and the rendezvous point, in heartbeats;
+        None for never.
     """
 
     heartbeat_seconds: float = 1.0
