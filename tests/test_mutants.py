@@ -17,7 +17,7 @@ import pytest
 from rayvous.actors.broker import routes_of
 from rayvous.actors.broker.membership.cluster import ClusterSide
 from rayvous.actors.broker.membership.joining import TreeSide
-from rayvous.faults.membership import join
+from rayvous.faults.membership import acceptance
 from rayvous.faults.membership.join import Join
 from rayvous.faults.membership.succession import HANDLERS, ClusterRole, Succession
 from rayvous.protocol.effects import Multicast
@@ -217,7 +217,7 @@ def _lets_nothing_go(real: Any, self: Any, item: Any) -> AnnouncerSteps:
 
 
 def _refuses_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(join, "_overloaded", lambda load, recovery: False)
+    patch.setattr(acceptance, "_overloaded", lambda load, recovery: False)
 
 
 def _forgets_why(real: Any, self: Any) -> list[Any]:
