@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..pipelines.report.plots import DPI
+from ..actors.pictures.style import DPI
 from ..protocol.extras import extra
 
 with extra("plots"):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
 import ray
@@ -48,6 +48,9 @@ from .operations import Operations
 from .settings import Settings
 from .stages import Progress, check_progress, told
 from .store import RayStore
+
+if TYPE_CHECKING:
+    from ..pictures.drawing import Picture
 
 __all__ = ["Network", "ensure_ray", "networks"]
 
@@ -394,6 +397,22 @@ class Network:
         """
         self._hosts.ask("flush_telemetry", timeout_seconds=60)
         return read_telemetry(self._hosts.directory.collector, since)
+
+    def draw(self) -> Picture:
+        """Draw the network as it is now: roles, who has died, and how many events went over each link so far.
+
+        Notebooks show what is returned; its `save` writes a file.
+
+        Raises
+        ------
+        MissingExtra
+            If matplotlib is not installed.
+        BrokerUnavailable
+            If the collector of telemetry is gone, or a broker does not answer.
+        """
+        from ..pictures.drawing import draw
+
+        return draw(self.describe(), self.positions, self.telemetry().table("transfers"))
 
     def check(self) -> None:
         """Assert the invariants of every broker; for tests and the curious."""

@@ -281,7 +281,7 @@ def _report(
     spark: SparkStart,
     steps: console.CommandProgress,
 ) -> dict[str, Any]:
-    from ...pipelines.report.dead import with_dead
+    from ...actors.pictures.dead import with_dead
     from ...pipelines.run import report
 
     steps.show("Spark", 0, 1)

@@ -22,10 +22,10 @@ from typing import Any, Final
 
 import networkx as nx
 
+from ...actors.pictures.style import DPI
 from ...protocol.extras import extra
 from . import page_content
 from .pictures import PICTURES
-from .plots import DPI
 
 with extra("spark"):
     import pandas as pd
@@ -93,7 +93,7 @@ def write_page(
         ``{name: pandas.DataFrame}``; see :func:`~rayvous.pipelines.figures.figures.figures_of`. Those that are
         missing leave no hole.
     graph
-        The network: see :func:`~rayvous.pipelines.report.tree_plot.tree_figure`; ``name`` and ``scheme`` are graph
+        The network: see :func:`~rayvous.actors.pictures.tree.tree_figure`; ``name`` and ``scheme`` are graph
         attributes.
     summary
         All optional: what `Verdict.to_dict` returns; ``settings`` (``{name: value}``: what was run, shown as it is);

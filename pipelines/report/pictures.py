@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import networkx as nx
 
+from ...actors.pictures.tree import tree_figure
 from ...protocol.extras import extra
 from . import plots
-from .tree_plot import tree_figure
 
 with extra("spark"):
     import pandas as pd
@@ -42,7 +42,7 @@ def draw_pictures(
     figures
         ``{aggregate: pandas.DataFrame}``, see :mod:`~rayvous.pipelines.figures.aggregates`.
     graph
-        The network; see :func:`~rayvous.pipelines.report.tree_plot.tree_figure`.
+        The network; see :func:`~rayvous.actors.pictures.tree.tree_figure`.
     summary
         Of the run; of it ``started_at`` (seconds since 1970) and ``timeline`` are used where they are.
     """

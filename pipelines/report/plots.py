@@ -17,6 +17,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...actors.pictures.style import (
+    DEAD_COLOUR,
+    DPI,
+    OTHER_COLOUR,
+    PAGE_INCHES,
+    ROLE_COLOURS,
+    cut,
+    role_handles,
+    short,
+)  # fmt: skip
 from ...protocol.extras import extra
 
 with extra("plots"):
@@ -26,20 +36,11 @@ with extra("plots"):
     from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-ROLE_COLOURS: Final = {"REB": "#B84A00", "DEB": "#0072B2", "NEB": "#007A5A"}
-ROLE_NAMES: Final = {"REB": "root (REB)", "DEB": "designated (DEB)", "NEB": "member (NEB)"}
-DEAD_COLOUR: Final = "#7A7A7A"
-OTHER_COLOUR: Final = "#555555"
-DPI: Final = 144
-PAGE_INCHES: Final = 10.2
-"""How wide a picture can be without being made smaller on the page of a report."""
-
 BARS_A_ROW: Final = 60
 LABELLED_BARS_MAX: Final = 2 * BARS_A_ROW
 NUMBERED_BARS_MAX: Final = 24
-LABEL_CHARACTERS_MAX: Final = 10
 MOMENT_CHARACTERS_MAX: Final = 60
-"""What is longer is cut in a picture; the tables of a report have the whole."""
+"""What is longer is cut; the tables of a report have the whole."""
 
 LATENCY_SECONDS_MIN: Final = 1e-6
 """Latencies are drawn on a logarithmic axis; what is shorter (clocks that differ) is drawn here."""
@@ -51,39 +52,12 @@ def save_png(figure: Figure, path: Path) -> Path:
     return path
 
 
-def short(number: float) -> str:
-    """Write a count in at most five characters: ``950``, ``12.3k``, ``4.6M``."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= limit * 0.9995:
-            return f"{number / limit:.3g}{unit}"
-    return f"{number:.0f}"
-
-
 def seconds(value: float) -> str:
     """Write a time with the unit that fits: ``250 µs``, ``12 ms``, ``1.5 s``."""
     for limit, unit in ((1.0, "s"), (1e-3, "ms")):
         if abs(value) >= limit * 0.9995:
             return f"{value / limit:.3g} {unit}"
     return f"{value / 1e-6:.3g} µs"
-
-
-def cut(text: str, characters: int = LABEL_CHARACTERS_MAX) -> str:
-    """Return a text of at most so many characters; an ellipsis stands for the rest."""
-    return text if len(text) <= characters else text[: characters - 1] + "…"
-
-
-def role_handles(roles: set[str], *, dead: bool = False) -> list[Any]:
-    """Return the entries of a legend for the roles that are there, and for brokers that have died."""
-    handles: list[Any] = [
-        Line2D([], [], marker="o", linestyle="none", markersize=8, color=colour, label=ROLE_NAMES[role])
-        for role, colour in ROLE_COLOURS.items()
-        if role in roles
-    ]
-    if dead:
-        handles.append(
-            Line2D([], [], marker="o", linestyle="none", markersize=8, color=DEAD_COLOUR, label="† died")
-        )
-    return handles
 
 
 def rate_figure(

@@ -81,7 +81,7 @@ def write_report(
         ``{name: pandas.DataFrame}`` as :func:`~rayvous.pipelines.figures.figures.figures_of` returns them.
     graph
         Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``;
-        edges have ``kind`` (``"tree"`` or ``"group"``). With :func:`~rayvous.pipelines.report.dead.with_dead` the
+        edges have ``kind`` (``"tree"`` or ``"group"``). With :func:`~rayvous.actors.pictures.dead.with_dead` the
         dead are among them.
     summary
         What else is to stand in ``summary.json``; anything that JSON can say. The page shows what it knows of it: see

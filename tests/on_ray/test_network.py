@@ -32,6 +32,18 @@ def test_a_subscriber_is_notified_of_what_matches_and_of_nothing_else(net, fresh
     assert "JFK" in notes[0]._repr_html_()
 
 
+def test_it_is_drawn_with_what_went_over_its_links(net, fresh, tmp_path):
+    subscriber = net.subscriber(fresh, broker=0)
+    subscriber.subscribe(rv.attr("drawn") == fresh)
+    net.publisher(fresh, broker=7).publish_batch([{"drawn": fresh}] * 10)
+    net.settle()
+    picture = net.draw()
+    written = [text.get_text() for axes in picture.figure.axes for text in axes.texts]
+    assert all(any(place.label in text for text in written) for place in net.positions)
+    assert picture.save(tmp_path / "tree.png").stat().st_size > 10_000
+    assert any(text.isdigit() and int(text) >= 10 for text in written), "numbers stand on the links"
+
+
 @pytest.mark.parametrize("at", range(8))
 def test_subscribe_returns_when_every_broker_can_reach_the_subscriber(net, fresh, at):
     """Reference: promise 2. Published at once after subscribe() returned, from the far corners of the tree."""

@@ -16,7 +16,7 @@ import networkx as nx
 import numpy as np
 
 from .layout import RING_RADIUS, Layout, layered_layout, ring_angles
-from .plots import PAGE_INCHES, cut, short
+from .style import PAGE_INCHES, cut, short
 
 LABEL_POINTS: Final = 8.0
 HUB_POINTS: Final = 9.0

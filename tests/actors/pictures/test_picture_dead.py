@@ -2,8 +2,8 @@
 
 import networkx as nx
 import pytest
-from rayvous.pipelines.report.dead import with_dead
-from rayvous.pipelines.report.layout import layered_layout
+from rayvous.actors.pictures.dead import with_dead
+from rayvous.actors.pictures.layout import layered_layout
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 

@@ -8,10 +8,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
+from rayvous.actors.pictures.dead import with_dead
+from rayvous.actors.pictures.tree import tree_figure
+from rayvous.actors.pictures.tree_size import LABEL_POINTS, NAMED_BROKERS_MAX
 from rayvous.pipelines.report import plots
-from rayvous.pipelines.report.dead import with_dead
-from rayvous.pipelines.report.tree_plot import tree_figure
-from rayvous.pipelines.report.tree_size import LABEL_POINTS, NAMED_BROKERS_MAX
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 

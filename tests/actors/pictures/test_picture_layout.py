@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.pipelines.report.layout import RING_RADIUS, layered_layout, ring_angles
+from rayvous.actors.pictures.layout import RING_RADIUS, layered_layout, ring_angles
 
 
 def cluster_tree(parents: list[int], members: int = 2) -> nx.Graph:

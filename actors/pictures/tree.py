@@ -20,7 +20,7 @@ import numpy as np
 
 from ...protocol.extras import extra
 from .layout import Layout
-from .plots import DEAD_COLOUR, DPI, OTHER_COLOUR, ROLE_COLOURS, role_handles, short
+from .style import DEAD_COLOUR, DPI, OTHER_COLOUR, ROLE_COLOURS, role_handles, short
 from .tree_size import HUB_POINTS, LABEL_POINTS, SIDE_INCHES, Box, Canvas, Sizes, boxes_of, fit, sizes_of
 
 with extra("plots"):
@@ -46,7 +46,7 @@ def tree_figure(
     Parameters
     ----------
     graph
-        See :func:`~rayvous.pipelines.report.layout.layered_layout`; a node's ``label`` is written on it (its id
+        See :func:`~rayvous.actors.pictures.layout.layered_layout`; a node's ``label`` is written on it (its id
         without), and a dagger if it is ``dead``. Edges of the kind ``"former"`` are drawn if something went over
         them.
     link_events

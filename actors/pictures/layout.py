@@ -63,7 +63,7 @@ def layered_layout(graph: nx.Graph, leaves_a_row: int = LEAVES_A_ROW) -> Layout:
     ----------
     graph
         Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"`` or ``"NEB"``) and ``cluster``, the dead also with what
-        :func:`~rayvous.pipelines.report.dead.with_dead` gives them. Edges have ``kind`` (``"tree"`` or ``"group"``;
+        :func:`~rayvous.actors.pictures.dead.with_dead` gives them. Edges have ``kind`` (``"tree"`` or ``"group"``;
         others move nothing). A forest is drawn side by side; an edge that closes a cycle moves nothing.
     leaves_a_row
         So many leaf children of one parent stand side by side; at least 1.

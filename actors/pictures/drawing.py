@@ -1,0 +1,98 @@
+"""A network drawn as it is now: roles, who has died, and what went over each link so far.
+
+Rule: what is drawn comes from the network's own telemetry; no Spark is needed for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ...protocol.configs import Position
+from ...protocol.errors import InputError
+from ...protocol.extras import extra
+from .dead import with_dead
+from .tree import tree_figure
+
+with extra("plots"):
+    from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pyarrow as pa
+
+OVER_LINKS: Final = ("up", "down")
+"""Kinds of transfers that go over a link between two brokers; ``multicast`` goes to a cluster."""
+
+
+class Picture:
+    """A drawn figure, which notebooks show.
+
+    Attributes
+    ----------
+    figure
+        The matplotlib figure, to add to it.
+    """
+
+    def __init__(self, figure: Figure) -> None:
+        self.figure = figure
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to a file, in the format of its suffix, and return the path.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written there, or the format is unknown.
+        """
+        try:
+            self.figure.savefig(path)
+        except (OSError, TypeError, ValueError) as error:
+            raise InputError(f"{path}: {error}") from None
+        return Path(path)
+
+    def _repr_png_(self) -> bytes:
+        data = BytesIO()
+        self.figure.savefig(data, format="png")
+        return data.getvalue()
+
+
+def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) -> Picture:
+    """Draw a network.
+
+    Parameters
+    ----------
+    graph
+        The living (`Network.describe`).
+    positions
+        Every broker's place at the start; who is not among the living is drawn as dead.
+    transfers
+        The telemetry table of that name.
+    """
+    links, groups = events_over(transfers)
+    name = graph.name or "Network"
+    return Picture(tree_figure(with_dead(graph, positions), links, groups, f"{name}: events over each link"))
+
+
+def events_over(transfers: pa.Table) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
+    """Return the events over each link, ``{(low, high): both ways}``, and over each group, ``{cluster: multicast}``."""
+    kind = transfers["link_kind"].to_numpy()
+    columns = {name: transfers[name].to_numpy() for name in ("broker", "peer", "cluster", "events")}
+    links: Counter[tuple[int, int]] = Counter()
+    over = np.isin(kind, OVER_LINKS) & (columns["peer"] >= 0)
+    for one, other, events in zip(
+        *(columns[name][over].tolist() for name in ("broker", "peer", "events")), strict=True
+    ):
+        links[min(one, other), max(one, other)] += events
+    groups: Counter[int] = Counter()
+    to_group = kind == "multicast"
+    for cluster, events in zip(
+        *(columns[name][to_group].tolist() for name in ("cluster", "events")), strict=True
+    ):
+        groups[cluster] += events
+    return dict(links), dict(groups)

@@ -1,0 +1,54 @@
+"""How pictures look: colours, sizes, how numbers and names are written.
+
+Rules
+-----
+* Colours can be told apart by colour-blind readers.
+* A figure's size in inches is the size at which it is meant to be shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...protocol.extras import extra
+
+with extra("plots"):
+    from matplotlib.lines import Line2D
+
+ROLE_COLOURS: Final = {"REB": "#B84A00", "DEB": "#0072B2", "NEB": "#007A5A"}
+ROLE_NAMES: Final = {"REB": "root (REB)", "DEB": "designated (DEB)", "NEB": "member (NEB)"}
+DEAD_COLOUR: Final = "#7A7A7A"
+OTHER_COLOUR: Final = "#555555"
+DPI: Final = 144
+PAGE_INCHES: Final = 10.2
+"""How wide a picture can be without being made smaller on the page of a report."""
+
+LABEL_CHARACTERS_MAX: Final = 10
+"""What is longer is cut in a picture."""
+
+
+def short(number: float) -> str:
+    """Write a count in at most five characters: ``950``, ``12.3k``, ``4.6M``."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit * 0.9995:
+            return f"{number / limit:.3g}{unit}"
+    return f"{number:.0f}"
+
+
+def cut(text: str, characters: int = LABEL_CHARACTERS_MAX) -> str:
+    """Return a text of at most so many characters; an ellipsis stands for the rest."""
+    return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def role_handles(roles: set[str], *, dead: bool = False) -> list[Any]:
+    """Return the entries of a legend for the roles that are there, and for brokers that have died."""
+    handles: list[Any] = [
+        Line2D([], [], marker="o", linestyle="none", markersize=8, color=colour, label=ROLE_NAMES[role])
+        for role, colour in ROLE_COLOURS.items()
+        if role in roles
+    ]
+    if dead:
+        handles.append(
+            Line2D([], [], marker="o", linestyle="none", markersize=8, color=DEAD_COLOUR, label="† died")
+        )
+    return handles
