@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import networkx as nx
 import numpy as np
+import pyarrow as pa
 
 from ..actors.network.launching import joined_ray
 from ..actors.telemetry.arrow import to_arrow
@@ -44,7 +45,7 @@ def run(
     show = progress or (lambda name, done, total: None)
     with joined_ray(), tempfile.TemporaryDirectory(prefix="rayvous-bench-") as folder:
         telemetry = made_up(rows, seed)
-        graph = _graph()
+        graph = made_up_graph()
         show("floor", 0, 1)
         began = time.perf_counter()
         with spark_session() as spark:
@@ -84,6 +85,17 @@ def run(
 
 def made_up(rows: int, seed: int) -> Telemetry:
     """Return telemetry of a run that never was, in Ray's object store."""
+    return Telemetry.from_arrow(
+        "made-up",
+        {
+            name: [table.slice(first, CHUNK_ROWS) for first in range(0, table.num_rows, CHUNK_ROWS)]
+            for name, table in made_up_tables(rows, seed).items()
+        },
+    )
+
+
+def made_up_tables(rows: int, seed: int) -> dict[str, pa.Table]:
+    """Return the tables of a run that never was: in the shares of a traced run of the demo, in ratio to `rows`."""
     draw = np.random.default_rng(seed)
     notified = max(1, round(rows * 0.74))
     published = max(1, round(rows * 0.24))
@@ -126,17 +138,11 @@ def made_up(rows: int, seed: int) -> Telemetry:
             "latency_sum_seconds": draw.exponential(10, transfers),
         },
     }
-    chunks = {
-        name: [
-            to_arrow(name, {column: values[first : first + CHUNK_ROWS] for column, values in table.items()})
-            for first in range(0, len(table["time_seconds"]), CHUNK_ROWS)
-        ]
-        for name, table in tables.items()
-    }
-    return Telemetry.from_arrow("made-up", chunks)
+    return {name: to_arrow(name, table) for name, table in tables.items()}
 
 
-def _graph() -> nx.Graph:
+def made_up_graph() -> nx.Graph:
+    """Return the network of that run: twelve brokers in four clusters."""
     graph = nx.Graph()
     for place in ClusterTree(clusters=4, brokers_per_cluster=3).positions():
         graph.add_node(place.broker, label=place.label, role=place.role, cluster=place.cluster)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ...protocol.errors import InputError
+from ...protocol.extras import require
 from .. import console
 from ..hosts import again_among_hosts
 from ..options import AsJson, at_most
@@ -145,6 +146,28 @@ def bench_report(
         raise InputError(f"--rows {rows}: there must be at least 100")
     with console.steps() as steps:
         result = report.run(rows=rows, seed=seed, progress=steps.show)
+    _show_bench(result, as_json)
+
+
+@bench.command("aggregation")
+def bench_aggregation(
+    rows: Annotated[
+        int, typer.Option(callback=at_most(1_000_000_000), help="Telemetry rows of all tables.")
+    ] = 10_000_000,
+    seed: Annotated[int, typer.Option(help="Of the telemetry.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how many telemetry rows a second Spark makes into figures, beside only reading the same files.
+
+    Spark on this machine, two threads, files of some 30 bytes a row. Takes a few minutes.
+    """
+    from ...benchmarks import aggregation
+
+    if rows < 100:
+        raise InputError(f"--rows {rows}: there must be at least 100")
+    require("spark")
+    with console.steps() as steps:
+        result = aggregation.run(rows=rows, seed=seed, progress=steps.show)
     _show_bench(result, as_json)
 
 
