@@ -130,6 +130,13 @@ class Quotas(Generic[T]):
                 del self._lines[publisher]
         return out
 
+    def drop(self, publisher: ClientId) -> None:
+        """Forget what waits of a publisher that goes, which has it still; what it owes stays owed."""
+        line = self._lines.get(publisher)
+        if line is not None:
+            line.waiting.clear()
+            line.events = line.nbytes = 0
+
     def wait_seconds(self, publisher: ClientId, now: float) -> float:
         """Return how long it is until the first of what waits of a publisher may pass; 0 where nothing waits."""
         line = self._lines.get(publisher)

@@ -238,6 +238,9 @@ class Sessions:
 
     def taken_in(self, host: Host, event: FromClient) -> None:
         """Take in that a broker has accepted events, once it has; the publisher knows a while later."""
+        if isinstance(event.message, Detach):
+            waiting = self._waiting.get((host.id, host.life), [])
+            waiting[:] = [other for other in waiting if other.source != event.source]
         if not isinstance(event.message, Events) or not len(event.message.batch):
             return
         batch: EventBatch = event.message.batch

@@ -6,6 +6,8 @@ Rules
   layer inside, and no other broker, takes in more of an advertisement than is reserved for it.
 * Over a numbered interface what waits is not acknowledged: the publisher keeps it and sends it again, so what waits
   here may be forgotten, and what is past the bounds is left alone.
+* A publisher that goes to another broker takes along what was not accepted here, so what waits of it is forgotten: with
+  its advertisements gone nobody would take it, and it would be told that it was let in.
 * Elsewhere the publisher is told: `HeldBack`, later `LetIn`, or `OverQuota`. Nothing is accepted before it is let in.
 """
 
@@ -19,7 +21,7 @@ from ...protocol.effects import Inform, Plain, Received, Ticked
 from ...protocol.ids import ClientId, Link
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.admission import MICRO, AdmissionConfig, HeldBack, LetIn, OverQuota
-from ...protocol.messages.pubsub import Events, Numbered
+from ...protocol.messages.pubsub import Detach, Events, Numbered
 from ...protocol.snapshots import restore_state, state_of
 
 
@@ -64,6 +66,7 @@ class Shaping:
             Events: self._on_events,
             Numbered: self._on_adv,
             Ticked: self._on_tick,
+            Detach: self._on_detach,
         }
 
     def _on_events(self, event: Received[Link, Events]) -> list[Out]:
@@ -94,6 +97,11 @@ class Shaping:
             if self._quotas.enter(source, adv.message.batch, event, self._now) != "passes":
                 return []
             self._passed[source] = adv.number
+        return [Inward(event)]
+
+    def _on_detach(self, event: Received) -> list[Out]:
+        if isinstance(event.source, str):
+            self._quotas.drop(event.source)
         return [Inward(event)]
 
     def _on_tick(self, event: Ticked) -> list[Out]:

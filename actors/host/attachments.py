@@ -22,7 +22,7 @@ from ...protocol.configs import Limits
 from ...protocol.effects import Drained
 from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.pubsub import Again, Detach, Lost, Register
+from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
 from .absent import loss_parcel
 from .hosted_broker import HostedBroker
 from .sessions import Farewell, Session
@@ -155,8 +155,12 @@ class Attachments:
             queue.end()
 
     def let_go(self, seat: HostedBroker, client: ClientId) -> None:
-        """Let a subscriber go, with all its subscriptions."""
+        """Let a client go, with all its subscriptions; what waited for its quota was not taken."""
         self._handle(seat, client, Detach())
+        for question in seat.answers.of(client, Events):
+            seat.answers.refuse(
+                question, ClientError(f"{client!r} has gone: event {question[2]} was not taken")
+            )
         for _, _, number in seat.answers.of(client, Register):
             self.cancelled(seat, client, number)
         seat.owners.pop(client, None)

@@ -47,6 +47,25 @@ def test_who_publishes_too_fast_is_slowed_under_every_scheme_and_nothing_is_lost
     assert [each.number for each in news if isinstance(each, LetIn)][-1] == 100
 
 
+def test_what_waits_of_a_publisher_that_goes_is_let_in_nowhere_but_where_it_goes() -> None:
+    """It takes along what was not accepted, so the broker that it leaves neither takes it nor says that it did."""
+    net = Simulation(TREE, admission=AdmissionConfig(), recovery=Recovery())
+    net.advertise("p", 5, "x >= 0", RATE)
+    net.subscribe("s", 0, "x >= 0")
+    net.advance(5.0)
+    for x in range(20):
+        net.publish("p", 5, [{"x": x}] * 5)
+    net.advance(1.0)
+    let_in = max(each.number for each in net.news("p") if isinstance(each, LetIn))
+    assert let_in < 60 and net.broker(5).waiting("p")
+    assert net.move("p", 3)
+    net.advance(1.0)
+    assert not net.broker(5).waiting("p") and net.broker(5).accepted("p") < 60 <= net.broker(3).accepted("p")
+    net.advance(30.0)
+    assert [note.sequence for note in net.timed_notifications("s")] == list(range(1, 101))
+    assert net.broker(5).describe()["unadvertised_events"] == 0, "nothing was let in and then dropped"
+
+
 def test_what_is_past_the_bounds_is_refused_by_name_and_what_comes_later_is_not() -> None:
     net = Simulation(TREE, admission=AdmissionConfig(held_events_max=30))
     net.advertise("p", 5, "x >= 0", RATE)
