@@ -27,8 +27,8 @@ MENDED_SECONDS: Final = (STRIKES + 1) * COMPARE_HEARTBEATS + 1 + CONVERGE_HEARTB
 
 KNOWN: Final = {
     ("from any state of its tables", ""): (
-        "of two runs with four damaged of 15, in one a broker goes on telling its parent of a filter that its own table "
-        "does not hold: the parent holds what it was told, so that comparing finds nothing. No table lacks anything"
+        "of two runs with four damaged of 15, in one a broker goes on telling its parent of a filter that its own "
+        "table does not hold: the parent holds what it was told, so comparing finds nothing. No table lacks anything"
     ),
 }
 """Why a sentence does not come out, by words of it."""
