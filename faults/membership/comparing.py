@@ -28,7 +28,7 @@ state); docs/decisions/0028-damaged-tables.md and 0043-damaged-state.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -62,6 +62,9 @@ class Standing(Protocol):
 
     def streams(self) -> Mapping[BrokerId, Hashable]:
         """Return the numbers under which events have gone between it and each of these."""
+
+    def untold(self) -> Collection[BrokerId]:
+        """Return the brokers that have yet to tell it all that they want."""
 
 
 class Streams(Protocol):
@@ -178,6 +181,8 @@ class Comparing:
         return []
 
     def _held(self, broker: BrokerId) -> bytes:
+        if broker in self._compared.place.untold():
+            return b""  # it takes no part until it is told, and the other one may think that it has told it
         mine = ((item, link) for item, link, holder in self._compared.tables.held() if holder == broker)
         return digest(item for item, link in mine if not isinstance(link, str))
 

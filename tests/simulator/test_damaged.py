@@ -194,6 +194,18 @@ def test_chaos_that_damages_state_holds(more):
         assert report.holds, (seed, report.problems, report.verdict.examples)
 
 
+def test_nobody_waits_for_ever_for_who_takes_it_that_all_is_told():
+    """A view that was damaged for a while: the next one looks new to the one, and not to the other."""
+    report = run_chaos(7, damage=True, scheme="lbdd", brokers_max=8, seconds=8.0, stable=True)
+    assert report.holds, report.problems
+
+
+def test_a_round_that_a_store_has_of_a_damaged_life_is_not_believed():
+    """No view is later than the newest one of the rendezvous point."""
+    report = run_chaos(10, damage=True, scheme="lbdd", brokers_max=10, seconds=10.0, stable=True)
+    assert report.holds, report.problems
+
+
 def test_a_plan_that_damages_is_for_brokers_that_compare():
     plan = FaultPlan("one", (Damage(1.0, 0, "deduplicator"),), 2.0)
     assert draw_sim_case(0, plan=plan).recovery.compare_heartbeats == COMPARE_HEARTBEATS

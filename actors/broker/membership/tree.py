@@ -6,7 +6,7 @@ a piece of news is worked off before the next message. docs/decisions/0011-recov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any
 
 from ....faults.membership.local import (
@@ -252,6 +252,10 @@ class HealingBroker(OperationsSide):
     def streams(self) -> Mapping[BrokerId, Hashable]:
         """Return nothing: over the links of a tree events have no numbers."""
         return {}
+
+    def untold(self) -> Collection[BrokerId]:
+        """Return nobody: who stands in a tree has told what it wants, or is let go in time."""
+        return ()
 
     def snapshot(self) -> Plain:
         """Return all that it keeps; `restore` takes it."""

@@ -23,7 +23,7 @@ Source: docs/decisions/0017-hypercube.md; for leaving paper 2, section 2.4.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -327,6 +327,9 @@ class HealingViews:
         missed = self._renewed()
         effects: list[Out] = [Renew(broker, False) for broker in missed]
         effects += self.router.install(view, missed)
+        if self.rounds.current >= RoundNumber(0, view.version):
+            # No view is later than the newest: the number is damaged, or is of an earlier life in which it was.
+            self.rounds.current = RoundNumber(0, view.version - 1)
         self._mends_from = min(self._mends_from, self.now - view.doubt_seconds)
         self.placed = self.router.placed()
         return [*effects, *self._advance()]
@@ -375,6 +378,10 @@ class HealingViews:
     def streams(self) -> Mapping[BrokerId, Hashable]:
         """Return the numbers under which events have gone between this broker and others under this view."""
         return self.router.streams()
+
+    def untold(self) -> Collection[BrokerId]:
+        """Return the brokers of the view that have not told yet what they want."""
+        return self.router.missing
 
     def snapshot(self) -> Plain:
         """Return all that it keeps; `restore` takes it."""

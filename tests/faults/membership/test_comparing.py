@@ -18,7 +18,7 @@ class Known:
         self.mine, self.theirs = [], {}
         self.places, self.numbers = {}, {}
         self.had, self.published, self.present = {}, {}, RoundNumber(1, 5)
-        self.sound = True
+        self.sound, self.waits_for = True, set()
 
     def held(self):
         return iter(self.mine)
@@ -31,6 +31,9 @@ class Known:
 
     def streams(self):
         return self.numbers
+
+    def untold(self):
+        return self.waits_for
 
     def round(self):
         return self.present
@@ -88,6 +91,17 @@ def test_a_difference_that_stays_is_damage(machine, tables):
     tick(machine, 20.0 + 2.0 * STRIKES)
     with pytest.raises(StateDamaged, match="broker 1 does not hold for broker 7 what that has told it"):
         hear(machine, digest(["a", "more"]))
+
+
+def test_to_wait_for_who_has_told_all_is_damage(machine, tables):
+    """Also where that one wants nothing: who waits takes no part in the view."""
+    tables.waits_for = {7}
+    for turn in range(STRIKES - 1):
+        tick(machine, 2.0 * turn)
+        assert hear(machine, digest([])) == [] and hear(machine, digest([]), source=8) == []
+    tick(machine, 2.0 * STRIKES)
+    with pytest.raises(StateDamaged, match="does not hold for broker 7"):
+        hear(machine, digest([]))
 
 
 def test_what_is_on_its_way_is_not(machine, tables):
