@@ -111,10 +111,11 @@ def _numbers(broker: Broker, dice: Random) -> int:
 
 
 def _marks(broker: Broker, dice: Random) -> int:
-    """Let subscribers seem to have had more, or less, of publishers than they had."""
+    """Let subscribers that are not durable seem to have had more, or less, of publishers than they had."""
+    assert broker.replay is not None and broker.durable is not None
     changed = 0
-    for marks in broker.replay.deduplicator._marks.values():  # type: ignore[union-attr]
-        for publisher in marks:
+    for client, marks in broker.replay.deduplicator._marks.items():
+        for publisher in () if client in broker.durable.entries else marks:
             marks[publisher] = _off(marks[publisher], dice)
             changed += 1
     return changed

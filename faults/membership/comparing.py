@@ -6,8 +6,8 @@ Rules
   them with what it knows itself. These are: what the one has told the other that it wants; where the two stand, for
   those that belong to one cluster or are joined in the tree, or the view for the rendezvous point, which gives it out;
   and the numbers under which events have gone between them.
-* A subscriber says what it was notified of, which has to be what its broker takes it to have had. A publisher says its
-  last number: its broker cannot have accepted a higher one.
+* A subscriber that is not durable says what it was notified of, which has to be what its broker takes it to have had.
+  A publisher says its last number: its broker cannot have accepted a higher one.
 * What is on its way makes the two differ for a moment. So a difference counts when it stays: when the same two digests
   have met :data:`STRIKES` times in a row, each some time after the one before.
 * Who says nothing is not compared with: whether it is silent, dead or elsewhere is for membership to find out.

@@ -206,6 +206,12 @@ def test_a_round_that_a_store_has_of_a_damaged_life_is_not_believed():
     assert report.holds, report.problems
 
 
+@pytest.mark.slow
+def test_a_broker_does_not_start_again_for_a_durable_subscriber_that_has_not_acknowledged():
+    report = run_chaos(27, damage=True, scheme="hypercube", brokers_max=8, seconds=8.0, stable=True)
+    assert report.holds, report.problems
+
+
 def test_a_plan_that_damages_is_for_brokers_that_compare():
     plan = FaultPlan("one", (Damage(1.0, 0, "deduplicator"),), 2.0)
     assert draw_sim_case(0, plan=plan).recovery.compare_heartbeats == COMPARE_HEARTBEATS
