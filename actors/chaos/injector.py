@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
@@ -63,6 +64,11 @@ class Breaker:
     turn
         Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); then they take turns.
 
+    Attributes
+    ----------
+    asking
+        Held by whoever asks all brokers but the silent ones, so that no link is cut before they have answered.
+
     Raises
     ------
     InputError
@@ -93,6 +99,7 @@ class Breaker:
         self._layout = layout
         self._given_up: set[int] = set()
         self._bad_links: set[int] = set()
+        self.asking = threading.Lock()
         self._unreached: dict[BrokerId, Any] = {}  # behind a cut link: what was asked since it is mended
         self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
@@ -276,8 +283,9 @@ class Breaker:
         if fault.carries:
             links.change(self._layout, fault.host, fault.megabits_per_second, fault.drop)
         else:
-            self._unreached |= dict.fromkeys(self._on_host(fault.host))
-            links.cut(self._layout, fault.host)
+            with self.asking:
+                self._unreached |= dict.fromkeys(self._on_host(fault.host))
+                links.cut(self._layout, fault.host)
         self.at(self.now + fault.seconds, self._link_is_back, fault.host)
         return True
 

@@ -363,7 +363,9 @@ class _Run:
     def _look(self) -> None:
         for host in self.breaker.given_up():
             self._tell(f"Ray has given up host {host}")
-        self.watch.look(self.clock(), self.net.survey(without=self.breaker.silent()))
+        with self.breaker.asking:
+            survey = self.net.survey(without=self.breaker.silent())
+        self.watch.look(self.clock(), survey)
 
     def _root(self) -> BrokerId | None:
         return root_of(self.net.survey(without=self.breaker.silent()))

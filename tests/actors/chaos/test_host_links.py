@@ -1,5 +1,6 @@
 """Links of hosts in a run: who is silent behind them, who is back, and whom Ray has given up."""
 
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,6 +89,16 @@ def test_who_is_behind_a_cut_link_is_silent_until_he_answers_or_ray_says_that_he
     breaker.run()  # the link is back at 2, and answers come at 4
     assert run.links == [("cut", 1), (1,)] and run.now > 4.0
     assert breaker.silent() == breaker.dead() == [3]
+
+
+def test_no_link_is_cut_while_brokers_are_asked_that_would_not_answer_any_more(run: Run) -> None:
+    cut = Thread(target=run.breaker.host_link, args=[HostLink(0.0, 1, 2.0)])
+    with run.breaker.asking:
+        cut.start()
+        cut.join(0.05)
+        assert run.links == [] and run.breaker.silent() == []
+    cut.join()
+    assert run.links == [("cut", 1)] and run.breaker.silent() == [1, 3]
 
 
 def test_who_cannot_be_reached_yet_is_asked_again(run: Run) -> None:
