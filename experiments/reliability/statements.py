@@ -5,8 +5,8 @@ Rules
 * Theorem 1 is judged by the condition itself, in every run.
 * "Efficiently and locally" (abstract) has no number. Efficiently: messages for an event at the highest rate of crashes
   are at most half more than without any. Locally: the messages that a crash causes hardly grow with the network.
-* "From any state" (section 2) has no time; it is that of decisions 0028 and 0043: found after four comparisons, healed as
-  a crash is.
+* "From any state" (section 2) has no time; it is that of decisions 0028 and 0043: found after four comparisons, healed
+  as a crash is.
 
 Source: paper 4, abstract, section 2, and theorem 1; decision 0028.
 """
