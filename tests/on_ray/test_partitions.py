@@ -30,6 +30,7 @@ PLAN = {
 }
 
 
+@pytest.mark.slow
 def test_short_partitions_heal_and_long_ones_cost_ray_a_node_and_us_nothing(tmp_path):
     """Promises 1 to 3 and 6; what Ray gives up is started on another host."""
     reason = why_not()
