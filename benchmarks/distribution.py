@@ -1,7 +1,7 @@
 """A payload to many hosts over links of a bandwidth: LBDD beside point-to-point, both beside a plain copy.
 
 The set-up of paper 5, section 4.1, on one machine: each host is a network namespace with a Ray node and one broker,
-each link is held to 100 Mbit/s in both directions (:mod:`rayvous.actors.hosts`). Where there can be no such hosts,
+each link is held to 100 Mbit/s in both directions (:mod:`rayvous.actors.machines`). Where there can be no such hosts,
 several Ray nodes stand side by side, and time says little: no link is the bottleneck then, and there is no bound.
 
 Rules
@@ -29,9 +29,9 @@ import ray
 from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ..actors.hosts.layout import STORE_BYTES, Layout
-from ..actors.hosts.links import crossed, hosts_here
-from ..actors.hosts.nodes import node_ids
+from ..actors.machines.layout import STORE_BYTES, Layout
+from ..actors.machines.links import crossed, hosts_here
+from ..actors.machines.nodes import node_ids
 from ..actors.network.directory import NAMESPACE
 from ..actors.network.network import Network, ensure_ray
 from ..protocol.errors import BrokerUnavailable, InputError
@@ -71,7 +71,7 @@ def run(
 ) -> dict[str, Any]:
     """Distribute one payload by either scheme and return the figures.
 
-    Runs on the hosts that this process is among (:func:`rayvous.actors.hosts.fence.run_among_hosts`), else on Ray
+    Runs on the hosts that this process is among (:func:`rayvous.actors.machines.fence.run_among_hosts`), else on Ray
     nodes side by side.
 
     Parameters

@@ -1,6 +1,7 @@
 """Style that a reader should not have to check: layers, banned calls, sizes. Each failure says what to do instead."""
 
 import ast
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -200,3 +201,11 @@ def test_importing_the_package_starts_nothing_heavy() -> None:
         heavy = {"ray", "pyspark", "raydp", "pandas", "matplotlib"}
         found = {module.split(".")[0] for _, level, module in imports(tree_of(path)) if level == 0}
         assert not found & heavy, f"{path}: imports {found & heavy}"
+
+
+def test_every_folder_of_code_is_in_what_is_installed() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packaged = set(declared["tool"]["setuptools"]["packages"])
+    folders = {path.relative_to(ROOT).parent.parts for path in package_files()}
+    there = {"rayvous", *(".".join(("rayvous", *folder)) for folder in folders)}
+    assert there == packaged, "list it in pyproject.toml"

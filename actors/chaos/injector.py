@@ -34,9 +34,9 @@ from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...routing.schemes.claims import claims_of
-from ..hosts import links
-from ..hosts.layout import Layout
-from ..hosts.nodes import given_up, node_ids
+from ..machines import links
+from ..machines.layout import Layout
+from ..machines.nodes import given_up, node_ids
 from ..network.network import Network
 from .link_faults import Forecast
 

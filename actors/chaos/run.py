@@ -48,9 +48,9 @@ from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import topology_of
-from ..hosts.layout import GIVES_UP_SECONDS
-from ..hosts.links import hosts_here
-from ..hosts.nodes import node_ids
+from ..machines.layout import GIVES_UP_SECONDS
+from ..machines.links import hosts_here
+from ..machines.nodes import node_ids
 from ..network.network import Network, ensure_ray
 from .injector import Breaker
 from .operating import Operator

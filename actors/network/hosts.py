@@ -28,7 +28,7 @@ from ...protocol.messages.recovery import Recovery
 from ..chaos.convergence import standing
 from ..chaos.link_faults import Forecast
 from ..host.errors import broker_errors
-from ..hosts.links import hosts_here
+from ..machines.links import hosts_here
 from .directory import Directory
 from .launching import start_again
 

@@ -10,7 +10,7 @@ import typer
 from ...protocol.errors import InputError
 from ...protocol.extras import require
 from .. import console
-from ..hosts import again_among_hosts
+from ..machines import again_among_hosts
 from ..options import AsJson, at_most
 
 bench = typer.Typer(
@@ -204,9 +204,9 @@ def bench_distribute(
       sudo rayvous bench distribute
       sudo rayvous bench distribute --hosts 4 --mbit 50 --megabytes 16 --json
     """
-    from ...actors.hosts.fence import why_not
-    from ...actors.hosts.layout import Layout
-    from ...actors.hosts.links import hosts_here
+    from ...actors.machines.fence import why_not
+    from ...actors.machines.layout import Layout
+    from ...actors.machines.links import hosts_here
 
     if hosts < 2 or megabytes < 1:
         raise InputError("--hosts must be at least 2, --megabytes at least 1")

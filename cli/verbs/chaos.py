@@ -11,8 +11,8 @@ from typing import Any
 import typer
 
 from ...actors.broker import check
-from ...actors.hosts.layout import HEALTH, Layout
-from ...actors.hosts.links import hosts_here
+from ...actors.machines.layout import HEALTH, Layout
+from ...actors.machines.links import hosts_here
 from ...faults.chaos.cases import Case
 from ...faults.chaos.plans import FaultPlan
 from ...faults.chaos.recovery_times import by_kind
@@ -22,7 +22,7 @@ from ...protocol.errors import InputError
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import topology_of
 from .. import console
-from ..hosts import again_among_hosts
+from ..machines import again_among_hosts
 from .audit import check_trace_dir, keep_trace
 
 FAILURES_SHOWN = 3

@@ -211,7 +211,7 @@ class Damage:
 class HostLink:
     """The link of a whole host is bad for a while: it carries nothing, or little, or loses packets.
 
-    Only on Ray, on hosts of one's own (:mod:`rayvous.actors.hosts`): what the network itself does, for all that runs
+    Only on Ray, on hosts of one's own (:mod:`rayvous.actors.machines`): what the network itself does, for all that runs
     on the host, Ray included.
 
     Attributes

@@ -8,7 +8,7 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.chaos import injector
 from rayvous.actors.chaos.injector import Breaker
-from rayvous.actors.hosts.layout import Layout
+from rayvous.actors.machines.layout import Layout
 from rayvous.faults.chaos.plans import HostLink
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from select import select
 
 import pytest
-from rayvous.actors.hosts.fence import FENCE, run_among_hosts, why_not, words_of
-from rayvous.actors.hosts.layout import Layout
+from rayvous.actors.machines.fence import FENCE, run_among_hosts, why_not, words_of
+from rayvous.actors.machines.layout import Layout
 from rayvous.protocol.errors import HostsUnavailable, InputError
 
 BOUND_SECONDS = 10.0
 INSIDE = """
 import os, subprocess, sys, time
-from rayvous.actors.hosts.init import make_hosts
-from rayvous.actors.hosts.layout import Layout
+from rayvous.actors.machines.init import make_hosts
+from rayvous.actors.machines.layout import Layout
 make_hosts(Layout(2, 100))
 asleep = subprocess.Popen(["ip", "netns", "exec", "host-1", "sleep", "1000"])
 print(os.stat("/proc/self/ns/net").st_ino, *os.listdir("/run/netns"), flush=True)
@@ -39,7 +39,7 @@ def test_why_there_can_be_no_hosts_is_said_with_what_to_do():
 
 
 def test_without_hosts_nothing_is_run(monkeypatch):
-    monkeypatch.setattr("rayvous.actors.hosts.fence.why_not", lambda: "only root may")
+    monkeypatch.setattr("rayvous.actors.machines.fence.why_not", lambda: "only root may")
     monkeypatch.setattr(subprocess, "run", lambda *words, **options: pytest.fail("it was run"))
     with pytest.raises(HostsUnavailable, match="only root may"):
         run_among_hosts(Layout(2), ["true"])

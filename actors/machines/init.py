@@ -1,7 +1,7 @@
 """The first process behind the fence: makes the hosts, starts their Ray nodes, and runs a command on host 0.
 
-``python -m rayvous.actors.hosts.init LAYOUT COMMAND...``, started by `fence`. It ends as the command does, and with it
-all processes here, all namespaces and links.
+``python -m rayvous.actors.machines.init LAYOUT COMMAND...``, started by `fence`. It ends as the command does, and
+with it all processes here, all namespaces and links.
 
 Rules
 -----

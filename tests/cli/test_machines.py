@@ -5,8 +5,8 @@ import os
 import sys
 
 import pytest
-from rayvous.actors.hosts import fence
-from rayvous.actors.hosts.layout import HEALTH, Layout
+from rayvous.actors.machines import fence
+from rayvous.actors.machines.layout import HEALTH, Layout
 from rayvous.benchmarks import distribution
 
 
@@ -16,7 +16,7 @@ def started(monkeypatch):
     found = []
     monkeypatch.setattr(fence, "why_not", lambda: None)
     monkeypatch.setattr(
-        "rayvous.cli.hosts.run_among_hosts",
+        "rayvous.cli.machines.run_among_hosts",
         lambda layout, command, **streams: found.append((layout, command[-len(sys.argv[1:]) :])) or 5,
     )
     return found

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from rayvous.actors.hosts.layout import Layout
-from rayvous.actors.hosts.links import Crossed, counts
+from rayvous.actors.machines.layout import Layout
+from rayvous.actors.machines.links import Crossed, counts
 from rayvous.protocol.errors import InputError
 
 

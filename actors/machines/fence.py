@@ -97,4 +97,11 @@ def run_among_hosts(
 
 def words_of(layout: Layout, command: Sequence[str]) -> list[str]:
     """Return the whole command that `run_among_hosts` runs."""
-    return [*FENCE, sys.executable, "-m", "rayvous.actors.hosts.init", layout.validate().to_json(), *command]
+    return [
+        *FENCE,
+        sys.executable,
+        "-m",
+        "rayvous.actors.machines.init",
+        layout.validate().to_json(),
+        *command,
+    ]
