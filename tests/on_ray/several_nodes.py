@@ -1,10 +1,11 @@
-"""A program of its own for `test_bulk_nodes`: payloads between Ray nodes; prints JSON with what Ray says it sent."""
+"""A program of its own for `test_bulk_nodes`: payloads between Ray nodes; what Ray says it sent goes to a file."""
 
 import json
 import sys
 import time
 import urllib.request
 from collections import Counter
+from pathlib import Path
 
 import ray
 import rayvous as rv
@@ -75,7 +76,7 @@ def main():
             "sent": {str(broker): nbytes for broker, nbytes in done.sent.items()},
             "seconds": done.seconds,
         }
-        sys.stdout.write(json.dumps(result) + "\n")
+        Path(sys.argv[1]).write_text(json.dumps(result), encoding="utf-8")
     finally:
         ray.shutdown()
         cluster.shutdown()
