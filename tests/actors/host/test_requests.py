@@ -207,6 +207,21 @@ def test_a_publisher_that_is_too_fast_is_answered_when_its_events_are_let_in() -
     go(test())
 
 
+def test_a_publisher_that_goes_while_its_events_wait_is_told_that_they_were_not_taken() -> None:
+    async def test() -> None:
+        host = await quick(AdmissionConfig(), 20.0)
+        await host.request(0, "bob", [events(1, 40)])
+        late = asyncio.create_task(host.request(0, "bob", [events(41, 4)]))
+        await turns()
+        await host.request(0, "bob", [Detach()])
+        with pytest.raises(ClientError, match="'bob' has gone: event 44 was not taken"):
+            await late
+        found = (await host.describe())[0]
+        assert (found["notifications"], found["quota_waiting"], found["unadvertised_events"]) == (40, 0, 0)
+
+    go(test())
+
+
 def test_past_the_bounds_it_is_refused_with_the_reason_and_other_publishers_are_not() -> None:
     async def test() -> None:
         host = await quick(AdmissionConfig(held_events_max=5), 20.0)
