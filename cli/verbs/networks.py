@@ -79,6 +79,7 @@ def up(
     from ...actors.network.launching import starts_ray
     from ...actors.network.network import Network
     from ...actors.network.network_file import read_network_file
+    from ...actors.network.settings import Settings
     from ...protocol.messages.recovery import Recovery
     from ...routing.topologies.cluster_trees import ClusterTree
 
@@ -92,8 +93,15 @@ def up(
         read_network_file(file)  # before Ray is started for nothing
         topology = file
     else:
-        topology = ClusterTree(clusters or 4, brokers_per_cluster or 3)
-        arguments |= {"name": name or NAME, "scheme": scheme or "hybrid", "recovery": Recovery()}
+        topology = ClusterTree(
+            4 if clusters is None else clusters, 3 if brokers_per_cluster is None else brokers_per_cluster
+        )
+        arguments = {
+            "name": NAME if name is None else name,
+            "scheme": "hybrid" if scheme is None else scheme,
+            "recovery": Recovery(),
+        }
+        Settings(topology, **arguments).validate()
     with console.steps() as steps:
         begun = starts_ray()
         if begun:
