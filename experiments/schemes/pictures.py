@@ -13,10 +13,11 @@ from .statements import curve
 with extra("plots"):
     from matplotlib.figure import Figure
 
+FELT: Final = "recovery_seconds"
 PANELS: Final = {
     "messages": "messages for an event",
     "table_entries_mean": "table entries of a broker",
-    "recovery_seconds": "seconds that a death is felt",
+    FELT: "seconds that a death is felt",
     "events_per_second": "events simulated a second",
 }
 
@@ -36,6 +37,9 @@ def draw_scale(rows: Rows) -> Figure:
             line = curve(rows, scheme, value)
             axes.plot(list(line), list(line.values()), marker="os^vDxP*"[number], label=scheme)
         axes.set(xscale="log", yscale="log", xlabel="brokers", ylabel=label)
+        if value == FELT:  # it hardly differs: from 0 on that is to be seen
+            axes.set(yscale="linear", ylim=(0, 1.1 * axes.get_ylim()[1]))
         axes.grid(alpha=0.25)
-    picture.axes[0].legend(fontsize=7)
+    handles, names = picture.axes[0].get_legend_handles_labels()
+    picture.legend(handles, names, loc="outside upper center", ncols=len(SCHEMES), fontsize=8, frameon=False)
     return picture
