@@ -49,7 +49,21 @@ def state_of(machine: Any) -> Plain:
 def restore_state(machine: Any, plain: Plain) -> None:
     """Be as the machine of this class was whose state that is; only for one that has handled nothing."""
     for name, value in plain.items():
-        setattr(machine, name, _made(value, getattr(machine, name, None)))
+        object.__setattr__(machine, name, _made(value, getattr(machine, name, None)))  # it may be frozen
+
+
+class Restorable:
+    """A machine the snapshot of which is its state."""
+
+    __slots__ = ()
+
+    def snapshot(self) -> Plain:
+        """Return all that it keeps; `restore` takes it."""
+        return state_of(self)
+
+    def restore(self, plain: Plain) -> None:
+        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
+        restore_state(self, plain)
 
 
 def _attributes(machine: Any) -> Iterator[tuple[str, Any]]:
@@ -125,8 +139,7 @@ def _made(plain: Any, there: Any = None) -> Any:
 def _machine(part: Part, there: Any) -> Any:
     kind = _class_of(part.name)
     made = there if type(there) is kind else kind.__new__(kind)
-    for name, value in part.parts.items():
-        object.__setattr__(made, name, _made(value, getattr(made, name, None)))
+    restore_state(made, part.parts)
     return made
 
 

@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...protocol.effects import Deliver, Plain, Propose, Received, Ticked
+from ...protocol.effects import Deliver, Propose, Received, Ticked
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.pubsub import Detach
 from ...protocol.messages.recovery import Recovery
-from ...protocol.snapshots import restore_state, state_of
+from ...protocol.snapshots import Restorable
 from ...routing.interest.affinity import Affinity
 
 REVIEW_HEARTBEATS: Final = 10
 """How often a broker looks which subscriber had better move."""
 
 
-class Nearing:
+class Nearing(Restorable):
     """Whom the subscribers of one broker hear.
 
     Parameters
@@ -65,14 +65,6 @@ class Nearing:
                 count = deliver.starts[place + 1] - deliver.starts[place]
                 self.affinity.note(client, events.entry, int(count))
         return [deliver]
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     def describe(self) -> Mapping[str, int]:
         """Return nothing: what it counts is forgotten with each look."""

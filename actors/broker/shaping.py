@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping
 
 from ...admission.quota import AdvertisedRate, Quotas
 from ...protocol.batch import EventBatch
-from ...protocol.effects import Inform, Plain, Received, Ticked
+from ...protocol.effects import Inform, Received, Ticked
 from ...protocol.ids import ClientId, Link
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.admission import MICRO, AdmissionConfig, HeldBack, LetIn, OverQuota
 from ...protocol.messages.pubsub import Detach, Events, Numbered
-from ...protocol.snapshots import restore_state, state_of
+from ...protocol.snapshots import Restorable
 
 
-class Shaping:
+class Shaping(Restorable):
     """Quotas of publishers as a layer around all others.
 
     Parameters
@@ -129,14 +129,6 @@ class Shaping:
     def waiting(self, publisher: ClientId) -> list[EventBatch]:
         """Return the events of a publisher that are not let in yet, the oldest first."""
         return [each.batch for each in self._quotas.waiting(publisher)]
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     def describe(self) -> Mapping[str, int]:
         """Return how many events wait, have waited, and were refused."""

@@ -20,12 +20,12 @@ from typing import Final
 
 import numpy as np
 
-from ...protocol.effects import Deliver, Plain, Received, Send, TellLost, Ticked, Write
+from ...protocol.effects import Deliver, Received, Send, TellLost, Ticked, Write
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Held, Inward, Out, Released, Restored
 from ...protocol.messages.pubsub import Again, Cancel, Consumed, Detach, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
-from ...protocol.snapshots import restore_state, state_of
+from ...protocol.snapshots import Restorable
 from .durable_cursor import NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
 from .stores import Store
 
@@ -33,7 +33,7 @@ LETTERS: Final = "letters"
 HOLDS_HEARTBEATS: Final = 10
 
 
-class DurableClients:
+class DurableClients(Restorable):
     """The durable subscribers of one broker.
 
     Parameters
@@ -234,14 +234,6 @@ class DurableClients:
             return [report]
         entry.losses += report.losses
         return [*self._written([entry.row()]), report]
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     # To look at.
 

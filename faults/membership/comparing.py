@@ -32,14 +32,14 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from ...protocol.effects import Plain, Received, Send, Ticked
+from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import StateDamaged
 from ...protocol.ids import BrokerId, ClientId, Link, RoundNumber
 from ...protocol.layers import Handler, Inward, Out, RoundHeard, RoundWanted
 from ...protocol.messages.comparing import Compare
 from ...protocol.messages.pubsub import HasHad, HasPublished
 from ...protocol.messages.recovery import RENDEZVOUS
-from ...protocol.snapshots import restore_state, state_of
+from ...protocol.snapshots import Restorable
 
 STRIKES: Final = 3
 
@@ -108,7 +108,7 @@ class _Difference:
     strikes: int = 1
 
 
-class Comparing:
+class Comparing(Restorable):
     """The comparisons of one broker.
 
     Parameters
@@ -220,14 +220,6 @@ class Comparing:
 
     def _damaged(self, how: str) -> StateDamaged:
         return StateDamaged(f"broker {self._me} {how}: it starts again")
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     def describe(self) -> Mapping[str, int]:
         """Return how many comparisons differ just now."""

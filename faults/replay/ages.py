@@ -17,16 +17,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...protocol.effects import Plain, Received, Ticked
+from ...protocol.effects import Received, Ticked
 from ...protocol.ids import ClientId
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.pubsub import Resume
 from ...protocol.messages.recovery import Recovery
-from ...protocol.snapshots import restore_state, state_of
+from ...protocol.snapshots import Restorable
 from .rounds import Rounds
 
 
-class Ages:
+class Ages(Restorable):
     """How long what comes to one broker may have waited for it.
 
     Parameters
@@ -70,14 +70,6 @@ class Ages:
             return [Inward(event)]
         since, away = message.since_seconds + waited, message.away_seconds + waited
         return [Inward(Received(event.source, replace(message, since_seconds=since, away_seconds=away)))]
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     def describe(self) -> Mapping[str, int]:
         """Return nothing: it keeps two moments."""

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...protocol.effects import Drain, Drained, Flushed, Plain, Received, Send, Ticked
+from ...protocol.effects import Drain, Drained, Flushed, Received, Send, Ticked
 from ...protocol.ids import FIRST_ROUND, BrokerId, ClientId
 from ...protocol.layers import Delivered, Handler, Heard, Inward, IsDelivered, Out, Passed, Tell
 from ...protocol.messages.pubsub import Flush
 from ...protocol.messages.recovery import Recovery
 from ...protocol.messages.rounds import Marker, MarkerDone
-from ...protocol.snapshots import restore_state, state_of
+from ...protocol.snapshots import Restorable
 
 LONGEST_SECONDS = 60.0
 
@@ -41,7 +41,7 @@ class _Wave:
     drain: int
 
 
-class Flushing:
+class Flushing(Restorable):
     """Markers behind events.
 
     Parameters
@@ -142,14 +142,6 @@ class Flushing:
         ]
         self._answering = []
         return answers + self._ask_all()
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     def describe(self) -> Mapping[str, int]:
         """Return the sizes of what it keeps."""

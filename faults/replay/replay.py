@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 
 from ...protocol.batch import EventBatch, concat
-from ...protocol.effects import Deliver, Inform, Multicast, Plain, Received, Send, TellLost, Ticked, Write
+from ...protocol.effects import Deliver, Inform, Multicast, Received, Send, TellLost, Ticked, Write
 from ...protocol.ids import GROUP, BrokerId, ClientId, Link, RoundNumber
 from ...protocol.layers import (
     Delivered,
@@ -55,7 +55,7 @@ from ...protocol.messages.pubsub import (
 )
 from ...protocol.messages.recovery import Recovery
 from ...protocol.messages.rounds import Forgotten, Marker
-from ...protocol.snapshots import restore_state, state_of
+from ...protocol.snapshots import Restorable
 from ..durability.stores import Store
 from .arrived import Arrived
 from .deduplicator import Deduplicator
@@ -71,7 +71,7 @@ AGAIN_EVENTS_MAX: Final = 4096
 """Events in one message of those that are sent again."""
 
 
-class Replay:
+class Replay(Restorable):
     """Retention, rounds and deduplication of one broker.
 
     Parameters
@@ -416,14 +416,6 @@ class Replay:
             return []
         starts = np.cumsum([0, *map(len, pieces)])
         return [Deliver(deliver.batch, tuple(clients), starts, np.concatenate(pieces), brought_by=events)]
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     # To look at.
 

@@ -21,12 +21,13 @@ from ....protocol.configs import Placed, Position
 from ....protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
 from ....protocol.layers import Out
 from ....protocol.messages.recovery import ClusterView
+from ....protocol.snapshots import Restorable
 from ....routing.filters.filter import Filter
 from ....routing.schemes.hybrid import Hybrid
 from .starting import Start
 
 
-class Place:
+class Place(Restorable):
     """One broker's machines, and where it stands.
 
     Parameters

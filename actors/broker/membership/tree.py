@@ -19,7 +19,7 @@ from ....faults.membership.local import (
     TookOver,
 )
 from ....protocol.configs import Placed, Position
-from ....protocol.effects import Missed, Plain, Received, Send, Ticked
+from ....protocol.effects import Missed, Received, Send, Ticked
 from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
@@ -53,7 +53,6 @@ from ....protocol.messages.recovery import (
     Wants,
 )
 from ....protocol.messages.rounds import AskRound, Doubt, Forgotten, Marker, Round
-from ....protocol.snapshots import restore_state, state_of
 from .operations import OperationsSide
 from .starting import Start
 
@@ -256,14 +255,6 @@ class HealingBroker(OperationsSide):
     def untold(self) -> Collection[BrokerId]:
         """Return nobody: who stands in a tree has told what it wants, or is let go in time."""
         return ()
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     # To look at.
 

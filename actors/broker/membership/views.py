@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ....protocol.configs import Placed
-from ....protocol.effects import Deliver, Inform, Missed, Plain, Propose, Received, Renew, Send, Ticked
+from ....protocol.effects import Deliver, Inform, Missed, Propose, Received, Renew, Send, Ticked
 from ....protocol.ids import BrokerId, ClientId, Link, RoundNumber
 from ....protocol.layers import (
     Event,
@@ -47,7 +47,7 @@ from ....protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events,
 from ....protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ....protocol.messages.rounds import Forgotten
 from ....protocol.messages.views import CubeBeat, CubeLeave, CubeView, CubeWants, ToAll
-from ....protocol.snapshots import restore_state, state_of
+from ....protocol.snapshots import Restorable
 from ....routing.schemes.viewed import ViewedRouter
 from .starting import Start
 
@@ -61,7 +61,7 @@ OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
 """What is for brokers that have one view, and is held by those that have not come to it yet."""
 
 
-class HealingViews:
+class HealingViews(Restorable):
     """One broker of a network that heals by views.
 
     Parameters
@@ -382,14 +382,6 @@ class HealingViews:
     def untold(self) -> Collection[BrokerId]:
         """Return the brokers of the view that have not told yet what they want."""
         return self.router.missing
-
-    def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
-        return state_of(self)
-
-    def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
-        restore_state(self, plain)
 
     # To look at.
 
