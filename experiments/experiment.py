@@ -12,7 +12,7 @@ Source: none; the papers stand in the modules of their experiments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -116,3 +116,8 @@ def columns_of(point: Any) -> dict[str, Any]:
     """Return what of a point is a column of its tables: its numbers, texts and flags, but `run`."""
     values = {each.name: getattr(point, each.name) for each in fields(point) if each.name != "run"}
     return {name: value for name, value in values.items() if isinstance(value, PLAIN)}
+
+
+def in_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return rows, of which there is at least one, as a table in columns of these names."""
+    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -6,7 +6,7 @@ Rules
   on the rows of the experiment alone.
 * One that does not hold and is known not to has a reason (`known`); any other that does not hold is a failure.
 * Words are read literally, by these numbers, for all papers alike: "the same" and "constant" are `SAME`, "nearly
-  linear" is `LINEAR`.
+  linear" is `LINEAR`, "hardly grows" is `HARDLY`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from .experiment import Rows
+
 SAME: Final = 0.05
 """What differs by no more than this part is the same."""
 
 LINEAR: Final = 0.95
 """Points whose correlation is at least this lie nearly on a line."""
+
+HARDLY: Final = 0.25
+"""What grows with at most this power of a size hardly grows: for one ten times as large it is 1.8 times as much."""
 
 Curve = Mapping[float, float]
 """What was measured at each point of a figure, rising."""
@@ -91,6 +96,13 @@ class Sentences:
         return next(
             (why for (said, where), why in self.known.items() if said in text and where in judged), ""
         )
+
+
+def curve(rows: Rows, at: str, value: str, **where: Any) -> Curve:
+    """Return a value by the column `at`, rising, of the rows with these values in other columns that have one."""
+    mine = [row for row in rows if all(row[name] == wanted for name, wanted in where.items())]
+    found = {row[at]: row[value] for row in mine if row[value] is not None}
+    return dict(sorted(found.items()))
 
 
 def differences(one: Curve, other: Curve) -> dict[float, float]:

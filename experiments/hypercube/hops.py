@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from ...protocol.effects import Send
 from ...protocol.messages.pubsub import Spread
 from ...simulator.network import Step
-from ..experiment import Repeated, Tables
-from .load import BATCH
-from .traffic import CUBE, Traffic, simulated
+from ..experiment import Repeated, Tables, in_columns
+from .traffic import CUBE, Traffic, await_replies, reply, simulated
 
 PAIRS: Final = "all pairs"
 DRAWN: Final = "drawn"
@@ -76,28 +75,22 @@ def measure(point: Point) -> Tables:
     traffic = Traffic(brokers)
     follow = _Far(traffic)
     net = simulated(CUBE, brokers, follow)
-    for broker in range(brokers):
-        net.subscribe(f"s{broker}", broker, f"to = {broker}")
-    net.run()
+    await_replies(net, brokers)
     dice = random.Random(f"hops/{point.run}")
-    rows: list[dict[str, Any]] = []
+    rows = []
     for broker in range(brokers):
         others = [other for other in range(brokers) if other != broker]
         replies = dice.choices(others, k=point.replies) if point.replies else others
         before = traffic.messages("events")
-        for first in range(0, len(replies), BATCH):
-            net.publish(f"p{broker}", broker, [{"to": to} for to in replies[first : first + BATCH]])
-            net.run()
+        reply(net, broker, replies)
         ways = [hops for (origin, _), hops in follow.far.items() if origin == broker]
-        rows.append(
-            {
-                "origin": broker,
-                "messages": sum(map(len, ways)),
-                "farthest": max(max(hops) for hops in ways),
-                "most": max(map(len, ways)),
-                "replies": len(replies),
-                "crossed": traffic.messages("events") - before,
-            }
-        )
-    table = {name: [row[name] for row in rows] for name in rows[0]}
-    return {"ways": {**table, "sources": np.full(brokers, DRAWN if point.replies else PAIRS, object)}}
+        crossed = traffic.messages("events") - before
+        messages, farthest, most = sum(map(len, ways)), max(map(max, ways)), max(map(len, ways))
+        rows.append((broker, messages, farthest, most, len(replies), crossed))
+    names = ("origin", "messages", "farthest", "most", "replies", "crossed")
+    return {
+        "ways": {
+            **in_columns(names, rows),
+            "sources": np.full(brokers, DRAWN if point.replies else PAIRS, object),
+        }
+    }

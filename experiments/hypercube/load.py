@@ -31,13 +31,10 @@ import numpy as np
 
 from ...simulator.simulation import Simulation
 from ..experiment import Repeated, Tables
-from .traffic import CUBE, Traffic, simulated
+from .traffic import CUBE, Traffic, await_replies, reply, simulated
 
 BROADCASTS: Final = "broadcasts"
 REPLIES: Final = "replies"
-BATCH: Final = 50
-"""Replies that a publisher hands over at a time."""
-
 EQUAL: Final = 7 * 8
 """What each broker starts where all start equally much."""
 
@@ -137,12 +134,9 @@ def _broadcast(net: Simulation, starts: Sequence[int]) -> None:
 
 def _reply(net: Simulation, starts: Sequence[int], dice: random.Random | None) -> None:
     """Let each broker's publisher send replies to others: drawn, or to one after the other."""
-    for broker in range(len(starts)):
-        net.subscribe(f"s{broker}", broker, f"to = {broker}")
-    net.run()
+    await_replies(net, len(starts))
     for broker, many in enumerate(starts):
         others = [other for other in range(len(starts)) if other != broker]
-        replies = [dice.choice(others) if dice else others[turn % len(others)] for turn in range(many)]
-        for first in range(0, many, BATCH):
-            net.publish(f"p{broker}", broker, [{"to": to} for to in replies[first : first + BATCH]])
-            net.run()
+        reply(
+            net, broker, [dice.choice(others) if dice else others[turn % len(others)] for turn in range(many)]
+        )

@@ -15,7 +15,7 @@ Source: paper 2, sections 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,6 +35,9 @@ KINDS: Final[Mapping[type, str]] = {
     Installed: "answers",
     Events: "events",
 }
+BATCH: Final = 50
+"""Replies that a publisher hands over at a time."""
+
 Counts = npt.NDArray[np.int64]
 
 
@@ -94,3 +97,17 @@ def simulated(curve: str, brokers: int, record: Callable[[Step], None]) -> Simul
     net = NETS[curve]
     tree = ClusterTree(brokers, 1, degree=net.degree or max(1, brokers - 1))
     return Simulation(tree.positions(), net.scheme, record=record, keep_notifications=False)
+
+
+def await_replies(net: Simulation, brokers: int) -> None:
+    """Let a subscriber at each broker subscribe to what is sent `to` that broker."""
+    for broker in range(brokers):
+        net.subscribe(f"s{broker}", broker, f"to = {broker}")
+    net.run()
+
+
+def reply(net: Simulation, broker: int, others: Sequence[int]) -> None:
+    """Let a publisher at a broker send an event to each of these brokers, some at a time."""
+    for first in range(0, len(others), BATCH):
+        net.publish(f"p{broker}", broker, [{"to": to} for to in others[first : first + BATCH]])
+        net.run()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ...protocol.extras import extra
 from ..experiment import Rows
-from .statements import DEPTHS, LBDD_SECONDS, LOAD_MAX, POINT_TO_POINT_SECONDS, READINGS, curve
+from .statements import DEPTHS, LBDD_SECONDS, LOAD_MAX, POINT_TO_POINT_SECONDS, READINGS, by_subscribers
 from .twelve import TAKEN_MBIT, WAYS
 
 with extra("plots"):
@@ -39,7 +39,7 @@ def _twelve(rows: Rows, value: str, label: str, paper: float | None = None) -> F
     figure = Figure(figsize=(10.2, 3.9), layout="constrained")
     for axes, (taken, words) in zip(figure.subplots(1, 2), READINGS.items(), strict=True):
         for way in WAYS:
-            line = curve(rows, way, value, taken)
+            line = by_subscribers(rows, way, value, taken)
             axes.plot(list(line), list(line.values()), color=COLOURS[way], marker="o", label=way)
         if paper is not None:
             axes.axhline(paper, color=COLOURS["LBDD"], linestyle=":", label="LBDD in the paper")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...routing.topologies.lbdd_plan import Plan, plan
-from ..experiment import Repeated, Tables
+from ..experiment import Repeated, Tables, in_columns
 
 SIZES: Final = (100, 200, 300, 400, 500)
 
@@ -57,9 +57,7 @@ def measure(point: Point) -> Tables:
                 (size, depth, bucket, len(made.children[node]), depth < len(buckets) - 1) for node in nodes
             ]
     names = ("subscribers", "depth", "bucket", "copies", "inner")
-    return {
-        "nodes": {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-    }
+    return {"nodes": in_columns(names, rows)}
 
 
 def draw_plan(size: int, dice: random.Random, prefix: str = "") -> Plan[str]:

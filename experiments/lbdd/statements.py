@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Final
 
 from ..experiment import Rows
-from ..statements import SAME, Curve, Sentences, Statement, is_flat, is_same, rises, rounded
+from ..statements import SAME, Curve, Sentences, Statement, curve, is_flat, is_same, rises, rounded
 from .twelve import FAST_MBIT, GB, GIB, LINK_MBIT, TAKEN_MBIT
 
 POINT_TO_POINT_SECONDS: Final = 7_810
@@ -88,7 +88,7 @@ def judge_delay(rows: Rows) -> list[Statement]:
     """Return what is said of the delay; `rows` as `pipelines.figures.experiments.distribution_by_point` gives them."""
     found = []
     for said, taken in _readings("paper 5, 4.2 (1), figure 1"):
-        ours = {way: curve(rows, way, "seconds", taken)[11] for way in ("point-to-point", "LBDD")}
+        ours = {way: by_subscribers(rows, way, "seconds", taken)[11] for way in ("point-to-point", "LBDD")}
         for way, seconds in (("point-to-point", POINT_TO_POINT_SECONDS), ("LBDD", LBDD_SECONDS)):
             found.append(said(f"{way} takes {seconds:,} s", round(ours[way], 1), is_same(ours[way], seconds)))
         found.append(
@@ -113,7 +113,7 @@ def judge_delay(rows: Rows) -> list[Statement]:
 def _part(rows: Rows, taken: float, link: float, payload: int = 8 * GIB) -> float:
     """Return what part of point-to-point's delay LBDD takes, with all eleven subscribers."""
     ours, direct = (
-        curve(rows, way, "seconds", taken, link, payload)[11] for way in ("LBDD", "point-to-point")
+        by_subscribers(rows, way, "seconds", taken, link, payload)[11] for way in ("LBDD", "point-to-point")
     )
     return round(ours / direct, 3)
 
@@ -122,7 +122,7 @@ def judge_rate(rows: Rows) -> list[Statement]:
     """Return what is said of the rate, on the same rows."""
     found = []
     for said, taken in _readings("paper 5, 4.2 (2), figure 2"):
-        direct, ours = (curve(rows, way, "rate_mbit", taken) for way in ("point-to-point", "LBDD"))
+        direct, ours = (by_subscribers(rows, way, "rate_mbit", taken) for way in ("point-to-point", "LBDD"))
         found += [
             said(
                 "point-to-point: the rate falls as subscribers come",
@@ -137,7 +137,7 @@ def judge_rate(rows: Rows) -> list[Statement]:
             ),
         ]
     for said, taken in _readings("paper 5, 4.3"):
-        direct, ours = (curve(rows, way, "rate_mbit", taken) for way in ("point-to-point", "LBDD"))
+        direct, ours = (by_subscribers(rows, way, "rate_mbit", taken) for way in ("point-to-point", "LBDD"))
         parts = {at: round(direct[at] / rate, 3) for at, rate in ours.items()}
         found += [
             said(
@@ -159,8 +159,10 @@ def judge_load(rows: Rows) -> list[Statement]:
     """Return what is said of the publisher's load, on the same rows."""
     found = []
     for said, taken in _readings("paper 5, 4.2 (3), figure 3"):
-        direct, ours = (curve(rows, way, "publisher_load", taken) for way in ("point-to-point", "LBDD"))
-        drawn = curve(rows, "LBDD", "publisher_load", taken, order="drawn")
+        direct, ours = (
+            by_subscribers(rows, way, "publisher_load", taken) for way in ("point-to-point", "LBDD")
+        )
+        drawn = by_subscribers(rows, "LBDD", "publisher_load", taken, order="drawn")
         found += [
             said(
                 "point-to-point: with six subscribers the publisher's load is 100 %",
@@ -254,7 +256,7 @@ def judge_contribution(rows: Rows) -> list[Statement]:
     return found
 
 
-def curve(
+def by_subscribers(
     rows: Rows,
     way: str,
     value: str,
@@ -264,13 +266,8 @@ def curve(
     order: str = "named",
 ) -> Curve:
     """Return a value by the number of subscribers."""
-    wanted = (way, taken, link, payload, order)
-    found = {
-        row["subscribers"]: row[value]
-        for row in rows
-        if (row["way"], row["taken_mbit"], row["link_mbit"], row["payload_bytes"], row["order"]) == wanted
-    }
-    return dict(sorted(found.items()))
+    network = {"taken_mbit": taken, "link_mbit": link, "payload_bytes": payload, "order": order}
+    return curve(rows, "subscribers", value, way=way, **network)
 
 
 def _readings(source: str) -> Iterator[tuple[Sentences, float]]:

@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 
 from ...routing.topologies.lbdd_plan import plan
-from ..experiment import Repeated, Tables
+from ..experiment import Repeated, Tables, in_columns
 from .bandwidth import transfer
 
 SOURCE: Final = "10.3.17.74"
@@ -106,8 +106,12 @@ def measure(point: Point) -> Tables:
                 (way, count, node, at, len(sent[node]), node == SOURCE) for node, at in done.finished.items()
             ]
     names = ("way", "subscribers", "node", "finished", "copies", "publisher")
-    table = {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-    return {"nodes": {**table, "order": np.full(len(rows), "drawn" if point.run else "named", object)}}
+    return {
+        "nodes": {
+            **in_columns(names, rows),
+            "order": np.full(len(rows), "drawn" if point.run else "named", object),
+        }
+    }
 
 
 def children_of(way: str, targets: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

@@ -18,10 +18,9 @@ from typing import Any, Final
 from ...faults.membership.comparing import STRIKES
 from ...simulator.chaos import CONVERGE_HEARTBEATS
 from ..experiment import Rows
-from ..statements import Curve, Sentences, Statement, exponent
+from ..statements import HARDLY, Sentences, Statement, curve, exponent
 from .runs import COMPARE_HEARTBEATS, CRASHES, DAMAGE
 
-HARDLY: Final = 0.25
 MORE: Final = 1.5
 MENDED_SECONDS: Final = (STRIKES + 1) * COMPARE_HEARTBEATS + 1 + CONVERGE_HEARTBEATS
 """With a heartbeat a second."""
@@ -35,8 +34,8 @@ def judge_reliability(rows: Rows) -> list[Statement]:
     crashes = [row for row in rows if row["mode"] == CRASHES]
     damage = [row for row in rows if row["mode"] == DAMAGE]
     most = max(row["rate"] for row in crashes)
-    calm, worst = _by_size(crashes, 0, "messages"), _by_size(crashes, most, "messages")
-    extra = _by_size(crashes, most, "extra")
+    calm, worst = curve(crashes, "size", "messages", rate=0), curve(crashes, "size", "messages", rate=most)
+    extra = curve(crashes, "size", "extra", rate=most)
     said = Sentences("paper 4, abstract", KNOWN)
     return [
         Sentences("paper 4, theorem 1", KNOWN)(
@@ -57,7 +56,10 @@ def judge_reliability(rows: Rows) -> list[Statement]:
         Sentences("for comparison", KNOWN)(
             f"crashes cause at most {MORE} times the stable writes for an event",
             _shown(crashes, "commits"),
-            all(row["commits"] <= _by_size(crashes, 0, "commits")[row["size"]] * MORE for row in crashes),
+            all(
+                row["commits"] <= curve(crashes, "size", "commits", rate=0)[row["size"]] * MORE
+                for row in crashes
+            ),
         ),
         Sentences("paper 4, section 2; decision 0028", KNOWN)(
             f"from any state of its tables the network comes back (seconds; at most {MENDED_SECONDS:g})",
@@ -65,11 +67,6 @@ def judge_reliability(rows: Rows) -> list[Statement]:
             all(row["consistent"] <= MENDED_SECONDS and row["holds"] == 1 for row in damage),
         ),
     ]
-
-
-def _by_size(rows: Rows, rate: float, value: str) -> Curve:
-    found = {row["size"]: row[value] for row in rows if row["rate"] == rate and row[value] is not None}
-    return dict(sorted(found.items()))
 
 
 def _shown(rows: Rows, value: str) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Final
 from ...protocol.extras import extra
 from ..compare_figure import figure
 from ..experiment import Rows
+from ..statements import curve
 from .runs import BOUNDS, SCHEMES
-from .statements import curve
 
 with extra("plots"):
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def draw_scale(rows: Rows) -> Figure:
     picture = Figure(figsize=(15.0, 3.9), layout="constrained")
     for axes, (value, label) in zip(picture.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         for number, scheme in enumerate(SCHEMES):
-            line = curve(rows, scheme, value)
+            line = curve(rows, "brokers", value, scheme=scheme)
             axes.plot(list(line), list(line.values()), marker="os^vDxP*"[number], label=scheme)
         axes.set(xscale="log", yscale="log", xlabel="brokers", ylabel=label)
         if value == FELT:  # it hardly differs: from 0 on that is to be seen

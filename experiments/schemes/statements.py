@@ -3,8 +3,7 @@
 Rules
 -----
 * Messages for an event count one for each link of the scheme's own network; a multicast is one.
-* "Hardly grows" is an exponent of at most `HARDLY`, as for self-configuration; "linear" one of at most 1 +
-  `statements.SAME`.
+* "Linear" is an exponent of at most 1 + `statements.SAME`.
 
 Source: papers 1, 2 and 5, where the sentences say; docs/schemes.md for the others.
 """
@@ -14,10 +13,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..experiment import Rows
-from ..statements import SAME, Curve, Sentences, Statement, exponent, is_same
+from ..statements import HARDLY, SAME, Curve, Sentences, Statement, curve, exponent, is_same
 from .runs import SCHEMES
 
-HARDLY: Final = 0.25
 GLOBAL: Final = ("match-first", "hypercube", "lbdd", "point-to-point")
 """Schemes under which every broker knows what all others want."""
 
@@ -83,14 +81,14 @@ def judge_compare(rows: Rows) -> list[Statement]:
 def judge_scale(rows: Rows) -> list[Statement]:
     """Return what is said of growth; rows as those of `judge_compare`, for several sizes."""
     found = []
-    wanting = exponent(curve(rows, SCHEMES[0], "brokers_wanting"))
+    wanting = exponent(curve(rows, "brokers", "brokers_wanting", scheme=SCHEMES[0]))
     for scheme in SCHEMES:
         said = Sentences("docs/schemes.md", KNOWN, scheme)
-        messages = exponent(curve(rows, scheme, "messages"))
-        entries = curve(rows, scheme, "table_entries_mean")
-        fewest = exponent(curve(rows, scheme, "bound_links"))
-        speed = curve(rows, scheme, "messages_per_second")
-        recovery = curve(rows, scheme, "recovery_seconds")
+        messages = exponent(curve(rows, "brokers", "messages", scheme=scheme))
+        entries = curve(rows, "brokers", "table_entries_mean", scheme=scheme)
+        fewest = exponent(curve(rows, "brokers", "bound_links", scheme=scheme))
+        speed = curve(rows, "brokers", "messages_per_second", scheme=scheme)
+        recovery = curve(rows, "brokers", "recovery_seconds", scheme=scheme)
         found += [
             said(
                 "messages for an event grow no faster than the brokers that want it (exponents)",
@@ -130,9 +128,3 @@ def _tables(scheme: str, entries: Curve) -> Statement:
         shown,
         power <= HARDLY,
     )
-
-
-def curve(rows: Rows, scheme: str, value: str) -> Curve:
-    """Return a figure of a scheme by the number of brokers, where it has one."""
-    found = {row["brokers"]: row[value] for row in rows if row["scheme"] == scheme and row[value] is not None}
-    return dict(sorted(found.items()))

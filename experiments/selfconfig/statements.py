@@ -4,7 +4,8 @@ Rules
 -----
 * Its claims are that a tree heals by itself after any node or link has failed, and by simple and efficient algorithms.
 * "Efficient" has no number in the paper. It is taken to mean that a tree of more clusters takes hardly longer (the
-  exponent of the time is at most `EXPONENT`), and that healing takes no more than messages in proportion to the tree.
+  exponent of the time is at most `statements.HARDLY`), and that healing takes no more than messages in proportion to
+  the tree.
 
 Source: paper 1, sections 4.1, 4.2 and 6.
 """
@@ -15,11 +16,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..experiment import Rows
-from ..statements import Sentences, Statement, exponent
+from ..statements import HARDLY, Sentences, Statement, exponent
 from .runs import NOBODY, VICTIMS, WATCHED_HEARTBEATS
-
-EXPONENT: Final = 0.25
-"""A tree ten times as large takes 1.8 times as long."""
 
 _SMALL: Final = (
     "all are asked or told over the links of the tree, of which there is one less than clusters, so that small trees "
@@ -73,9 +71,9 @@ def _growth(said: Sentences, mine: Rows) -> list[Statement]:
     power, more = exponent(times), exponent(messages)
     return [
         ours(
-            f"larger trees take hardly longer (exponent of the seconds by clusters; at most {EXPONENT})",
+            f"larger trees take hardly longer (exponent of the seconds by clusters; at most {HARDLY})",
             {"seconds": times, "exponent": _shown(power)},
-            not power > EXPONENT,
+            not power > HARDLY,
         ),
         ours(
             "nor more messages than in proportion (exponent at most 1)",
