@@ -33,7 +33,8 @@ from ..actors.machines.layout import STORE_BYTES, Layout
 from ..actors.machines.links import crossed, hosts_here
 from ..actors.machines.nodes import node_ids
 from ..actors.network.directory import NAMESPACE
-from ..actors.network.network import Network, ensure_ray
+from ..actors.network.launching import joined_ray
+from ..actors.network.network import Network
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
 from ..routing.topologies.cluster_trees import ClusterTree
@@ -123,12 +124,8 @@ def _nodes(hosts: int, show: Progress) -> Iterator[tuple[Layout | None, list[str
     """Yield the links, if any, and Ray's ids of as many nodes: first the head, where this process is."""
     layout = hosts_here()
     if layout is not None:
-        started = ensure_ray()
-        try:
+        with joined_ray():
             yield layout, node_ids(layout)
-        finally:
-            if started:
-                ray.shutdown()
         return
     room = {"num_cpus": 0, "object_store_memory": STORE_BYTES}
     show("Ray nodes", 0, hosts)

@@ -18,6 +18,7 @@ import pyarrow.parquet
 from ..actors.clients.notification import Notification
 from ..protocol.batch import EVENT_BYTES_MAX
 from ..protocol.errors import InputError
+from .inputs import one_line
 
 Format: TypeAlias = Literal["json", "table", "cloudevents"]
 FORMATS: Final = get_args(Format)
@@ -108,7 +109,7 @@ def table_batches(path: Path) -> Iterator[pa.RecordBatch]:
             with pyarrow.parquet.ParquetFile(path) as file:
                 yield from file.iter_batches()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {' '.join(str(error).split())[:300]}") from None
+        raise InputError(f"{path}: cannot be read: {one_line(error)}") from None
 
 
 # Notifications.

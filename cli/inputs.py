@@ -47,7 +47,7 @@ def read_events(path: Path, limit: int) -> pa.Table:
     try:
         table = reader(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: cannot be read: {_one_line(error)}") from None
+        raise ScenarioError(f"{path}: cannot be read: {one_line(error)}") from None
     if not table.num_rows:
         raise ScenarioError(f"{path}: there is no event in it")
     return table.slice(0, limit)
@@ -70,7 +70,7 @@ def read_selectors(path: Path) -> list[tuple[int, str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: cannot be read: {_one_line(error)}") from None
+        raise ScenarioError(f"{path}: cannot be read: {one_line(error)}") from None
     stripped = [(number, line.strip()) for number, line in enumerate(lines, 1)]
     selectors = [(number, line) for number, line in stripped if line and not line.startswith("#")]
     if not selectors:
@@ -91,7 +91,7 @@ def folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out {path}: {_one_line(error)}") from None
+        raise InputError(f"--out {path}: {one_line(error)}") from None
     return path
 
 
@@ -118,7 +118,8 @@ def _check_file(path: Path) -> None:
         raise ScenarioError(f"{path}: is empty")
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return what an error says, on one line of a length that can be read."""
     return " ".join(str(error).split())[:300]
 
 

@@ -18,15 +18,17 @@ import psutil
 import ray
 from ray._common.utils import reset_ray_address
 from ray._private import services, worker
-from ray.experimental import internal_kv
 
 from ...protocol.errors import MissingExtra, RayUnavailable
 from .java import prepare_java
+from .launching import init_ray
+from .store import RayStore
 
 START_SECONDS: Final = 120.0
 END_SECONDS: Final = 3.0
 """How long its processes may take to end by themselves."""
-_STARTED_HERE: Final = b"rayvous:started-here"
+_STARTED_HERE: Final = "started-here"
+_SESSION: Final = "session"
 _START: Final = (
     "start", "--head", "--port", "0", "--include-dashboard", "false", "--disable-usage-stats", "--log-color", "false",
 )  # fmt: skip
@@ -57,11 +59,8 @@ def start_lasting_ray() -> None:
     if done.returncode:
         last = " ".join((done.stderr or done.stdout).split())[-300:]
         raise RayUnavailable(f"`ray {' '.join(_START)}` failed: {last}")
-    try:
-        ray.init(address="auto", log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
-        raise RayUnavailable(f"Ray was started and cannot be joined: {error}") from error
-    internal_kv._internal_kv_put(_STARTED_HERE, _session().encode())
+    init_ray("auto")
+    RayStore(_STARTED_HERE).put(_SESSION, _session())
 
 
 def end_lasting_ray() -> bool:
@@ -69,18 +68,17 @@ def end_lasting_ray() -> bool:
 
     It leaves that Ray first.
     """
-    name = internal_kv._internal_kv_get(_STARTED_HERE)
+    name = RayStore(_STARTED_HERE).get(_SESSION)
     address = ray.get_runtime_context().gcs_address
     ray.shutdown()
     if name is None:
         return False
     if services.canonicalize_bootstrap_address(None) == address:
         reset_ray_address()  # Ray's note of the last one that was started
-    word = name.decode()
     found = [
         one
         for one in psutil.process_iter(["cmdline"])
-        if any(word in part for part in one.info["cmdline"] or ())
+        if any(name in part for part in one.info["cmdline"] or ())
     ]
     for one in found:
         with suppress(psutil.NoSuchProcess):

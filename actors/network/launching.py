@@ -85,16 +85,26 @@ def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
         prepare_java()
     if stages is not None:
         stages.show(RAY, 0, 1)
-    try:
-        ray.init(
-            None if _through_client() else "auto" if _running_ray() else "local",
-            namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error",
-        )  # fmt: skip
-    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
-        raise RayUnavailable(f"Ray could not be started or joined: {error}") from error
+    init_ray(None if _through_client() else "auto" if _running_ray() else "local")
     if stages is not None:
         stages.show(RAY, 1, 1)
     return True
+
+
+def init_ray(address: str | None) -> None:
+    """Join the Ray at an address: that of the machine for ``"auto"``; or start one, for ``"local"``.
+
+    Raises
+    ------
+    RayUnavailable
+        If it could not be started or joined.
+    """
+    try:
+        ray.init(
+            address, namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error"
+        )
+    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
+        raise RayUnavailable(f"Ray could not be started or joined: {error}") from error
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ with extra("plots"):
 if TYPE_CHECKING:
     import networkx as nx
     import pyarrow as pa
+
+K = TypeVar("K")
 
 OVER_LINKS: Final = ("up", "down")
 """Kinds of transfers that go over a link between two brokers; ``multicast`` goes to a cluster."""
@@ -82,17 +84,17 @@ def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) ->
 def events_over(transfers: pa.Table) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
     """Return the events over each link, ``{(low, high): both ways}``, and over each group, ``{cluster: multicast}``."""
     kind = transfers["link_kind"].to_numpy()
-    columns = {name: transfers[name].to_numpy() for name in ("broker", "peer", "cluster", "events")}
-    links: Counter[tuple[int, int]] = Counter()
-    over = np.isin(kind, OVER_LINKS) & (columns["peer"] >= 0)
-    for one, other, events in zip(
-        *(columns[name][over].tolist() for name in ("broker", "peer", "events")), strict=True
-    ):
-        links[min(one, other), max(one, other)] += events
-    groups: Counter[int] = Counter()
-    to_group = kind == "multicast"
-    for cluster, events in zip(
-        *(columns[name][to_group].tolist() for name in ("cluster", "events")), strict=True
-    ):
-        groups[cluster] += events
-    return dict(links), dict(groups)
+    broker, peer, cluster, events = (
+        transfers[name].to_numpy() for name in ("broker", "peer", "cluster", "events")
+    )
+    over, to_group = np.isin(kind, OVER_LINKS) & (peer >= 0), kind == "multicast"
+    links = _sums(zip(*np.sort((broker[over], peer[over]), axis=0).tolist(), strict=True), events[over])
+    return links, _sums(cluster[to_group].tolist(), events[to_group])
+
+
+def _sums(keys: Iterable[K], events: Any) -> dict[K, int]:
+    """Return the sum of the events of each key."""
+    sums: Counter[K] = Counter()
+    for key, many in zip(keys, events.tolist(), strict=True):
+        sums[key] += many
+    return dict(sums)

@@ -59,8 +59,10 @@ def check_hosts(plan: FaultPlan | None, hosts: int) -> None:
     ScenarioError
         If one is not, or is host 0; the message says which.
     """
-    for place, fault in enumerate(() if plan is None else plan.faults):
-        if plan is None or not isinstance(fault, HostLink) or 0 < fault.host < hosts:
+    if plan is None:
+        return
+    for place, fault in enumerate(plan.faults):
+        if not isinstance(fault, HostLink) or 0 < fault.host < hosts:
             continue
         there = f"there are {hosts}" if hosts else "there are none: give --on ray --hosts N"
         why = "the clients and Ray's head are there" if hosts and not fault.host else there
