@@ -34,7 +34,10 @@ class Convergence:
 
     def problems(self) -> list[str]:
         """Return what keeps the living brokers from being one settled tree, and whose clients have yet to move."""
-        survey = self._hosts.survey()
+        return self.problems_by(self._hosts.survey())
+
+    def problems_by(self, survey: Survey) -> list[str]:
+        """Return the problems that a survey shows, and whose clients have yet to move."""
         living = set(self._hosts.hosts())
         lost = [
             str(client)

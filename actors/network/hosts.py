@@ -20,6 +20,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from ...faults.chaos.routes import SeenRoutes
+from ...faults.chaos.structure import Survey
 from ...protocol import checks
 from ...protocol.configs import Position
 from ...protocol.errors import ClientError, InputError
@@ -197,9 +198,10 @@ class Hosts:
 
     def standing(self) -> tuple[Position, ...]:
         """Return every living broker's place as it is now; in a network that does not heal, `positions`."""
-        if self.recovery is None:
-            return self.directory.positions
-        survey = self.survey()
+        return self.directory.positions if self.recovery is None else self.standing_by(self.survey())
+
+    def standing_by(self, survey: Survey) -> tuple[Position, ...]:
+        """Return the place of every broker of a survey."""
         return tuple(
             standing(position, survey) for position in self.directory.positions if position.broker in survey
         )

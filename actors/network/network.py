@@ -47,6 +47,7 @@ from .network_file import from_file
 from .operations import Operations
 from .settings import Settings
 from .stages import Progress, check_progress, told
+from .status import NetworkStatus, status_of
 from .store import RayStore
 
 if TYPE_CHECKING:
@@ -397,6 +398,16 @@ class Network:
         """
         self._hosts.ask("flush_telemetry", timeout_seconds=60)
         return read_telemetry(self._hosts.directory.collector, since)
+
+    def status(self) -> NetworkStatus:
+        """Return how every broker is just now, and what is not mended yet; a dead or silent one is no error.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If the rendezvous point does not answer.
+        """
+        return status_of(self._hosts, self._convergence)
 
     def draw(self) -> Picture:
         """Draw the network as it is now: roles, who has died, and how many events went over each link so far.

@@ -20,7 +20,8 @@ from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClusterId
 
 if TYPE_CHECKING:
-    from .network import Network
+    from ..chaos.convergence import Convergence
+    from .hosts import Hosts
 
 ANSWER_SECONDS: Final = 5.0
 """How long a broker may take to answer; past it, it is shown as silent."""
@@ -119,7 +120,7 @@ class NetworkStatus:
         return made
 
 
-def status_of(net: Network) -> NetworkStatus:
+def status_of(hosts: Hosts, convergence: Convergence) -> NetworkStatus:
     """Look at a network once.
 
     Raises
@@ -127,27 +128,29 @@ def status_of(net: Network) -> NetworkStatus:
     BrokerUnavailable
         If its rendezvous point does not answer.
     """
-    positions = {one.broker: one for one in net.positions}
+    heals = hosts.recovery is not None
+    places: tuple[Position, ...] = ()
     problems: list[str] = []
-    sizes, silent = _sizes(net)
-    if net.heals:
+    sizes, silent = _sizes(hosts)
+    if heals:
         try:
-            places = {one.broker: one for one in net.standing()}
-            problems = net.problems()
+            survey = hosts.survey()
+            places, problems = hosts.standing_by(survey), convergence.problems_by(survey)
         except BrokerUnavailable as error:
-            places, problems = {}, [str(error)]
-        positions = {one.broker: one for one in net.positions} | places
+            problems = [str(error)]
+    positions = {one.broker: one for one in (*hosts.directory.positions, *places)}
     brokers = [_one(positions[broker], sizes, silent) for broker in sorted(positions)]
-    if not net.heals:
+    if not heals:
         problems = [f"broker {one.broker} is {one.state}" for one in brokers if one.state != "alive"]
-    return NetworkStatus(net.name, net.scheme, net.heals, time.monotonic(), tuple(brokers), tuple(problems))
+    scheme = hosts.directory.scheme
+    return NetworkStatus(hosts.name, scheme, heals, time.monotonic(), tuple(brokers), tuple(problems))
 
 
-def _sizes(net: Network) -> tuple[dict[BrokerId, dict[str, int]], set[BrokerId]]:
+def _sizes(hosts: Hosts) -> tuple[dict[BrokerId, dict[str, int]], set[BrokerId]]:
     """Return what the brokers say of themselves, and who lives and says nothing."""
     calls: dict[Any, list[BrokerId]] = {}
-    for broker in net.brokers():
-        calls.setdefault(net.host_of(broker), []).append(broker)
+    for broker in hosts.brokers():
+        calls.setdefault(hosts.host_of(broker), []).append(broker)
     answers = {host: host.describe.remote() for host in calls}
     if answers:
         ray.wait(list(answers.values()), num_returns=len(answers), timeout=ANSWER_SECONDS)

@@ -232,15 +232,13 @@ def top(
 def _show(
     network: str, address: str | None, every: float, *, watch: bool, order: Order, as_json: bool
 ) -> int:
-    from ...actors.network.status import status_of
-
     stop = threading.Event()
     screen = Live(console=console.out, auto_refresh=False) if watch and not as_json else None
     with joined(network, address) as net, interrupts_set(stop), screen or nullcontext():
-        before = status_of(net)
+        before = net.status()
         unhealthy_since: float | None = None
         while not stop.wait(every):  # what happens meanwhile is what is measured
-            now = status_of(net)
+            now = net.status()
             unhealthy_since = None if now.healthy else unhealthy_since or now.at_seconds
             _tell(now, before, unhealthy_since, screen, order, as_json=as_json)
             if not watch:
