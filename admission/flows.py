@@ -104,11 +104,11 @@ class Flows:
         elsewhere = leads @ wanted
         elsewhere[rows[LOCAL]] = True
         out: dict[Account, int] = {("cpu", None): int(own[elsewhere].sum())}
-        total = own.sum(axis=0)
+        flow = own @ wanted.T.astype(np.int64)  # from link to link, had all of it a way
+        over = (flow * leads).sum(axis=0).tolist()
         for link, row in rows.items():
             if link != LOCAL and link not in self.ways.group:
-                mask, beside = wanted[row], np.flatnonzero(~leads[:, row])
-                out["bandwidth", link] = int(total[mask].sum() - own[np.ix_(beside, mask)].sum())
+                out["bandwidth", link] = over[row]
         if self.ways.group:
             self._charge_group(out, dag, wanted, elsewhere)
         if self.ways.relays is not None:
@@ -162,12 +162,14 @@ class Flows:
     def _charge_relays(self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask) -> None:
         """Charge what may have to be passed on: of what is wanted here, what a neighbour wants too."""
         assert self.ways.relays is not None
-        own, rows = dag.own_rate, dag.rows
-        here = wanted[rows[LOCAL]]
+        rows = dag.rows
+        both = dag.own_rate @ (wanted & wanted[rows[LOCAL]]).T.astype(np.int64)
         for source, to in self.ways.relays:
-            for link in to:
-                if source in rows and link in rows:
-                    out["bandwidth", link] += _sum(own[rows[source]], here & wanted[rows[link]])
+            if source in rows:
+                amounts = both[rows[source]].tolist()
+                for link in to:
+                    if link in rows:
+                        out["bandwidth", link] += amounts[rows[link]]
 
 
 def _sum(values: Micros, mask: Any) -> int:
