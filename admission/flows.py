@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ..protocol.configs import Ways
 from ..protocol.ids import GROUP, BrokerId, BrokerLink
@@ -63,6 +62,7 @@ class Flows:
         self._onward: dict[BrokerLink, frozenset[BrokerLink]] | None = None
         if ways.onward is not None:
             self._onward = {LOCAL if link is None else link: frozenset(to) for link, to in ways.onward}
+        self._known: tuple[dict[BrokerLink, int], Mask, Mask] | None = None
 
     @property
     def beside(self) -> bool:
@@ -100,7 +100,7 @@ class Flows:
         own, rows = dag.own_rate, dag.rows
         if self.ways.floods:
             wanted = np.broadcast_to(wanted.any(axis=0), wanted.shape)
-        leads = self._leads(rows, len(own))
+        leads, relayed = self._between(rows, len(own))
         elsewhere = leads @ wanted
         elsewhere[rows[LOCAL]] = True
         out: dict[Account, int] = {("cpu", None): int(own[elsewhere].sum())}
@@ -112,14 +112,27 @@ class Flows:
         if self.ways.group:
             self._charge_group(out, dag, wanted, elsewhere)
         if self.ways.relays is not None:
-            self._charge_relays(out, dag, wanted)
+            self._charge_relays(out, dag, wanted, relayed)
         if self.cpu_counts == "copies":
             for (resource, where), amount in list(out.items()):
                 if resource == "bandwidth":
                     out["cpu", where[0] if isinstance(where, tuple) else None] += amount
         return out
 
-    def _leads(self, rows: Mapping[BrokerLink, int], size: int) -> npt.NDArray[np.bool_]:
+    def _between(self, rows: Mapping[BrokerLink, int], size: int) -> tuple[Mask, Mask]:
+        """Return from which row of links to which events may go, and to which they are passed on: ``[row, row]``.
+
+        They are made again when a link comes or goes, since they take a step for each pair of links.
+        """
+        if self._known is None or len(self._known[1]) != size or self._known[0] != rows:
+            relayed = np.zeros((size, size), dtype=np.bool_)
+            for source, to in self.ways.relays or ():
+                if source is not None and source in rows:
+                    relayed[rows[source], [rows[link] for link in to if link in rows]] = True
+            self._known = dict(rows), self._leads(rows, size), relayed
+        return self._known[1:]
+
+    def _leads(self, rows: Mapping[BrokerLink, int], size: int) -> Mask:
         """Return from which row of links to which events may go."""
         leads = ~np.eye(size, dtype=np.bool_)
         if self._onward is not None:
@@ -159,17 +172,15 @@ class Flows:
                     account: Account = "bandwidth", child if sender == self.broker else (sender, child)
                     out[account] = out.get(account, 0) + amount
 
-    def _charge_relays(self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask) -> None:
+    def _charge_relays(
+        self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask, relayed: Mask
+    ) -> None:
         """Charge what may have to be passed on: of what is wanted here, what a neighbour wants too."""
-        assert self.ways.relays is not None
-        rows = dag.rows
-        both = dag.own_rate @ (wanted & wanted[rows[LOCAL]]).T.astype(np.int64)
-        for source, to in self.ways.relays:
-            if source in rows:
-                amounts = both[rows[source]].tolist()
-                for link in to:
-                    if link in rows:
-                        out["bandwidth", link] += amounts[rows[link]]
+        both = dag.own_rate @ (wanted & wanted[dag.rows[LOCAL]]).T.astype(np.int64)
+        amounts = (both * relayed).sum(axis=0).tolist()
+        for link, row in dag.rows.items():
+            if amounts[row]:
+                out["bandwidth", link] += amounts[row]
 
 
 def _sum(values: Micros, mask: Any) -> int:
