@@ -37,7 +37,7 @@ from .hosts import in_memory
 from .operations import SimulatedOperations
 from .processes import end_with_parent
 from .simulation import Simulation
-from .survey import durable_problems, root_of, structure_problems, subscription_problems
+from .survey import durable_problems, held_back, root_of, structure_problems, subscription_problems
 from .timeline import Timeline
 
 CONVERGE_HEARTBEATS: Final = 40
@@ -47,6 +47,9 @@ STEADY_LOOKS: Final = 4
 SETTLE_HEARTBEATS: Final = 10
 FLUSH_HEARTBEATS_MAX: Final = 120
 """A long chain answers late: each question that is asked again begins anew."""
+
+LET_IN_HEARTBEATS_MAX: Final = 240
+"""Of the slowest publisher the draw makes, at ten events a second, all that it publishes in a run."""
 
 BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
@@ -200,11 +203,14 @@ class _Run:
 
     def _liveness(self) -> None:
         network = self.network
+        self._let_in()
         network.advance(SETTLE_HEARTBEATS * self.heartbeat)
         network.account.settled(network.now)
         self.judged_from = network.now if is_damaged(self.case) else None
         last = self._do_all(self.case.closing, network.now)
-        network.advance_to(last + SETTLE_HEARTBEATS * self.heartbeat)
+        network.advance_to(last)
+        self._let_in()
+        network.advance(SETTLE_HEARTBEATS * self.heartbeat)
         network.account.settled(network.now)
         if self.case.stable:
             self._end_of_stable()
@@ -213,6 +219,13 @@ class _Run:
             self._problem(f"at the end: {problem}")
         if self.case.recovery is None:
             network.run()
+
+    def _let_in(self) -> None:
+        """Wait for what was published faster than it was advertised: it counts from when its quota lets it in."""
+        network = self.network
+        deadline = network.now + LET_IN_HEARTBEATS_MAX * self.heartbeat
+        while self.case.adverts and held_back(network) and network.now < deadline:
+            network.advance(self.heartbeat)
 
     def _revive(self) -> None:
         """Let every client's process come back that can; a publisher whose brokers are dead for good goes elsewhere."""

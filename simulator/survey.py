@@ -14,7 +14,7 @@ from ..actors.broker import books_of, routes_of
 from ..faults.chaos import structure
 from ..faults.chaos.books import Links, SeenBooks, Way
 from ..faults.chaos.routes import route_problems
-from ..protocol.ids import BrokerId
+from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.recovery import ClusterView
 from ..routing.schemes.claims import claims_of
 
@@ -105,6 +105,17 @@ def books_seen(network: SimulatedNetwork) -> dict[BrokerId, SeenBooks]:
 def ways_of(network: SimulatedNetwork) -> tuple[Links, Way]:
     """Return who is joined to whom, and how events go."""
     return structure.ways_of(survey_of(network), network.scheme)
+
+
+def held_back(network: Simulation) -> list[ClientId]:
+    """Return the publishers whose events wait for their quota, or are on their way to their broker."""
+    return [
+        name
+        for name, session in network.sessions.items()
+        if session.publisher is not None
+        and session.alive
+        and (session.link or (session.home.alive and session.home.machine.waiting(name)))
+    ]
 
 
 def durable_problems(network: Simulation) -> list[str]:

@@ -201,3 +201,11 @@ def test_who_is_back_with_what_durable_subscribers_want_greets_its_neighbours():
     """It learns where it stands from its store, before anything can leave it."""
     report = run_chaos(8, brokers_max=6, seconds=4.0, stable=True, admission=True)
     assert report.holds, (report.replay, report.problems)
+
+
+@pytest.mark.slow
+def test_what_waits_for_its_quota_is_judged_once_it_is_let_in():
+    """A publisher of twice what it advertises: a run ends when the last of its events was let in, and holds."""
+    report = run_chaos(2026, stable=True, admission=True)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    assert report.virtual_seconds > 80, "its events take that long to be let in"
