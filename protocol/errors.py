@@ -106,6 +106,47 @@ class RateExceeded(RayvousError):
     """A publisher published more than it advertised, and had asked to be told so."""
 
 
+class AccessDenied(RayvousError):
+    """A client of a gateway asked for what it has no right to.
+
+    Attributes
+    ----------
+    right
+        Which is missing: ``"token"``, ``"publish"`` or ``"subscribe"``.
+    """
+
+    def __init__(self, message: str, right: str = "token") -> None:
+        super().__init__(message)
+        self.right = right
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.right)
+
+
+class LimitReached(RayvousError):
+    """A client of a gateway asked for more than a limit allows just now.
+
+    Attributes
+    ----------
+    limit
+        The name of the limit, as the file of the network has it.
+    after_seconds
+        When it may come again; None when waiting does not help.
+    """
+
+    def __init__(self, message: str, limit: str = "", after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.after_seconds = after_seconds
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.limit, self.after_seconds)
+
+
+class StreamEnded(RayvousError):
+    """A stream of a gateway brings nothing more: closed, too slow, taken over, or the network is gone."""
+
+
 class RayUnavailable(RayvousError):
     """Ray could not be started, or the cluster that was named could not be joined."""
 

@@ -1,0 +1,473 @@
+"""The gateway: sessions of principals, what each may do, and what each has open. It knows no protocol.
+
+Rules
+-----
+* One `Gateway` a process. What a client asks for is checked here, before the network is asked: its rights, its rate,
+  the limits. A refusal is a named error: `AccessDenied`, `LimitReached`, or an `InputError` that says what is wrong.
+* A principal has one publisher, whatever its connections: its events are one sequence. Its durable names are its own:
+  in the network they are ``principal/name``.
+* A durable name is open in one place. Who opens it again takes it over; the stream that was there ends.
+* A session is one connection. Closing it closes its streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import uuid4
+
+from ..admission.bucket import TokenBucket
+from ..protocol import checks
+from ..protocol.batch import batch_of
+from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
+from ..protocol.gateways import ANONYMOUS, GatewayLimits
+from ..routing.filters.filter import Filter
+from .access import Access, Rights, wanted_filter
+from .deliveries import Delivery, Texts
+from .lanes import Accepted, Lane
+from .network import Feed, Upstream
+from .positions import Seal
+from .queues import Gap
+from .streams import Stream
+
+__all__ = ["Accepted", "Delivery", "Gap", "Gateway", "Session", "Stream"]
+
+DURABLE_CHARACTERS_MAX: Final = 128
+
+
+class _Present:
+    """What one principal has at this gateway."""
+
+    def __init__(self, rights: Rights, now: float) -> None:
+        self.rights = rights
+        principal = rights.principal
+        burst = None if principal.burst_events is None else float(principal.burst_events)
+        self.bucket = TokenBucket.full(principal.events_per_second, now, burst)
+        self.sessions = 0
+        self.streams = 0
+        self.durables: set[str] = set()
+        self.lane: Lane | None = None
+        self.turn = asyncio.Lock()
+
+
+class Gateway:
+    """Serves clients that are outside Ray, over one network.
+
+    Parameters
+    ----------
+    upstream
+        The network.
+    access
+        Who may do what.
+    limits
+        How much.
+    clock
+        Seconds, that only grow.
+
+    Attributes
+    ----------
+    counts
+        What has happened so far, by name: ``published``, ``delivered``, ``shed``, ``refused.<right or limit>``.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        access: Access,
+        limits: GatewayLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.upstream, self.access = upstream, access
+        self.limits = GatewayLimits() if limits is None else limits.validate()
+        self.clock = clock
+        self.texts = Texts()
+        self.counts: Counter[str] = Counter()
+        self._present: dict[str, _Present] = {}
+        self._open: dict[str, Stream] = {}
+        self._sessions: set[Session] = set()
+        self._working_bytes = 0
+        self._closed = False
+
+    async def open(self, credentials: str | None, login: str | None = None) -> Session:
+        """Begin a session for who shows a token.
+
+        Parameters
+        ----------
+        credentials
+            The token; None for nobody in particular.
+        login
+            Who it says that it is, where the protocol has a place for that.
+
+        Raises
+        ------
+        AccessDenied
+            If the token is nobody's, or none was shown and nobody may come without.
+        LimitReached
+            If too many connections are open.
+        """
+        if self._closed:
+            raise ClientError("the gateway is closed")
+        with self._refusals():
+            rights = self.access.rights_of(credentials, login)
+            present = self._present.get(rights.name)
+            if present is None:
+                present = self._present[rights.name] = _Present(rights, self.clock())
+            most = rights.principal.connections_max
+            if present.sessions >= most:
+                raise LimitReached(
+                    f"{rights.name!r} has {most} connections open, which is its limit (connections_max)",
+                    "connections_max",
+                    1.0,
+                )
+        session = Session(self, present)
+        self._sessions.add(session)
+        return session
+
+    @contextmanager
+    def working(self, size: int) -> Iterator[None]:
+        """Keep a body of so many bytes in memory while the block runs; LimitReached when all together are too many."""
+        most = self.limits.bodies_bytes_max
+        with self._refusals():
+            if self._working_bytes + size > most:
+                raise LimitReached(
+                    f"{self._working_bytes:,} bytes are being worked on, the limit is {most:,} (bodies_bytes_max)",
+                    "bodies_bytes_max",
+                    1.0,
+                )
+        self._working_bytes += size
+        try:
+            yield
+        finally:
+            self._working_bytes -= size
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except AccessDenied as error:
+            self.counts[f"refused.{error.right}"] += 1
+            raise
+        except LimitReached as error:
+            self.counts[f"refused.{error.limit}"] += 1
+            raise
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions are open."""
+        return len(self._sessions)
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return sum(present.streams for present in self._present.values())
+
+    async def close(self) -> None:
+        """End all sessions; what is durable stays."""
+        self._closed = True
+        for session in list(self._sessions):
+            await session.close("the gateway ends")
+        for present in self._present.values():
+            if present.lane is not None:
+                await present.lane.close()
+
+    # What sessions share.
+
+    async def _lane(self, present: _Present) -> Lane:
+        async with present.turn:
+            if present.lane is None:
+                rights = present.rights
+                rate = rights.principal.events_per_second
+                outlet = await self.upstream.outlet(rights.name, rights.publish, rate)
+                present.lane = Lane(outlet, self.limits.publishing_events_max)
+            return present.lane
+
+
+class Session:
+    """One connection of one principal. Made by `Gateway.open`."""
+
+    def __init__(self, gateway: Gateway, present: _Present) -> None:
+        self._gateway, self._of = gateway, present
+        self._streams: set[Stream] = set()
+        self._closed = False
+        present.sessions += 1
+
+    @property
+    def principal(self) -> str:
+        """Who it is."""
+        return self._of.rights.name
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """What it has open."""
+        return tuple(self._streams)
+
+    # Publishing.
+
+    async def publish(self, events: Sequence[Mapping[str, Any]], *, flush: bool = False) -> Accepted:
+        """Publish events, all of them or none; return when the network has accepted them, or with `flush` delivered.
+
+        Raises
+        ------
+        EventError
+            If one is no event; the message says which.
+        AccessDenied
+            If one may not be published; `right` is ``"publish"``.
+        LimitReached
+            If they are too many, or come too fast; `after_seconds` says when they may come.
+        BrokerUnavailable
+            If the network does not accept them.
+        """
+        gateway, limits = self._gateway, self._gateway.limits
+        self._require_open()
+        if not len(events):
+            raise EventError("there is no event")
+        with gateway._refusals():
+            if len(events) > limits.batch_events_max:
+                raise LimitReached(
+                    f"{len(events):,} events at once, the limit is {limits.batch_events_max:,} (batch_events_max)",
+                    "batch_events_max",
+                )
+            batch = batch_of(events)
+            self._of.rights.check_publish(batch)
+            await self._pace(len(batch))
+            lane = await gateway._lane(self._of)
+            accepted = await lane.publish(batch, flush=flush)
+        gateway.counts["published"] += len(batch)
+        return accepted
+
+    async def _pace(self, events: int) -> None:
+        """Wait as long as the rate of the principal asks for; refuse when that is too long."""
+        now, most = self._gateway.clock(), self._gateway.limits.rate_wait_seconds
+        wait = self._of.bucket.wait_seconds(events, now)
+        if wait > most:
+            rate = self._of.rights.principal.events_per_second
+            raise LimitReached(
+                f"{self.principal!r} publishes more than {rate:g} events a second: "
+                f"come again in {wait:.1f} s (events_per_second)",
+                "events_per_second",
+                wait,
+            )
+        self._of.bucket = self._of.bucket.pay(events, now)
+        if wait > 0:
+            await asyncio.sleep(wait)  # this is what a rate is
+
+    # Subscribing.
+
+    async def subscribe(
+        self,
+        selector: str | None,
+        *,
+        durable: str | None = None,
+        narrow: bool = False,
+        after: str | None = None,
+    ) -> Stream:
+        """Subscribe, and return the stream once the subscription is in force.
+
+        Parameters
+        ----------
+        selector
+            What is wanted; None for a durable name that has a subscription already.
+        durable
+            A name under which subscription and position outlive the connection, and the gateway.
+        narrow
+            Whether to take what the right leaves of it, where that does not cover it.
+        after
+            The id of the last delivery that the client had: it and all before it are acknowledged.
+
+        Raises
+        ------
+        SelectorError, FilterTooComplex
+            If the selector is none, or too large.
+        AccessDenied
+            If the right does not cover it; `right` is ``"subscribe"``.
+        LimitReached
+            If too many subscriptions are open.
+        InputError
+            If the durable name has another subscription, there are no durable names here, or `after` is no id of it.
+        SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
+            As `Subscriber.subscribe`.
+        """
+        gateway, of = self._gateway, self._of
+        self._require_open()
+        with gateway._refusals():
+            self._check_durable(durable)
+            if selector is None and durable is None:
+                raise InputError("a selector is missing: only a durable name that comes back has one already")
+            allowed = await self._allowed(selector, narrow)
+            if of.streams >= of.rights.principal.streams_max:
+                raise LimitReached(
+                    f"{self.principal!r} has {of.streams} subscriptions open, which is its limit (streams_max)",
+                    "streams_max",
+                )
+            of.streams += 1
+            try:
+                if durable is None:
+                    stream = await self._subscribe(allowed, after)
+                else:
+                    stream = await self._come_back(durable, allowed, after)
+            except BaseException:
+                of.streams -= 1
+                raise
+        if self._closed:
+            await stream.close()
+            self._require_open()
+        self._streams.add(stream)
+        return stream
+
+    async def _allowed(self, selector: str | None, narrow: bool) -> Filter | None:
+        if selector is None:
+            return None
+        rights, limits = self._of.rights, self._gateway.limits
+
+        def decide() -> Filter:  # a filter that is made to be hard may take a while
+            return rights.admit(wanted_filter(selector, limits), narrow=narrow)
+
+        return await asyncio.to_thread(decide)
+
+    async def _subscribe(self, allowed: Filter | None, after: str | None) -> Stream:
+        assert allowed is not None
+        feed = await self._gateway.upstream.feed(f"{self.principal}/{uuid4().hex[:12]}", durable=False)
+        try:
+            await feed.subscribe(allowed)
+        except BaseException:
+            await feed.close()
+            raise
+        return await self._begin(feed, allowed, None, after)
+
+    async def _come_back(self, durable: str, allowed: Filter | None, after: str | None) -> Stream:
+        gateway, of = self._gateway, self._of
+        name = f"{self.principal}/{durable}"
+        async with of.turn:
+            if (there := gateway._open.get(name)) is not None:
+                await there.close(f"{durable!r} was opened again elsewhere")
+            feed = await gateway.upstream.feed(name, durable=True)
+            try:
+                filter = self._known(durable, feed.filters, allowed)
+                if not feed.filters:
+                    await feed.subscribe(filter)
+            except BaseException:
+                await (feed.close() if feed.filters else feed.end())
+                raise
+            stream = await self._begin(feed, filter, durable, after)
+            of.durables.add(durable)
+            gateway._open[name] = stream
+            return stream
+
+    def _known(self, durable: str, known: Sequence[Filter], allowed: Filter | None) -> Filter:
+        """Return the subscription of a durable name: the one that it has, if that is still within the right."""
+        if not known:
+            if allowed is None:
+                raise InputError(f"durable {durable!r}: there is no such name yet: give a selector")
+            return allowed
+        there = known[0]
+        if allowed is not None and allowed != there:
+            raise InputError(
+                f"durable {durable!r}: has subscribed to {there}: leave the selector out, or end it first"
+            )
+        return self._of.rights.admit(there)
+
+    async def _begin(self, feed: Feed, filter: Filter, durable: str | None, after: str | None) -> Stream:
+        gateway = self._gateway
+        seal = None if durable is None else Seal(gateway.upstream.secret, f"{self.principal}/{durable}")
+        stream = Stream(
+            feed, gateway.limits, gateway.texts, filter=filter, durable=durable, seal=seal, on_end=self._gone
+        )
+        try:
+            await stream.begin(after)
+        except BaseException:
+            await feed.close()
+            raise
+        return stream
+
+    def _gone(self, stream: Stream) -> None:
+        self._streams.discard(stream)
+        self._of.streams -= 1
+        self._gateway.counts["shed"] += stream.shed
+        name = f"{self.principal}/{stream.durable}"
+        if self._gateway._open.get(name) is stream:
+            del self._gateway._open[name]
+
+    async def acknowledge(self, durable: str, id: str) -> None:
+        """Acknowledge a delivery of a durable name, and all before it, from whichever connection.
+
+        Raises
+        ------
+        InputError
+            If the name is not open at this gateway, or it is no id of it.
+        BrokerUnavailable
+            If it cannot be written down.
+        """
+        self._require_open()
+        self._check_durable(durable)
+        stream = self._gateway._open.get(f"{self.principal}/{durable}")
+        if stream is None:
+            raise InputError(
+                f"durable {durable!r} is not open here: acknowledge by coming back after that id"
+            )
+        await stream.acknowledge(id)
+
+    async def unsubscribe(self, durable: str) -> None:
+        """End a durable name for good: its subscription and its position are forgotten.
+
+        Raises
+        ------
+        InputError
+            If there is no such name.
+        """
+        self._require_open()
+        self._check_durable(durable)
+        gateway, of = self._gateway, self._of
+        name = f"{self.principal}/{durable}"
+        async with of.turn:
+            if (there := gateway._open.get(name)) is not None:
+                await there.close(f"{durable!r} was ended", for_good=True)
+            else:
+                feed = await gateway.upstream.feed(name, durable=True)
+                known = bool(feed.filters)
+                await feed.end()
+                if not known:
+                    raise InputError(f"durable {durable!r}: there is no such name")
+            of.durables.discard(durable)
+
+    def _check_durable(self, durable: str | None) -> None:
+        if durable is None:
+            return
+        if self.principal == ANONYMOUS:
+            raise AccessDenied("a durable name belongs to somebody: show a token", "subscribe")
+        if not self._gateway.upstream.heals:
+            raise InputError("there are no durable names: this network does not heal")
+        checks.text("durable", durable)
+        if len(durable) > DURABLE_CHARACTERS_MAX or not durable.isprintable():
+            raise checks.wrong("durable", durable, f"1 to {DURABLE_CHARACTERS_MAX} printable characters")
+        most = self._of.rights.principal.durables_max
+        if durable not in self._of.durables and len(self._of.durables) >= most:
+            raise LimitReached(
+                f"{self.principal!r} uses {most} durable names, which is its limit (durables_max)",
+                "durables_max",
+            )
+
+    # The end.
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ClientError("the session is closed")
+
+    async def close(self, reason: str = "closed") -> None:
+        """End it with all its streams; what is durable stays."""
+        if self._closed:
+            return
+        self._closed = True
+        self._gateway._sessions.discard(self)
+        self._of.sessions -= 1
+        for stream in list(self._streams):
+            await stream.close(reason)
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

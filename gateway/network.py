@@ -1,0 +1,101 @@
+"""What a gateway asks of the network that it stands before, as coroutines; `gateway.joined` does it on Ray.
+
+Rule: nothing here knows of tokens, clients or protocols; names of publishers and subscribers are made by `core`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..protocol.batch import EventBatch, Rows
+from ..protocol.messages.pubsub import Lost
+from ..routing.filters.filter import Filter
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrived:
+    """What came for a subscriber at once: rows of a batch, what was lost for good before it, and how many were shed."""
+
+    batch: EventBatch | None = None
+    rows: Rows | None = None
+    losses: Sequence[Lost] = field(default=())
+    shed: int = 0
+
+
+class Outlet(Protocol):
+    """A publisher. One call at a time."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the network."""
+        ...
+
+    async def publish(self, batch: EventBatch) -> int:
+        """Publish events, and return the number of the last when all are accepted."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until all that was published is delivered; InputError where the network cannot tell."""
+        ...
+
+    async def close(self) -> None:
+        """Leave the network."""
+        ...
+
+
+class Feed(Protocol):
+    """A subscriber with at most one subscription."""
+
+    @property
+    def filters(self) -> Sequence[Filter]:
+        """What it has subscribed to; a durable one that comes back has something already."""
+        ...
+
+    async def subscribe(self, wanted: Filter) -> None:
+        """Subscribe; the subscription is in force when this returns."""
+        ...
+
+    async def arrived(self) -> Arrived | None:
+        """Return what came next, or None at the end."""
+        ...
+
+    async def acknowledge(self, marks: Mapping[str, int]) -> None:
+        """Let the position of a durable one go on, per publisher; it outlives this process when this returns."""
+        ...
+
+    async def close(self) -> None:
+        """Leave; what is durable stays."""
+        ...
+
+    async def end(self) -> None:
+        """Leave for good."""
+        ...
+
+
+class Upstream(Protocol):
+    """A network, as a gateway sees it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def secret(self) -> str:
+        """What only parts of this network know: the same at all of its gateways."""
+        ...
+
+    @property
+    def heals(self) -> bool:
+        """Whether durable names and `flush` are to be had."""
+        ...
+
+    async def outlet(self, principal: str, may: Filter, rate: float) -> Outlet:
+        """Attach a publisher for a principal; where brokers admit it advertises what the principal may publish."""
+        ...
+
+    async def feed(self, name: str, *, durable: bool) -> Feed:
+        """Attach a subscriber."""
+        ...

@@ -1,0 +1,230 @@
+"""Where a gateway listens, who may come, and how much each may ask for: the sections of the network file.
+
+Rules
+-----
+* Tokens stand here as SHA-256 digests. They are made by chance (``rayvous token``), 256 bits, so a digest gives
+  nothing away.
+* Rights are selectors, kept as text; `gateway.access` makes filters of them.
+* Who is not named may come only where `anonymous` says what it may do.
+* Every queue, request and wait of a gateway has its limit here (promise 9).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from . import checks
+from .errors import InputError
+
+Slow: TypeAlias = Literal["shed", "cut"]
+SLOW: Final = ("shed", "cut")
+NOBODY: Final = "FALSE"
+PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+ANONYMOUS: Final = "anonymous"
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def digest_of(token: str) -> str:
+    """Return what is written down of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """What one who comes may do.
+
+    Attributes
+    ----------
+    token_sha256
+        The digests of its tokens; any of them will do, so that one can be replaced by the next.
+    publish, subscribe
+        Selectors. It may publish the events that the first matches, and subscribe to what the second covers.
+    events_per_second, burst_events
+        How much it may publish: a token bucket of that rate; None for a burst of one second's events.
+    connections_max
+        Connections (and requests under way) at once, at each gateway.
+    streams_max
+        Subscriptions at once, over all its connections to a gateway.
+    durables_max
+        Durable names that it may use at a gateway.
+    """
+
+    token_sha256: tuple[str, ...] = ()
+    publish: str = NOBODY
+    subscribe: str = NOBODY
+    events_per_second: float = 1_000.0
+    burst_events: int | None = None
+    connections_max: int = 64
+    streams_max: int = 64
+    durables_max: int = 16
+
+    def validate(self, name: str) -> Principal:
+        """Return the principal itself; InputError if something of it cannot be."""
+        for digest in checks.texts(f"{name} token_sha256", self.token_sha256):
+            if not _DIGEST.fullmatch(digest):
+                raise InputError(
+                    f"{name} token_sha256 is {checks.shown(digest)}: it must be 64 hexadecimal digits; "
+                    "`rayvous token` makes a token and its digest"
+                )
+        for right in ("publish", "subscribe"):
+            checks.text(f"{name} {right}", getattr(self, right))
+        skip = ("token_sha256", "publish", "subscribe")
+        checks.positive_fields(self, name, skip=skip, none=("burst_events",))
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class AccessConfig:
+    """Who may come to a network from outside Ray: the section ``[access]``.
+
+    Attributes
+    ----------
+    principals
+        By name, what each may do.
+    anonymous
+        What those may do who show no token; None lets none in.
+    """
+
+    principals: dict[str, Principal] = field(default_factory=dict)
+    anonymous: Principal | None = None
+
+    def validate(self) -> AccessConfig:
+        """Return the section itself.
+
+        Raises
+        ------
+        InputError
+            If a name, a digest or a number cannot be, or two principals share a token.
+        """
+        owners: dict[str, str] = {}
+        for name, principal in self.principals.items():
+            if not PRINCIPAL.fullmatch(name) or name == ANONYMOUS:
+                raise InputError(
+                    f"access principals {checks.shown(name)}: a name is up to 64 letters, digits, '.', '-' and '_', "
+                    f"and not {ANONYMOUS!r}"
+                )
+            principal.validate(name)
+            if not principal.token_sha256:
+                raise InputError(f"access principals {name}: token_sha256 is missing, so nobody could be it")
+            for digest in principal.token_sha256:
+                if owners.setdefault(digest, name) != name:
+                    raise InputError(f"access principals {name}: has a token of {owners[digest]}")
+        if self.anonymous is not None:
+            self.anonymous.validate(ANONYMOUS)
+            if self.anonymous.token_sha256:
+                raise InputError("access anonymous: it has no token_sha256: who shows none is anonymous")
+        if not self.principals and self.anonymous is None:
+            raise InputError("access: names nobody, so nobody could come")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayLimits:
+    """How much a gateway takes in and keeps: the section ``[gateway.limits]``.
+
+    Attributes
+    ----------
+    connections_max
+        Connections of all clients at once; more are refused.
+    header_bytes_max, body_bytes_max, bodies_bytes_max
+        Of one request; and of all bodies that are being worked on at once.
+    batch_events_max
+        Events in one request or message.
+    selector_characters_max, selector_clauses_max
+        Of a subscription; clauses are those of its normal form.
+    queue_events_max, queue_bytes_max
+        What waits for one stream. When it is full a durable stream waits, while its broker keeps what comes; any other
+        is treated as `slow` says.
+    slow
+        What becomes of a stream that is not durable, and full: ``"shed"`` drops the oldest and tells which, ``"cut"``
+        ends it.
+    unacknowledged_max
+        Deliveries of a durable stream that may be unacknowledged; then it waits.
+    publishing_events_max
+        Events of one principal that wait to be accepted; more are refused.
+    rate_wait_seconds
+        How long who publishes too fast is made to wait; who would have to wait longer is refused.
+    request_seconds
+        How long a request may take to come in: its header, then its body.
+    stall_seconds
+        How long a client may take nothing of what was sent to it.
+    heartbeat_seconds
+        How often a stream that has nothing to say says that it is there.
+    """
+
+    connections_max: int = 1_000
+    header_bytes_max: int = 16_384
+    body_bytes_max: int = 4 << 20
+    bodies_bytes_max: int = 64 << 20
+    batch_events_max: int = 10_000
+    selector_characters_max: int = 4_096
+    selector_clauses_max: int = 64
+    queue_events_max: int = 1_000
+    queue_bytes_max: int = 1 << 20
+    slow: Slow = "shed"
+    unacknowledged_max: int = 1_000
+    publishing_events_max: int = 100_000
+    rate_wait_seconds: float = 1.0
+    request_seconds: float = 10.0
+    stall_seconds: float = 15.0
+    heartbeat_seconds: float = 15.0
+
+    def validate(self) -> GatewayLimits:
+        """Return the limits themselves; InputError if one is not a number above 0."""
+        checks.one_of("gateway limits slow", self.slow, SLOW)
+        checks.positive_fields(self, "gateway limits", skip=("slow",))
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """Where a gateway listens: the section ``[gateway]``.
+
+    Attributes
+    ----------
+    http
+        Address and port for HTTP and WebSocket, ``"host:port"``; port 0 takes any that is free.
+    stomp
+        Address and port for STOMP; None for none.
+    certificate, private_key
+        Files in PEM for TLS; both or none.
+    origins
+        Web pages of other hosts that may come, for example ``"https://app.example.org"``.
+    limits
+        How much it takes in and keeps.
+    """
+
+    http: str = "127.0.0.1:8080"
+    stomp: str | None = None
+    certificate: str | Path | None = None
+    private_key: str | Path | None = None
+    origins: tuple[str, ...] = ()
+    limits: GatewayLimits = field(default_factory=GatewayLimits)
+
+    def validate(self) -> GatewayConfig:
+        """Return the section itself; InputError if an address, a file or a limit cannot be."""
+        address_of("gateway http", self.http)
+        if self.stomp is not None:
+            address_of("gateway stomp", self.stomp)
+        if (self.certificate is None) != (self.private_key is None):
+            raise InputError("gateway certificate and private_key: TLS takes both")
+        checks.texts("gateway origins", self.origins)
+        checks.instance("gateway limits", self.limits, GatewayLimits, "GatewayLimits").validate()
+        return self
+
+    @property
+    def tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.certificate is not None
+
+
+def address_of(name: str, text: str) -> tuple[str, int]:
+    """Return the host and the port that a text names; InputError if it names none. An IPv6 address is in brackets."""
+    host, colon, port = checks.text(name, text).rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise checks.wrong(name, text, "an address and a port, for example 127.0.0.1:8080")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,185 @@
+"""A network in this process, for tests of gateways: one broker, matching by brute force; durable names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import numpy as np
+import pytest
+from rayvous.gateway.access import Access
+from rayvous.gateway.core import Gateway
+from rayvous.gateway.network import Arrived
+from rayvous.protocol.batch import EventBatch, batch_of
+from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
+from rayvous.protocol.messages.pubsub import Lost
+from rayvous.routing.filters.filter import Filter
+
+
+class LocalOutlet:
+    def __init__(self, network: LocalNetwork, name: str) -> None:
+        self.network, self.name = network, name
+        self.flushes = 0
+
+    async def publish(self, batch: EventBatch) -> int:
+        await self.network.open_gate.wait()
+        if self.network.broken:
+            raise BrokerUnavailable("the broker is gone")
+        self.network.calls += 1
+        first = self.network.last.get(self.name, 0) + 1
+        last = self.network.last[self.name] = first + len(batch) - 1
+        self.network.route(
+            batch_of(batch.events(), publisher=self.name, first_sequence=first, published_at=1.5)
+        )
+        return last
+
+    async def flush(self) -> None:
+        self.flushes += 1
+        self.network.flushes += 1
+
+    async def close(self) -> None:
+        self.network.outlets.remove(self)
+
+
+class Kept:
+    """What the broker keeps of a subscriber: all of it until that is acknowledged."""
+
+    def __init__(self) -> None:
+        self.filters: list[Filter] = []
+        self.events: list[tuple[EventBatch, Any]] = []
+        self.position: dict[str, int] = {}
+
+
+class LocalFeed:
+    def __init__(self, network: LocalNetwork, name: str, kept: Kept, durable: bool) -> None:
+        self.network, self.name, self.kept, self.durable = network, name, kept, durable
+        self.arrivals: asyncio.Queue[Arrived | None] = asyncio.Queue()
+        self.writes: list[dict[str, int]] = []
+        for batch, rows in kept.events:
+            self.offer(batch, rows)
+
+    def offer(self, batch: EventBatch, rows: Any) -> None:
+        after = [
+            row for row in rows if batch.sequence[row] > self.kept.position.get(batch.identity(row)[0], 0)
+        ]
+        if after:
+            self.arrivals.put_nowait(Arrived(batch, np.array(after)))
+
+    @property
+    def filters(self) -> list[Filter]:
+        return self.kept.filters
+
+    async def subscribe(self, wanted: Filter) -> None:
+        self.kept.filters.append(wanted)
+
+    async def arrived(self) -> Arrived | None:
+        return await self.arrivals.get()
+
+    async def acknowledge(self, marks: dict[str, int]) -> None:
+        await self.network.open_gate.wait()
+        self.writes.append(dict(marks))
+        self.kept.position |= marks
+
+    async def close(self) -> None:
+        self.network.feeds.remove(self)
+        if not self.durable:
+            del self.network.kept[self.name]
+
+    async def end(self) -> None:
+        self.network.feeds.remove(self)
+        del self.network.kept[self.name]
+
+
+class LocalNetwork:
+    """Stands for a network: no tree, no Ray, the same promises."""
+
+    name, secret = "local", "secret"
+
+    def __init__(self, *, heals: bool = True) -> None:
+        self.heals = heals
+        self.last: dict[str, int] = {}
+        self.kept: dict[str, Kept] = {}
+        self.feeds: list[LocalFeed] = []
+        self.outlets: list[LocalOutlet] = []
+        self.calls = self.flushes = 0
+        self.broken = False
+        self.open_gate = asyncio.Event()
+        self.open_gate.set()
+
+    def route(self, batch: EventBatch) -> None:
+        for name, kept in self.kept.items():
+            rows = [
+                row
+                for row, event in enumerate(batch.events())
+                if any(each.matches(event) for each in kept.filters)
+            ]
+            if rows:
+                kept.events.append((batch, rows))
+                for feed in self.feeds:
+                    if feed.name == name:
+                        feed.offer(batch, rows)
+
+    def lose(self, name: str, *losses: Lost) -> None:
+        for feed in self.feeds:
+            if feed.name == name:
+                feed.arrivals.put_nowait(Arrived(losses=losses))
+
+    async def outlet(self, principal: str, may: Filter, rate: float) -> LocalOutlet:
+        self.outlets.append(LocalOutlet(self, principal))
+        return self.outlets[-1]
+
+    async def feed(self, name: str, *, durable: bool) -> LocalFeed:
+        self.feeds.append(LocalFeed(self, name, self.kept.setdefault(name, Kept()), durable))
+        return self.feeds[-1]
+
+
+TOKENS = {"alice": "token-of-alice", "bob": "token-of-bob"}
+ACCESS = AccessConfig(
+    {
+        "alice": Principal((digest_of(TOKENS["alice"]),), publish="TRUE", subscribe="TRUE"),
+        "bob": Principal(
+            (digest_of(TOKENS["bob"]),),
+            publish="origin = 'JFK'",
+            subscribe="origin = 'JFK' OR origin = 'LGA'",
+        ),
+    },
+    anonymous=Principal(subscribe="public = TRUE"),
+)
+
+
+@pytest.fixture
+def local_network() -> Callable[..., LocalNetwork]:
+    """Return what makes a network in this process; call it inside the event loop."""
+    return LocalNetwork
+
+
+@pytest.fixture
+def gateway() -> Callable[..., Gateway]:
+    """Return what makes a gateway over a network of its own: ``gateway(limits, access, network)``."""
+
+    def make(
+        limits: GatewayLimits | None = None,
+        access: AccessConfig = ACCESS,
+        network: LocalNetwork | None = None,
+    ) -> Gateway:
+        return Gateway(LocalNetwork() if network is None else network, Access(access), limits)
+
+    return make
+
+
+@pytest.fixture
+def tokens() -> dict[str, str]:
+    return TOKENS
+
+
+@pytest.fixture
+def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Return what runs a coroutine to its end, and fails when it takes long."""
+
+    async def bounded(work: Coroutine[Any, Any, Any]) -> Any:
+        async with asyncio.timeout(10):
+            return await work
+
+    return lambda work: asyncio.run(bounded(work))
