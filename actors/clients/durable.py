@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -141,7 +142,11 @@ class DurableSubscriber(Subscriber):
         """
         self._open()
         checks.optional("note", note, Notification, "a Notification")
-        marks = dict(self._handed) if note is None else {note.publisher: note.sequence}
+        self.acknowledge_up_to(dict(self._handed) if note is None else {note.publisher: note.sequence})
+
+    def acknowledge_up_to(self, marks: Mapping[ClientId, int]) -> None:
+        """Let the position go on to these sequences, by publisher; see `acknowledge`."""
+        self._open()
         before = dict(self._machine.position)
         for message in self._machine.acknowledge(marks):
             try:

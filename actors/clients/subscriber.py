@@ -300,10 +300,19 @@ class Subscriber(Client):
 
     def _arrivals(self, timeout_seconds: float | None) -> Iterator[Arrival]:
         while (arrival := self._inbox.wait(timeout_seconds)) is not None:
-            self.received += len(arrival.rows)
-            for row in arrival.rows.tolist():
-                self._hand_out(*arrival.batch.identity(row))
+            self._hand_out_all(arrival)
             yield arrival
+
+    async def batches_async(self) -> AsyncIterator[Arrival]:
+        """Iterate from a coroutine over what comes in batches; see `batches`."""
+        while (arrival := await self._inbox.wait_async()) is not None:
+            self._hand_out_all(arrival)
+            yield arrival
+
+    def _hand_out_all(self, arrival: Arrival) -> None:
+        self.received += len(arrival.rows)
+        for row in arrival.rows.tolist():
+            self._hand_out(*arrival.batch.identity(row))
 
     def payload(self, notification: Notification) -> bytes:
         """Return the payload that a notification is about; see :meth:`Publisher.distribute`.

@@ -96,6 +96,7 @@ class Network:
     publishers = of("_attached", Attaching.publishers)
     subscribers = of("_attached", Attaching.subscribers)
     release = of("_attached", Attaching.release)
+    forget = of("_attached", Attaching.forget)
     accepted = of("_attached", Attaching.accepted)
     dead_letters = of("_attached", Attaching.dead_letters)
 
@@ -265,8 +266,16 @@ class Network:
         return cls(directory, rendezvous, owner=not detached, started_ray=started_ray)
 
     @classmethod
-    def attach(cls, name: str) -> Network:
+    def attach(cls, name: str, *, inbox_events_max: int | None = None) -> Network:
         """Join a network that another process launched.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        inbox_events_max
+            Notifications that may wait to be read by one subscriber of this process; None for as many as a broker keeps
+            (`Limits.delivery_events_max`). What comes beyond waits at the broker, or is shed: see docs/durability.md.
 
         Raises
         ------
@@ -274,6 +283,8 @@ class Network:
             If there is none of that name on this Ray cluster.
         """
         checks.text("name", name)
+        if inbox_events_max is not None:
+            checks.whole_number("inbox_events_max", inbox_events_max, 1)
         if starts_ray():
             raise NetworkNotFound(f"no network {name!r}: no Ray is running here, and RAY_ADDRESS names none")
         ensure_ray()
@@ -291,7 +302,9 @@ class Network:
             raise NetworkNotFound(
                 f"network {name!r} speaks protocol {spoken}, this process {PROTOCOL}: use the same version of rayvous"
             )
-        return cls(directory, rendezvous, owner=False)
+        network = cls(directory, rendezvous, owner=False)
+        network._attached.inbox_events_max = inbox_events_max
+        return network
 
     def __enter__(self) -> Network:
         return self
@@ -363,6 +376,11 @@ class Network:
     def rendezvous(self) -> Any:
         """The actor that is the rendezvous point."""
         return self._hosts.rendezvous
+
+    @property
+    def directory(self) -> Directory:
+        """What it was launched with, and its hosts, as this process knows them."""
+        return self._hosts.directory
 
     @property
     def positions(self) -> tuple[Position, ...]:

@@ -126,6 +126,9 @@ class LocalNetwork:
             if feed.name == name:
                 feed.arrivals.put_nowait(Arrived(losses=losses))
 
+    async def alive(self) -> bool:
+        return not self.broken
+
     async def outlet(self, principal: str, may: Filter, rate: float) -> LocalOutlet:
         self.outlets.append(LocalOutlet(self, principal))
         return self.outlets[-1]
@@ -179,7 +182,7 @@ def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     """Return what runs a coroutine to its end, and fails when it takes long."""
 
     async def bounded(work: Coroutine[Any, Any, Any]) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(4):
             return await work
 
     return lambda work: asyncio.run(bounded(work))

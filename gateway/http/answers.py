@@ -1,0 +1,114 @@
+"""What is answered and sent: errors as problems (RFC 9457), deliveries as JSON and as server-sent events. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from ...protocol.errors import (
+    AccessDenied,
+    BrokerUnavailable,
+    InputError,
+    LimitReached,
+    RayvousError,
+    StreamEnded,
+    SubscriptionRejected,
+    SubscriptionTimeout,
+)
+from ..deliveries import Delivery, plain_value
+from ..queues import Gap
+from ..streams import Item
+from .bodies import UnknownType, cloud_event, iso
+
+Form: TypeAlias = Literal["json", "cloudevents"]
+FORMS: Final = get_args(Form)
+TOO_LARGE: Final = ("batch_events_max", "body_bytes_max")
+BUSY: Final = ("bodies_bytes_max", "publishing_events_max")
+RETRY_MILLISECONDS: Final = 500
+
+_STATUS: Final[tuple[tuple[type[RayvousError], HTTPStatus], ...]] = (
+    (UnknownType, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    (InputError, HTTPStatus.BAD_REQUEST),
+    (SubscriptionRejected, HTTPStatus.CONFLICT),
+    (SubscriptionTimeout, HTTPStatus.GATEWAY_TIMEOUT),
+    (BrokerUnavailable, HTTPStatus.SERVICE_UNAVAILABLE),
+    (StreamEnded, HTTPStatus.GONE),
+)
+
+
+def status_of(error: RayvousError) -> HTTPStatus:
+    """Return the status that tells an error."""
+    if isinstance(error, AccessDenied):
+        return HTTPStatus.UNAUTHORIZED if error.right == "token" else HTTPStatus.FORBIDDEN
+    if isinstance(error, LimitReached):
+        if error.limit in TOO_LARGE:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        return HTTPStatus.SERVICE_UNAVAILABLE if error.limit in BUSY else HTTPStatus.TOO_MANY_REQUESTS
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_GATEWAY)
+
+
+def problem(error: RayvousError) -> dict[str, Any]:
+    """Return an error as a problem: what it is, and what is wrong."""
+    status = status_of(error)
+    told: dict[str, Any] = {
+        "type": "about:blank",
+        "title": status.phrase,
+        "status": int(status),
+        "error": type(error).__name__,
+        "detail": str(error),
+    }
+    if isinstance(error, AccessDenied):
+        told["right"] = error.right
+    if isinstance(error, LimitReached):
+        told["limit"] = error.limit
+    return told
+
+
+def headers_of(error: RayvousError) -> dict[str, str]:
+    """Return the headers that go with an error."""
+    if isinstance(error, AccessDenied) and error.right == "token":
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, LimitReached) and error.after_seconds is not None:
+        return {"Retry-After": str(max(1, math.ceil(error.after_seconds)))}
+    return {}
+
+
+def delivery_text(item: Delivery, form: Form, network: str) -> str:
+    """Return a delivery as JSON on one line."""
+    if form == "cloudevents":
+        event = {name: plain_value(value) for name, value in item.event.items()}
+        return cloud_event(item.text, event, item.publisher, item.sequence, item.published_at, network)
+    return "{" + delivery_members(item) + "}"
+
+
+def delivery_members(item: Delivery) -> str:
+    """Return what is told of a delivery, as members of a JSON object."""
+    return (
+        f'"id":{json.dumps(item.id)},"publisher":{json.dumps(item.publisher)},"sequence":{item.sequence},'
+        f'"published_at":"{iso(item.published_at)}","event":{item.text}'
+    )
+
+
+# Server-sent events (WHATWG HTML, section 9.2).
+
+HEARTBEAT: Final = b":\n\n"
+
+
+def told(kind: str, data: Mapping[str, Any]) -> bytes:
+    """Return a message of the stream about itself."""
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def opening(data: Mapping[str, Any]) -> bytes:
+    """Return what a stream begins with: how soon to come back when it is cut, and what it brings."""
+    return f"retry: {RETRY_MILLISECONDS}\n".encode() + told("subscribed", data)
+
+
+def sent(item: Item, form: Form, network: str) -> bytes:
+    """Return one item of a stream."""
+    if isinstance(item, Gap):
+        return told("gap", item.to_dict())
+    return f"id: {item.id}\ndata: {delivery_text(item, form, network)}\n\n".encode()

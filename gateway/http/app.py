@@ -1,0 +1,241 @@
+"""The HTTP application: paths, who asks, how much it may send, and what is answered. An ASGI application.
+
+Rules
+-----
+* Every request is a session of its own, and is closed with it. The token is in ``Authorization: Bearer``, or in the
+  query as ``access_token`` for what cannot set headers (RFC 6750, 2.1 and 2.3).
+* A body is read only as far as its limit, and within `request_seconds`; all bodies together have a limit, too.
+* A refusal is a problem (RFC 9457) with the name of the right, or the limit, that was in the way.
+* Pages for people are routes that the caller gives: they come behind the paths of the interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from ...protocol import checks
+from ...protocol.errors import InputError, LimitReached, RayvousError
+from ...protocol.extras import extra
+from ..core import Gateway, Session
+from .answers import FORMS, headers_of, problem
+from .bodies import events_of, parse
+from .events import EventStream
+from .metrics import CONTENT_TYPE, metrics_of
+from .openapi import openapi
+from .sockets import Socket, refuse
+
+with extra("gateway"):
+    from starlette.applications import Starlette
+    from starlette.datastructures import Headers, QueryParams
+    from starlette.middleware import Middleware
+    from starlette.middleware.cors import CORSMiddleware
+    from starlette.requests import HTTPConnection, Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import BaseRoute, Route, WebSocketRoute
+    from starlette.websockets import WebSocket
+
+_LOG = logging.getLogger("rayvous.gateway")
+
+YES: Final = ("", "1", "true", "yes")
+NO: Final = ("0", "false", "no")
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def app_of(gateway: Gateway, *, origins: Sequence[str] = (), pages: Sequence[BaseRoute] = ()) -> Starlette:
+    """Return the application over a gateway.
+
+    Parameters
+    ----------
+    gateway
+        What it serves.
+    origins
+        Web pages of other hosts that may come; ``"*"`` lets all.
+    pages
+        Further routes, for example of pages for people.
+    """
+    paths = Paths(gateway, origins)
+    middleware = []
+    if origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(origins),
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=["*"],
+            )
+        )
+    routes = [
+        Route("/events", _told(paths.publish), methods=["POST"]),
+        Route("/subscribe", _told(paths.subscribe), methods=["GET"]),
+        Route("/acknowledge", _told(paths.acknowledge), methods=["POST"]),
+        Route("/durables/{name:path}", _told(paths.unsubscribe), methods=["DELETE"]),
+        Route("/healthz", paths.health, methods=["GET"]),
+        Route("/metrics", paths.metrics, methods=["GET"]),
+        Route("/openapi.json", paths.openapi, methods=["GET"]),
+        WebSocketRoute("/ws", paths.socket),
+        *pages,
+    ]
+    return Starlette(routes=routes, middleware=middleware)
+
+
+def _told(path: Answer) -> Answer:
+    """Return a path whose refusals are problems."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await path(request)
+        except RayvousError as error:
+            return _problem(error)
+        except TimeoutError:
+            return _problem(
+                LimitReached("the request did not come in in time (request_seconds)", "request_seconds")
+            )
+        except Exception:
+            _LOG.exception("a request has failed: %s %s", request.method, request.url.path)
+            return JSONResponse({"title": "the gateway has failed", "status": 500}, 500)
+
+    return answered
+
+
+def _problem(error: RayvousError) -> Response:
+    headers = headers_of(error)
+    told = problem(error)
+    if getattr(error, "limit", None) == "request_seconds":
+        told |= {"status": 408, "title": HTTPStatus.REQUEST_TIMEOUT.phrase}
+        headers["Connection"] = "close"
+    return JSONResponse(told, told["status"], headers, media_type="application/problem+json")
+
+
+class Paths:
+    """What each path does."""
+
+    def __init__(self, gateway: Gateway, origins: Sequence[str] = ()) -> None:
+        self._gateway, self._origins = gateway, frozenset(origins)
+
+    async def _session(self, connection: HTTPConnection) -> Session:
+        header = connection.headers.get("authorization", "")
+        scheme, _, token = header.partition(" ")
+        if header and (scheme.lower() != "bearer" or not token.strip()):
+            raise InputError("Authorization: it must be Bearer and a token")
+        return await self._gateway.open(token.strip() or connection.query_params.get("access_token"))
+
+    async def _body(self, request: Request, kept: ExitStack) -> bytes:
+        """Return the body of a request, as long as `kept` is open."""
+        limits = self._gateway.limits
+        parts: list[bytes] = []
+        size = 0
+        announced = request.headers.get("content-length", "0")
+        if announced.isdigit() and int(announced) > limits.body_bytes_max:
+            raise _too_large(limits.body_bytes_max)
+        async with asyncio.timeout(limits.request_seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > limits.body_bytes_max:
+                    raise _too_large(limits.body_bytes_max)
+                kept.enter_context(self._gateway.working(len(part)))
+                parts.append(part)
+        return b"".join(parts)
+
+    async def publish(self, request: Request) -> Response:
+        """Take events in."""
+        query = request.query_params
+        flush = _flag(query, "flush")
+        async with await self._session(request) as session:
+            with ExitStack() as kept:
+                body = await self._body(request, kept)
+                events = events_of(body, _headers(request.headers), query.getlist("timestamp"))
+                accepted = await session.publish(events, flush=flush)
+        told = {"publisher": accepted.publisher, "first": accepted.first, "last": accepted.last}
+        return JSONResponse(told, HTTPStatus.OK if flush else HTTPStatus.ACCEPTED)
+
+    async def subscribe(self, request: Request) -> Response:
+        """Begin a stream of server-sent events."""
+        query = request.query_params
+        form = checks.one_of("format", query.get("format", FORMS[0]), FORMS)
+        session = await self._session(request)
+        try:
+            stream = await session.subscribe(
+                query.get("selector"),
+                durable=query.get("durable"),
+                narrow=_flag(query, "narrow"),
+                after=request.headers.get("last-event-id") or query.get("after"),
+            )
+        except BaseException:
+            await session.close()
+            raise
+        return EventStream(self._gateway, session, stream, form)  # type: ignore[arg-type]
+
+    async def acknowledge(self, request: Request) -> Response:
+        """Acknowledge what a durable name has had."""
+        async with await self._session(request) as session:
+            with ExitStack() as kept:
+                given = parse(await self._body(request, kept), "the body")
+            if not isinstance(given, dict) or given.keys() != {"durable", "id"}:
+                raise InputError("the body: it must be a JSON object with durable and id")
+            await session.acknowledge(
+                checks.text("durable", given["durable"]), checks.text("id", given["id"])
+            )
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def unsubscribe(self, request: Request) -> Response:
+        """End a durable name for good."""
+        async with await self._session(request) as session:
+            await session.unsubscribe(request.path_params["name"])
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def socket(self, socket: WebSocket) -> None:
+        """Serve a WebSocket."""
+        origin = socket.headers.get("origin")
+        try:
+            if origin is not None and not self._welcome(origin, socket.headers.get("host", "")):
+                raise InputError(f"pages of {checks.shown(origin)} are not let in (origins)")
+            session = await self._session(socket)
+        except RayvousError as error:
+            await refuse(socket, error)
+            return
+        await socket.accept()
+        await Socket(self._gateway, session, socket).serve()
+
+    def _welcome(self, origin: str, host: str) -> bool:
+        return "*" in self._origins or origin in self._origins or urlsplit(origin).netloc == host
+
+    # What the gateway says of itself.
+
+    async def health(self, request: Request) -> Response:
+        """Say whether the gateway and its network answer."""
+        alive = await self._gateway.upstream.alive()
+        told = {
+            "network": self._gateway.upstream.name,
+            "status": "ok" if alive else "the network does not answer",
+        }
+        return JSONResponse(told, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def metrics(self, request: Request) -> Response:
+        """Return the metrics, as Prometheus reads them."""
+        return Response(metrics_of(self._gateway), media_type=CONTENT_TYPE)
+
+    async def openapi(self, request: Request) -> Response:
+        """Describe the interface."""
+        return JSONResponse(openapi(self._gateway.limits))
+
+
+def _headers(given: Headers) -> dict[str, str]:
+    return dict(given.items())
+
+
+def _too_large(most: int) -> LimitReached:
+    return LimitReached(f"the body is larger than {most:,} bytes (body_bytes_max)", "body_bytes_max")
+
+
+def _flag(query: QueryParams, name: str) -> bool:
+    given = query.get(name)
+    if given is not None and given.lower() not in (*YES, *NO):
+        raise checks.wrong(name, given, "true or false")
+    return given is not None and given.lower() in YES

@@ -1,0 +1,251 @@
+"""What a request brings: JSON, JSON lines and CloudEvents, as events. Pure.
+
+Rules
+-----
+* An event is a flat JSON object. ``null`` is an attribute that is not there. What is nested is refused by its name.
+* JSON is taken as RFC 8259 has it: UTF-8, no NaN, no Infinity, no half surrogate pairs. Numbers are those of 64 bits.
+* JSON has no moments: attributes that are named as timestamps are read as ISO 8601.
+* A CloudEvent becomes an event with its data's attributes, and with its own under ``ce_``: ``ce_type``,
+  ``ce_source``, ``ce_time`` (a timestamp). Data that is no JSON object is one attribute, ``data``, or ``data_base64``
+  if it is no text.
+
+Source: CloudEvents 1.0.2, HTTP protocol binding, sections 3.1 to 3.3; JSON event format, sections 2 to 4. Which
+attribute becomes which is ours (decision 0059).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+from urllib.parse import unquote
+
+from ...protocol import checks
+from ...protocol.errors import EventError, InputError
+from ...protocol.extras import extra
+
+with extra("gateway"):
+    from cloudevents.core.exceptions import BaseCloudEventException
+    from cloudevents.core.v1.event import CloudEvent
+
+JSON: Final = "application/json"
+LINES: Final = ("application/x-ndjson", "application/jsonl", "application/json-lines")
+CLOUDEVENT: Final = "application/cloudevents+json"
+CLOUDEVENTS: Final = "application/cloudevents-batch+json"
+TYPES: Final = (JSON, *LINES, CLOUDEVENT, CLOUDEVENTS)
+
+CE: Final = "ce_"
+_HEADER: Final = "ce-"
+_REQUIRED: Final = ("specversion", "id", "source", "type")
+
+
+class UnknownType(InputError):
+    """A body is of a type that is not known here."""
+
+
+def events_of(
+    body: bytes, headers: Mapping[str, str], timestamps: Iterable[str] = ()
+) -> list[dict[str, Any]]:
+    """Return the events of a request's body.
+
+    Parameters
+    ----------
+    body
+        The bytes.
+    headers
+        Its headers, by names in lower case.
+    timestamps
+        Attributes that are moments in ISO 8601.
+
+    Raises
+    ------
+    UnknownType
+        If the content type is none of those above, and there are no headers of a CloudEvent.
+    EventError
+        If it is not what its type says; the message says which event or line, and what is wrong.
+    """
+    kind, _, parameters = headers.get("content-type", "").partition(";")
+    kind = kind.strip().lower()
+    moments = tuple(timestamps)
+    if _HEADER + "specversion" in headers and kind not in (CLOUDEVENT, CLOUDEVENTS):
+        return _plain([_binary(body, headers)], moments)
+    if "charset" in parameters.lower() and "utf-8" not in parameters.lower():
+        raise UnknownType(f"content-type {checks.shown(headers['content-type'])}: JSON is UTF-8")
+    if kind == JSON:
+        given = parse(body, "the body")
+        return _plain(_objects(given if isinstance(given, list) else [given]), moments)
+    if kind in LINES:
+        lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+        return _plain(_objects([parse(line, f"line {number}") for number, line in lines]), moments)
+    if kind == CLOUDEVENT:
+        return _plain([_structured(parse(body, "the body"), "the body")], moments)
+    if kind == CLOUDEVENTS:
+        batch = parse(body, "the body")
+        if not isinstance(batch, list):
+            raise EventError("the body is no JSON array, which a batch of CloudEvents is")
+        return _plain([_structured(each, f"event {i}") for i, each in enumerate(batch)], moments)
+    raise UnknownType(f"content-type {checks.shown(kind)}: it must be one of {', '.join(TYPES)}")
+
+
+def parse(text: bytes | str, where: str) -> Any:
+    """Return what JSON says, strictly.
+
+    Raises
+    ------
+    EventError
+        If it is no JSON; `where` stands before the message.
+    """
+    try:
+        whole = text if isinstance(text, str) else text.decode("utf-8")
+        value = json.loads(whole, parse_constant=_constant)
+        if "\\ud" in whole or "\\uD" in whole:
+            json.dumps(value, ensure_ascii=False).encode()  # finds half a pair, which cannot be sent on
+    except RecursionError:
+        raise EventError(f"{where}: is nested too deeply; an event is flat") from None
+    except UnicodeDecodeError as error:
+        raise EventError(f"{where}: is not UTF-8 at byte {error.start}") from None
+    except UnicodeEncodeError:
+        raise EventError(f"{where}: has half a surrogate pair") from None
+    except ValueError as error:
+        raise EventError(f"{where}: is no JSON: {error}") from None
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _objects(values: Sequence[Any]) -> Sequence[dict[str, Any]]:
+    for i, value in enumerate(values):
+        if not isinstance(value, dict):
+            raise EventError(f"event {i}: is no JSON object, which an event is")
+    return values
+
+
+def _plain(events: Sequence[dict[str, Any]], moments: Sequence[str]) -> list[dict[str, Any]]:
+    """Return events without what is not there, with their moments."""
+    for i, event in enumerate(events):
+        for name in moments:
+            if event.get(name) is not None:
+                event[name] = moment(event[name], f"event {i}: {name}")
+    return [{name: value for name, value in event.items() if value is not None} for event in events]
+
+
+def moment(value: Any, where: str) -> datetime.datetime:
+    """Return a moment in ISO 8601; EventError if it is none."""
+    try:
+        return datetime.datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise EventError(f"{where}: {checks.shown(value)} is no moment in ISO 8601") from None
+
+
+# CloudEvents.
+
+
+def _binary(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the event of a CloudEvent whose attributes are headers, and whose data is the body."""
+    attributes = {
+        name.removeprefix(_HEADER): unquote(value)
+        for name, value in headers.items()
+        if name.startswith(_HEADER)
+    }
+    kind = headers.get("content-type")
+    if kind is not None:
+        attributes["datacontenttype"] = kind
+    return _cloud_event(attributes, _data(body, kind), "the headers")
+
+
+def _data(body: bytes, kind: str | None) -> dict[str, Any]:
+    if not body:
+        return {}
+    media = JSON if kind is None else kind.partition(";")[0].strip().lower()
+    if media == JSON or media.endswith("+json"):
+        return _attributes_of(parse(body, "the data"))
+    try:
+        return {"data": body.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"data_base64": base64.b64encode(body).decode()}
+
+
+def _structured(given: Any, where: str) -> dict[str, Any]:
+    """Return the event of a CloudEvent in JSON."""
+    if not isinstance(given, dict):
+        raise EventError(f"{where}: is no JSON object, which a CloudEvent is")
+    attributes = {name: value for name, value in given.items() if value is not None}
+    data, encoded = attributes.pop("data", None), attributes.pop("data_base64", None)
+    if encoded is not None:
+        if data is not None:
+            raise EventError(f"{where}: has both data and data_base64")
+        try:
+            content = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise EventError(f"{where}: data_base64 is no base64") from None
+        return _cloud_event(attributes, _data(content, attributes.get("datacontenttype", "")), where)
+    return _cloud_event(attributes, {} if data is None else _attributes_of(data), where)
+
+
+def _attributes_of(data: Any) -> dict[str, Any]:
+    if isinstance(data, dict):
+        return data
+    return {"data": data if isinstance(data, str | int | float) else json.dumps(data)}
+
+
+def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -> dict[str, Any]:
+    for name in _REQUIRED:  # the library would make some of these up
+        if name not in attributes:
+            raise EventError(f"{where}: {name} is missing, which a CloudEvent has")
+    at = attributes.get("time")
+    checked = dict(attributes) if at is None else attributes | {"time": moment(at, f"{where}: time")}
+    if at is not None and checked["time"].tzinfo is None:
+        raise EventError(f"{where}: time has no offset, which RFC 3339 asks for")
+    try:
+        CloudEvent(dict(checked), None)
+    except (BaseCloudEventException, TypeError, ValueError) as error:
+        raise EventError(f"{where}: {' '.join(str(error).split())}") from None
+    return data | {f"{CE}{name}": value for name, value in checked.items()}
+
+
+def cloud_event(
+    text: str, event: Mapping[str, Any], publisher: str, sequence: int, at: float, network: str
+) -> str:
+    """Return a delivery as a structured CloudEvent: the one that was published, or one about any other event.
+
+    Parameters
+    ----------
+    text, event
+        The event, as JSON and as attributes with values as JSON has them.
+    publisher, sequence, at
+        Who published it, its number there, and when.
+    network
+        The name of the network.
+    """
+    if f"{CE}id" not in event or f"{CE}source" not in event or f"{CE}type" not in event:
+        head = {
+            "specversion": "1.0",
+            "id": str(sequence),
+            "source": f"/rayvous/{network}/{publisher}",
+            "type": "rayvous.event",
+            "time": iso(at),
+            "datacontenttype": JSON,
+        }
+        return f'{json.dumps(head)[:-1]}, "data": {text}}}'
+    envelope: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    for name, value in event.items():
+        if name.startswith(CE):
+            envelope[name.removeprefix(CE)] = value
+        else:
+            data[name] = value
+    kind = str(envelope.get("datacontenttype", JSON))
+    if set(data) <= {"data", "data_base64"} and not kind.startswith(JSON):
+        return json.dumps(envelope | data)
+    return json.dumps(envelope | ({"data": data} if data else {}))
+
+
+def iso(seconds: float) -> str:
+    """Return a moment in ISO 8601, in UTC and to the millisecond."""
+    at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,231 @@
+"""WebSocket: one connection that publishes, subscribes and acknowledges, in messages that are JSON objects.
+
+Rules
+-----
+* What a client asks is answered in the order in which it was asked, with its ``ref`` if it gave one; what is merely
+  done is told only to who gave one. A refusal is a message, and the connection goes on. A message that is no JSON
+  object ends it.
+* Each stream has a name in its connection; its deliveries carry it. Streams are sent side by side.
+* A client that takes nothing for `stall_seconds` is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from ...protocol import checks
+from ...protocol.errors import EventError, InputError, RayvousError, StreamEnded
+from ...protocol.extras import extra
+from ..core import Gap, Gateway, Session, Stream
+from .answers import FORMS, delivery_members, delivery_text, problem
+from .bodies import moment, parse
+
+with extra("gateway"):
+    from starlette.websockets import WebSocket, WebSocketDisconnect
+
+GOING_AWAY: Final = 1001
+UNSUPPORTED: Final = 1003
+POLICY: Final = 1008
+FAILED: Final = 1011
+NAME_CHARACTERS_MAX: Final = 128
+DONE: Final = {"type": "done"}
+
+_LOG = logging.getLogger("rayvous.gateway")
+
+
+async def refuse(socket: WebSocket, error: RayvousError) -> None:
+    """Accept a connection, say why it is not wanted, and close it: a browser reads nothing of a refused handshake."""
+    await socket.accept()
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await socket.send_text(json.dumps({"type": "error", "error": problem(error)}))
+        await socket.close(POLICY, type(error).__name__)
+
+
+class Socket:
+    """One WebSocket connection that was accepted.
+
+    Parameters
+    ----------
+    gateway, session
+        Whose it is.
+    socket
+        The connection.
+    """
+
+    def __init__(self, gateway: Gateway, session: Session, socket: WebSocket) -> None:
+        self._gateway, self._session, self._socket = gateway, session, socket
+        self._streams: dict[str, Stream] = {}
+        self._senders: dict[str, asyncio.Task[None]] = {}
+        self._begin: tuple[str, Stream, Any] | None = None
+        self._numbers = 0
+        self._asks: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
+            "publish": self._publish,
+            "subscribe": self._subscribe,
+            "acknowledge": self._acknowledge,
+            "unsubscribe": self._unsubscribe,
+        }
+
+    async def serve(self) -> None:
+        """Answer until either side ends."""
+        code, reason = GOING_AWAY, ""
+        try:
+            while True:
+                asked = await self._next()
+                if asked is not None:
+                    await self._answer(asked)
+        except WebSocketDisconnect:
+            return
+        except EventError as error:
+            code, reason = UNSUPPORTED, str(error)
+        except TimeoutError:
+            code, reason = POLICY, "too slow"
+        except Exception:
+            _LOG.exception("a connection has failed")
+            code, reason = FAILED, "the gateway has failed"
+        finally:
+            for sender in self._senders.values():
+                sender.cancel()
+            await asyncio.gather(*self._senders.values(), return_exceptions=True)
+            await self._session.close()
+        await self._end(code, reason)
+
+    async def _end(self, code: int, reason: str) -> None:
+        """Close the connection, as far as the client still listens."""
+        with suppress(RuntimeError, TimeoutError, WebSocketDisconnect):  # it has gone before
+            async with asyncio.timeout(self._gateway.limits.stall_seconds):
+                await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+    async def _next(self) -> dict[str, Any] | None:
+        """Return the next message, None for a binary one that was refused with words."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1000))
+        text = message.get("text")
+        if text is None:
+            raise EventError("a message is text")
+        with self._gateway.working(len(text)):
+            given = parse(text, "the message")
+        if not isinstance(given, dict):
+            raise EventError("a message is a JSON object")
+        return given
+
+    async def _answer(self, asked: dict[str, Any]) -> None:
+        ref = asked.pop("ref", None)
+        try:
+            kind = checks.one_of("type", asked.pop("type", None), self._asks)
+            answer = await self._asks[kind](asked)
+        except RayvousError as error:
+            answer = {"type": "error", "error": problem(error)}
+        if ref is not None:
+            answer["ref"] = ref
+        if ref is not None or answer != DONE:
+            await self._send(json.dumps(answer))
+        begin, self._begin = self._begin, None
+        if begin is not None:  # what a stream brings comes behind the answer
+            name, stream, form = begin
+            self._senders[name] = asyncio.get_running_loop().create_task(self._bring(name, stream, form))
+
+    async def _send(self, text: str) -> None:
+        async with asyncio.timeout(self._gateway.limits.stall_seconds):
+            await self._socket.send_text(text)
+
+    # What a client may ask.
+
+    async def _publish(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        given = _members(asked, "publish", events=list, flush=bool, timestamps=list)
+        events = given["events"]
+        for event in events:
+            checks.instance("events", event, dict, "a list of JSON objects", EventError)
+        for name in checks.texts("timestamps", given.get("timestamps", [])):
+            for event in events:
+                if event.get(name) is not None:
+                    event[name] = moment(event[name], name)
+        accepted = await self._session.publish(events, flush=given.get("flush", False))
+        return {
+            "type": "accepted",
+            "publisher": accepted.publisher,
+            "first": accepted.first,
+            "last": accepted.last,
+        }
+
+    async def _subscribe(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        known = {"selector": str, "durable": str, "narrow": bool, "after": str, "stream": str, "format": str}
+        given = _members(asked, "subscribe", **known)
+        form = checks.one_of("format", given.pop("format", FORMS[0]), FORMS)
+        self._numbers += 1
+        name = given.pop("stream", str(self._numbers))
+        if not 0 < len(name) <= NAME_CHARACTERS_MAX or name in self._streams:
+            raise checks.wrong("stream", name, f"a new name of 1 to {NAME_CHARACTERS_MAX} characters")
+        stream = await self._session.subscribe(given.pop("selector", None), **given)
+        self._streams[name] = stream
+        self._begin = name, stream, form
+        return {
+            "type": "subscribed",
+            "stream": name,
+            "selector": str(stream.filter),
+            "durable": stream.durable,
+        }
+
+    async def _acknowledge(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        given = _members(asked, "acknowledge", stream=str, id=str, alone=bool)
+        stream = self._streams.get(given["stream"])
+        if stream is None:
+            raise checks.wrong("stream", given["stream"], f"one of {', '.join(self._streams) or 'none'}")
+        await stream.acknowledge(given["id"], alone=given.get("alone", False))
+        return dict(DONE)
+
+    async def _unsubscribe(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        given = _members(asked, "unsubscribe", stream=str, durable=str)
+        if "durable" in given:
+            await self._session.unsubscribe(given["durable"])
+            return dict(DONE)
+        stream = self._streams.get(given.get("stream", ""))
+        if stream is None:
+            raise InputError("give the stream that is to end, or the durable name that is to end for good")
+        await stream.close()
+        return dict(DONE)
+
+    # What streams bring.
+
+    async def _bring(self, name: str, stream: Stream, form: Any) -> None:
+        head = f'{{"type":"event","stream":{json.dumps(name)},'
+        network = self._gateway.upstream.name
+        try:
+            while True:
+                for item in await stream.receive():
+                    if isinstance(item, Gap):
+                        await self._send(json.dumps({"type": "gap", "stream": name, **item.to_dict()}))
+                    elif form == "json":
+                        await self._send(head + delivery_members(item) + "}")
+                    else:
+                        event = delivery_text(item, form, network)
+                        await self._send(f'{head}"id":{json.dumps(item.id)},"cloudevent":{event}}}')
+                    self._gateway.counts["delivered"] += 1
+        except StreamEnded as end:
+            self._streams.pop(name, None)
+            self._senders.pop(name, None)
+            await self._send(json.dumps({"type": "end", "stream": name, "reason": str(end)}))
+        except (TimeoutError, RuntimeError, WebSocketDisconnect):
+            await stream.close("the client takes nothing")
+            await self._end(POLICY, "too slow")
+
+
+_NEEDED: Final = {"publish": ("events",), "acknowledge": ("stream", "id")}
+
+
+def _members(asked: Mapping[str, Any], kind: str, **known: type) -> dict[str, Any]:
+    """Return the members of a message, each of its type; what is null is not there."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(f"{checks.shown(name)}: {kind} has no such member; it has {', '.join(known)}")
+        checks.instance(name, value, known[name], f"a {known[name].__name__}")
+    for name in _NEEDED.get(kind, ()):
+        if name not in given:
+            raise InputError(f"{name} is missing")
+    return given

@@ -1,0 +1,188 @@
+"""A network on Ray, as a gateway sees it: publishers and subscribers of this process, called from a coroutine.
+
+Rules
+-----
+* A publisher has a thread of its own, since it has one call in flight; all else that waits shares a few.
+* A subscriber that is not durable shares one long poll with the others of this process, so what it gets is taken at
+  once. A durable one has a poll of its own, and may be as slow as its client.
+* A publisher's name is that of its principal and of this process: two gateways never share one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+import ray
+
+from ..actors.clients.durable import DurableSubscriber
+from ..actors.clients.inbox import Arrival
+from ..actors.clients.publisher import Publisher
+from ..actors.clients.subscriber import Subscriber
+from ..actors.network.network import Network
+from ..protocol.batch import EventBatch
+from ..protocol.errors import ClientError, RayvousError
+from ..routing.filters.filter import Filter
+from .network import Arrived, Feed, Outlet
+
+CALLS_AT_ONCE: Final = 32
+ALIVE_SECONDS: Final = 2.0
+"""How long the network may take to answer that it is there."""
+LOOK_SECONDS: Final = 1.0
+"""How long its last answer counts."""
+
+T = TypeVar("T")
+
+
+async def _in(pool: ThreadPoolExecutor, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    return await asyncio.get_running_loop().run_in_executor(pool, partial(call, *args, **kwargs))
+
+
+class _RayOutlet:
+    def __init__(self, network: Network, publisher: Publisher, thread: ThreadPoolExecutor) -> None:
+        self._network, self._publisher, self._thread = network, publisher, thread
+
+    @property
+    def name(self) -> str:
+        return self._publisher.name
+
+    async def publish(self, batch: EventBatch) -> int:
+        return await _in(self._thread, self._publisher.publish_batch, batch)
+
+    async def flush(self) -> None:
+        await _in(self._thread, self._publisher.flush)
+
+    async def close(self) -> None:
+        with suppress(ClientError):  # the network was closed here before
+            await _in(self._thread, self._network.release, self._publisher)
+        self._thread.shutdown(wait=False)
+
+
+class _RayFeed:
+    def __init__(self, network: Network, subscriber: Subscriber, pool: ThreadPoolExecutor) -> None:
+        self._network, self._subscriber, self._pool = network, subscriber, pool
+        self._arrivals: AsyncIterator[Arrival] = subscriber.batches_async()
+        self._losses = self._shed = 0
+
+    @property
+    def filters(self) -> Sequence[Filter]:
+        return list(self._subscriber.subscriptions.values())
+
+    async def subscribe(self, wanted: Filter) -> None:
+        await _in(self._pool, self._subscriber.subscribe, wanted)
+
+    async def arrived(self) -> Arrived | None:
+        try:
+            arrival = await anext(self._arrivals)
+        except StopAsyncIteration:
+            return None
+        losses, shed = self._subscriber.losses[self._losses :], self._subscriber.shed - self._shed
+        self._losses += len(losses)
+        self._shed += shed
+        return Arrived(arrival.batch, arrival.rows, losses, shed)
+
+    async def acknowledge(self, marks: Mapping[str, int]) -> None:
+        assert isinstance(self._subscriber, DurableSubscriber)
+        await _in(self._pool, self._subscriber.acknowledge_up_to, marks)
+
+    async def close(self) -> None:
+        await _in(self._pool, self._leave)
+
+    def _leave(self) -> None:
+        if isinstance(self._subscriber, DurableSubscriber):
+            self._subscriber.close()
+            self._forget()
+        else:
+            with suppress(ClientError):  # the network was closed here before
+                self._network.release(self._subscriber)
+
+    async def end(self) -> None:
+        def leave_for_good() -> None:
+            if isinstance(self._subscriber, DurableSubscriber):
+                self._subscriber.end()
+                self._forget()
+
+        await _in(self._pool, leave_for_good)
+
+    def _forget(self) -> None:
+        self._network.forget(self._subscriber)
+
+
+class Joined:
+    """A network on Ray that this process has joined; an `Upstream`.
+
+    Parameters
+    ----------
+    network
+        The network; closed by `close`.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="gateway")
+        self._suffix = uuid4().hex[:8]
+        self._looked_at, self._seen = float("-inf"), False
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._network.name
+
+    @property
+    def secret(self) -> str:
+        """What only parts of this network know."""
+        return self._network.directory.token
+
+    @property
+    def heals(self) -> bool:
+        """Whether durable names and `flush` are to be had."""
+        return self._network.heals
+
+    async def alive(self) -> bool:
+        """Return whether the network answers, or did so a moment ago."""
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_SECONDS:
+            self._looked_at = now
+            self._seen = await _in(self._pool, self._answers)
+        return self._seen
+
+    def _answers(self) -> bool:
+        try:
+            ray.get(self._network.rendezvous.hosts.remote(), timeout=ALIVE_SECONDS)
+        except Exception:  # whatever it is, the answer is no
+            return False
+        return True
+
+    async def outlet(self, principal: str, may: Filter, rate: float) -> Outlet:
+        """Attach a publisher; where brokers admit it advertises what the principal may publish, at its rate."""
+        thread = ThreadPoolExecutor(1, thread_name_prefix=f"gateway-{principal}")
+
+        def attach() -> Publisher:
+            publisher = self._network.publisher(f"{principal}@{self._suffix}")
+            if self._network.directory.admission is not None:
+                publisher.advertise(may, max_rate=rate)
+            return publisher
+
+        try:
+            publisher = await _in(thread, attach)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+        return _RayOutlet(self._network, publisher, thread)
+
+    async def feed(self, name: str, *, durable: bool) -> Feed:
+        """Attach a subscriber."""
+        subscriber = await _in(self._pool, self._network.subscriber, name, durable=durable)
+        return _RayFeed(self._network, subscriber, self._pool)
+
+    async def close(self) -> None:
+        """Leave the network."""
+        with suppress(RayvousError):
+            await _in(self._pool, self._network.close)
+        self._pool.shutdown(wait=False)

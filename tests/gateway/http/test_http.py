@@ -1,0 +1,465 @@
+"""HTTP without sockets: publishing in each form, streams, WebSocket, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from urllib.parse import parse_qsl
+
+import pytest
+from cloudevents.core.bindings.http import (
+    HTTPMessage,
+    from_structured_event,
+    to_binary_event,
+    to_structured_event,
+)
+from cloudevents.core.v1.event import CloudEvent
+from rayvous.protocol.gateways import GatewayLimits
+
+JSON = {"content-type": "application/json"}
+
+
+FLIGHT = CloudEvent(
+    {
+        "specversion": "1.0",
+        "id": "7",
+        "source": "/jfk",
+        "type": "delay",
+        "time": datetime.datetime(2013, 1, 1, 5, tzinfo=datetime.UTC),
+        "subject": "Zürich",
+    },
+    {"dep_delay": 75.5, "origin": "JFK"},
+)
+AS_EVENT = {
+    "dep_delay": 75.5, "origin": "JFK", "ce_id": "7", "ce_source": "/jfk", "ce_type": "delay", "ce_specversion": "1.0",
+    "ce_subject": "Zürich", "ce_time": "2013-01-01T05:00:00Z",
+}  # fmt: skip
+BINARY = to_binary_event(FLIGHT)
+STRUCTURED = json.loads(to_structured_event(FLIGHT).body)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "brings"),
+    [
+        (JSON, b'{"n": 1, "gone": null}', [{"n": 1}]),
+        (JSON, b'[{"n": 1}, {"n": true}, {"s": "\\u00e9"}]', [{"n": 1}, {"n": True}, {"s": "é"}]),
+        ({"content-type": "application/x-ndjson"}, b'{"n": 1}\n\n{"n": 2}', [{"n": 1}, {"n": 2}]),
+        ({"content-type": "application/json; charset=UTF-8"}, b'{"n": 1e400}', [{"n": "Infinity"}]),
+        (to_structured_event(FLIGHT).headers, to_structured_event(FLIGHT).body, [AS_EVENT]),
+        (BINARY.headers | JSON, BINARY.body, [AS_EVENT | {"ce_datacontenttype": "application/json"}]),
+        ({"content-type": "application/cloudevents-batch+json"}, json.dumps([STRUCTURED] * 2).encode(), [AS_EVENT] * 2),
+    ],
+)  # fmt: skip
+def test_every_form_of_publishing(web, run, tokens, headers, body, brings):
+    async def story():
+        http = web()
+        async with http.open(
+            "GET", "/subscribe", token=tokens["alice"], query={"selector": "TRUE"}
+        ) as answer:
+            await answer.messages(1)
+            done = await http.ask("POST", "/events", body, token=tokens["alice"], headers=headers)
+            assert done.status == 202, done.body
+            return done.json(), (await answer.messages(1 + len(brings)))[1:]
+
+    accepted, messages = run(story())
+    assert accepted == {"publisher": "alice", "first": 1, "last": len(brings)}
+    assert [json.loads(message["data"])["event"] for message in messages] == brings
+    assert [message["id"] for message in messages] == [f"alice:{n}" for n in range(1, len(brings) + 1)]
+
+
+def test_a_cloud_event_comes_out_as_it_went_in(web, run, tokens):
+    async def story():
+        http = web()
+        query = {"selector": "ce_type = 'delay'", "format": "cloudevents"}
+        async with http.open("GET", "/subscribe", token=tokens["alice"], query=query) as answer:
+            await answer.messages(1)
+            message = to_structured_event(FLIGHT)
+            await http.ask("POST", "/events", message.body, token=tokens["alice"], headers=message.headers)
+            await http.publish(tokens["alice"], {"ce_type": "delay", "n": 1})
+            return [message["data"] for message in (await answer.messages(3))[1:]]
+
+    same, made = run(story())
+    back = from_structured_event(HTTPMessage({"content-type": "application/cloudevents+json"}, same.encode()))
+    assert (back.get_attributes(), back.get_data()) == (FLIGHT.get_attributes(), FLIGHT.get_data())
+    other = from_structured_event(
+        HTTPMessage({"content-type": "application/cloudevents+json"}, made.encode())
+    )
+    assert (other.get_id(), other.get_source(), other.get_data()) == (
+        "2", "/rayvous/local/alice", {"ce_type": "delay", "n": 1},
+    )  # fmt: skip
+
+
+def test_when_asked_the_answer_waits_until_all_is_delivered(web, run, tokens):
+    async def story():
+        http = web()
+        args = ("POST", "/events", b'{"n": 1}')
+        done = await http.ask(*args, token=tokens["alice"], headers=JSON, query={"flush": "true"})
+        return done.status, http.gateway.upstream.flushes
+
+    assert run(story()) == (200, 1)
+
+
+def test_moments_are_named_in_the_query(web, run, tokens):
+    async def story():
+        http = web()
+        selector = {"selector": "at > TIMESTAMP '2013-01-01T00:00:00Z'"}
+        async with http.open("GET", "/subscribe", token=tokens["alice"], query=selector) as answer:
+            await answer.messages(1)
+            body = b'{"at": "2013-01-01T05:00:00+01:00"}'
+            args = {"token": tokens["alice"], "headers": JSON, "query": {"timestamp": "at"}}
+            await http.ask("POST", "/events", body, **args)
+            return json.loads((await answer.messages(2))[1]["data"])["event"]
+
+    assert run(story()) == {"at": "2013-01-01T04:00:00Z"}
+
+
+BAD = [
+    ("POST", "/events", JSON, b"{", 400, "is no JSON"),
+    ("POST", "/events", JSON, b"\xff{}", 400, "not UTF-8 at byte 0"),
+    ("POST", "/events", JSON, b'{"n": NaN}', 400, "NaN is no number"),
+    ("POST", "/events", JSON, b'{"s": "\\ud800"}', 400, "half a surrogate pair"),
+    ("POST", "/events", JSON, b"[" * 100_000, 400, "nested too deeply"),
+    ("POST", "/events", JSON, b'{"a": {"b": 1}}', 400, "attribute 'a'"),
+    ("POST", "/events", JSON, b'{"n": 99999999999999999999}', 400, "64 bits"),
+    ("POST", "/events", JSON, b"[1]", 400, "event 0: is no JSON object"),
+    ("POST", "/events", JSON, b"[]", 400, "there is no event"),
+    ("POST", "/events", JSON, b'[{}, {"": 1}]', 400, "event 1"),
+    ("POST", "/events", JSON, b'"' + b"x" * 2000 + b'"', 413, "body_bytes_max"),
+    ("POST", "/events", JSON, json.dumps([{}] * 21).encode(), 413, "batch_events_max"),
+    ("POST", "/events", {"content-type": "text/plain"}, b"x", 415, "application/json, "),
+    ("POST", "/events", {"content-type": "application/json; charset=latin-1"}, b"{}", 415, "UTF-8"),
+    (
+        "POST",
+        "/events",
+        {"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t"},
+        b"",
+        400,
+        "source is missing",
+    ),
+    (
+        "POST",
+        "/events",
+        {"ce-specversion": "0.9", "ce-id": "1", "ce-type": "t", "ce-source": "s"},
+        b"",
+        400,
+        "1.0",
+    ),
+    ("POST", "/events", {"content-type": "application/cloudevents+json"}, b"[]", 400, "a CloudEvent is"),
+    ("POST", "/events", {"content-type": "application/cloudevents-batch+json"}, b"{}", 400, "a batch"),
+    ("POST", "/acknowledge", JSON, b'{"durable": 1}', 400, "durable and id"),
+    ("GET", "/subscribe?selector=a+%3D", {}, b"", 400, "line 1"),
+    ("GET", "/subscribe", {}, b"", 400, "a selector is missing"),
+    ("GET", "/subscribe?selector=TRUE&narrow=perhaps", {}, b"", 400, "true or false"),
+    ("GET", "/subscribe?selector=TRUE&format=xml", {}, b"", 400, "json, cloudevents"),
+    ("DELETE", "/durables/none", {}, b"", 400, "no such name"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "headers", "body", "status", "words"), BAD)
+def test_what_cannot_be_is_a_problem_with_words(web, run, tokens, method, path, headers, body, status, words):
+    async def story():
+        http = web(GatewayLimits(body_bytes_max=1000 if status == 413 else 200_000, batch_events_max=20))
+        bare, _, query = path.partition("?")
+        return await http.ask(
+            method, bare, body, token=tokens["alice"], headers=headers, query=parse_qsl(query)
+        )
+
+    answer = run(story())
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert words in answer.json()["detail"]
+    assert answer.json()["status"] == status
+
+
+RIGHTS = [
+    (None, "POST", 403, "publish"),
+    ("wrong", "POST", 401, "token"),
+    ("bob", "POST", 403, "publish"),
+    ("alice", "POST", 202, None),
+    (None, "GET", 403, "subscribe"),
+    ("wrong", "GET", 401, "token"),
+    ("bob", "GET", 403, "subscribe"),
+    ("alice", "GET", 200, None),
+]
+
+
+@pytest.mark.parametrize(("who", "method", "status", "right"), RIGHTS)
+def test_rights(web, run, tokens, who, method, status, right):
+    async def story():
+        http = web()
+        token = tokens.get(who, who)
+        if method == "POST":
+            return await http.publish(token, {"n": 1})
+        async with http.open("GET", "/subscribe", token=token, query={"selector": "n = 1"}) as answer:
+            await answer.messages(1)
+        return answer
+
+    answer = run(story())
+    assert answer.status == status
+    if right is not None:
+        assert answer.json()["right"] == right
+    assert (answer.headers.get("www-authenticate") == "Bearer") == (status == 401)
+
+
+def test_a_token_in_the_query_is_one(web, run, tokens):
+    async def story():
+        query = {"selector": "n = 1", "access_token": tokens["alice"]}
+        async with web().open("GET", "/subscribe", query=query) as answer:
+            return (await answer.messages(1))[0]["data"]
+
+    assert json.loads(run(story())) == {"selector": "n = 1", "durable": None}
+
+
+def test_who_publishes_too_fast_is_told_when_to_come_again(web, run, tokens):
+    async def story():
+        http = web(GatewayLimits(rate_wait_seconds=0.001))
+        first = await http.publish(tokens["alice"], *[{}] * 1000)
+        return first, await http.publish(tokens["alice"], *[{}] * 900)
+
+    first, second = run(story())
+    assert (first.status, second.status) == (202, 429)
+    assert (second.headers["retry-after"], second.json()["limit"]) == ("1", "events_per_second")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(web, run, tokens):
+    async def story():
+        http = web(GatewayLimits(request_seconds=0.01))
+        answer = await http.ask("POST", "/events", [b"{", None], token=tokens["alice"], headers=JSON)
+        return answer, http.gateway.sessions
+
+    answer, sessions = run(story())
+    assert (answer.status, answer.json()["limit"], sessions) == (408, "request_seconds", 0)
+
+
+# Streams.
+
+
+def test_a_durable_stream_that_is_cut_goes_on_behind_the_last_id(web, run, tokens):
+    async def story():
+        http = web()
+        alice = {"token": tokens["alice"]}
+        query = {"selector": "TRUE", "durable": "mail"}
+        async with http.open("GET", "/subscribe", query=query, **alice) as answer:
+            await answer.messages(1)
+            await http.publish(tokens["alice"], *({"n": n} for n in range(5)))
+            first = (await answer.messages(6))[1:4]  # of five it has taken three when it is cut
+        await http.publish(tokens["alice"], {"n": 5})
+        headers = {"last-event-id": first[-1]["id"]}
+        async with http.open(
+            "GET", "/subscribe", query={"durable": "mail"}, headers=headers, **alice
+        ) as answer:
+            return first, (await answer.messages(4))[1:]
+
+    first, then = run(story())
+    assert [json.loads(each["data"])["event"]["n"] for each in [*first, *then]] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_durable_stream_with_too_much_unacknowledged_ends_so_that_its_client_comes_back(web, run, tokens):
+    async def story():
+        http = web(GatewayLimits(unacknowledged_max=3))
+        had, last = [], None
+        args = {"token": tokens["alice"], "query": {"selector": "TRUE", "durable": "mail"}}
+        for _ in range(3):
+            headers = {} if last is None else {"last-event-id": last}
+            async with http.open("GET", "/subscribe", headers=headers, **args) as answer:
+                if last is None:
+                    await answer.messages(1)
+                    await http.publish(tokens["alice"], *({"n": n} for n in range(9)))
+                messages = await answer.messages(5)
+                assert answer.ended
+                assert messages[-1]["event"] == "held"
+                had += [json.loads(each["data"])["event"]["n"] for each in messages[1:-1]]
+                last = messages[-2]["id"]
+        return had, http.gateway.upstream.kept["alice/mail"].position
+
+    had, position = run(story())
+    assert had == list(range(9))
+    assert position == {"alice": 6}
+
+
+def test_a_durable_name_is_acknowledged_and_ended_by_requests(web, run, tokens):
+    async def story():
+        http = web()
+        alice = {"token": tokens["alice"]}
+        async with http.open(
+            "GET", "/subscribe", query={"selector": "TRUE", "durable": "a/b"}, **alice
+        ) as answer:
+            await answer.messages(1)
+            await http.publish(tokens["alice"], {"n": 1})
+            last = (await answer.messages(2))[1]["id"]
+            body = json.dumps({"durable": "a/b", "id": last}).encode()
+            done = await http.ask("POST", "/acknowledge", body, headers=JSON, **alice)
+            position = dict(http.gateway.upstream.kept["alice/a/b"].position)
+            ended = await http.ask("DELETE", "/durables/a/b", **alice)
+            told = (await answer.messages(3))[2]
+        return done.status, position, ended.status, told, http.gateway.upstream.kept
+
+    done, position, ended, told, kept = run(story())
+    assert (done, position, ended) == (204, {"alice": 1}, 204)
+    assert (told["event"], json.loads(told["data"])) == ("end", {"reason": "'a/b' was ended"})
+    assert kept == {}
+
+
+def test_a_silent_stream_says_that_it_is_there(web, run, tokens):
+    async def story():
+        http = web(GatewayLimits(heartbeat_seconds=0.005))
+        async with http.open(
+            "GET", "/subscribe", token=tokens["alice"], query={"selector": "TRUE"}
+        ) as answer:
+            while b"\n:\n\n" not in answer.body:
+                answer.came.clear()
+                await answer.came.wait()
+
+    run(story())
+
+
+def test_a_client_that_takes_nothing_is_cut_off_and_the_other_one_is_not(web, run, tokens):
+    async def story():
+        http = web(GatewayLimits(stall_seconds=0.2, queue_events_max=10))
+        args = {"token": tokens["alice"], "query": {"selector": "TRUE"}}
+        async with (
+            http.open("GET", "/subscribe", **args) as slow,
+            http.open("GET", "/subscribe", **args) as fast,
+        ):
+            await slow.messages(1)
+            await fast.messages(1)
+            slow.taking.clear()
+            for n in range(100):
+                await http.publish(tokens["alice"], {"n": n})
+                await fast.messages(2 + n)
+            while http.gateway.streams == 2:
+                await asyncio.sleep(0.01)
+            slow.taking.set()
+            return len(await fast.messages(101)), len(await slow.messages(101)), http.gateway.counts["shed"]
+
+    fast, slow, shed = run(story())
+    assert fast == 101
+    assert (
+        slow < 12
+    )  # what it was being sent when it stalled; the rest was shed, or waited when it was cut off
+    assert shed > 0
+
+
+def test_all_is_given_back_when_clients_go(web, run, tokens):
+    async def story():
+        http = web()
+        args = {"token": tokens["alice"], "query": {"selector": "TRUE"}}
+        async with http.open("GET", "/subscribe", **args) as answer:
+            await answer.messages(1)
+            assert (http.gateway.sessions, http.gateway.streams) == (1, 1)
+        return http.gateway.sessions, http.gateway.streams, http.gateway.upstream.feeds
+
+    assert run(story()) == (0, 0, [])
+
+
+# WebSocket.
+
+
+def test_a_socket_publishes_subscribes_and_acknowledges(web, run, tokens):
+    async def story():
+        http = web()
+        told = []
+        async with http.socket(tokens["alice"]) as wire:
+            await wire.ask(type="subscribe", selector="n > 0", durable="mail", stream="s", ref=1)
+            told.append(await wire.told())
+            await wire.ask(type="publish", events=[{"n": 0}, {"n": 1}], ref=2)
+            two = [await wire.told(), await wire.told()]
+            told += sorted(two, key=lambda each: each["type"])
+            await wire.ask(type="acknowledge", stream="s", id=two[-1].get("id") or two[0]["id"], ref=3)
+            told.append(await wire.told())
+            await wire.ask(type="unsubscribe", durable="mail", ref=4)
+            end = [await wire.told(), await wire.told()]
+        return told, sorted(each["type"] for each in end), http.gateway.sessions
+
+    told, end, sessions = run(story())
+    assert told[0] == {"type": "subscribed", "stream": "s", "selector": "n > 0", "durable": "mail", "ref": 1}
+    assert told[1] == {"type": "accepted", "publisher": "alice", "first": 1, "last": 2, "ref": 2}
+    assert (told[2]["type"], told[2]["stream"], told[2]["event"]) == ("event", "s", {"n": 1})
+    assert told[3] == {"type": "done", "ref": 3}
+    assert (end, sessions) == (["done", "end"], 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"type": "shout"}, "type is 'shout'"),
+        ({"type": "publish"}, "events is missing"),
+        ({"type": "publish", "events": [1]}, "a list of JSON objects"),
+        ({"type": "publish", "events": [{}], "more": 1}, "no such member"),
+        ({"type": "subscribe", "selector": 1}, "it must be a str"),
+        ({"type": "subscribe", "selector": "a ="}, "line 1"),
+        ({"type": "acknowledge", "stream": "s", "id": "x"}, "one of none"),
+        ({"type": "unsubscribe"}, "give the stream"),
+    ],
+)
+def test_a_socket_refuses_with_words_and_goes_on(web, run, tokens, asked, words):
+    async def story():
+        async with web().socket(tokens["alice"]) as wire:
+            await wire.ask(**asked, ref="r")
+            refused = await wire.told()
+            await wire.ask(type="publish", events=[{"n": 1}])
+            return refused, await wire.told()
+
+    refused, then = run(story())
+    assert (refused["type"], refused["ref"], then["type"]) == ("error", "r", "accepted")
+    assert words in refused["error"]["detail"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "1", '{"a": NaN}', "[" * 50_000])
+def test_a_message_that_is_none_ends_the_socket(web, run, tokens, text):
+    async def story():
+        async with web().socket(tokens["alice"]) as wire:
+            await wire.text(text)
+            return await wire.told()
+
+    end = run(story())
+    assert (end["type"], end["code"]) == ("websocket.close", 1003)
+
+
+@pytest.mark.parametrize(
+    ("token", "headers", "options", "words"),
+    [
+        ("wrong", {}, {}, "not known"),
+        ("token-of-alice", {"origin": "https://evil.example"}, {}, "origins"),
+        ("token-of-alice", {"origin": "https://good.example"}, {"origins": ["https://good.example"]}, None),
+        ("token-of-alice", {"origin": "http://gateway"}, {}, None),
+    ],
+)
+def test_who_may_open_a_socket(web, run, token, headers, options, words):
+    async def story():
+        async with web(**options).socket(token, headers) as wire:
+            if words is None:
+                await wire.ask(type="publish", events=[{}])
+            return await wire.told()
+
+    told = run(story())
+    assert told["type"] == ("accepted" if words is None else "error")
+    assert words is None or words in told["error"]["detail"]
+
+
+# What a gateway says of itself.
+
+
+def test_health_metrics_and_description(web, run, tokens):
+    async def story():
+        http = web()
+        await http.publish(tokens["alice"], {"n": 1}, {"n": 2})
+        await http.publish(tokens["bob"], {"n": 1})
+        well = await http.ask("GET", "/healthz")
+        http.gateway.upstream.broken = True
+        ill = await http.ask("GET", "/healthz")
+        return well, ill, await http.ask("GET", "/metrics"), await http.ask("GET", "/openapi.json"), http
+
+    well, ill, metrics, description, http = run(story())
+    assert (well.status, well.json()) == (200, {"network": "local", "status": "ok"})
+    assert ill.status == 503
+    assert b'rayvous_gateway_published_total{network="local"} 2.0' in metrics.body
+    assert b'rayvous_gateway_refused_total{network="local",reason="publish"} 1.0' in metrics.body
+    described = {
+        (path, method.upper()) for path, methods in description.json()["paths"].items() for method in methods
+    }
+    served = set()
+    for route in http.app.routes:
+        methods = getattr(route, "methods", None) or {"GET"}
+        served |= {(route.path.replace(":path", ""), method) for method in methods - {"HEAD"}}
+    assert described == served
