@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import ray
+from ray.exceptions import ActorDiedError, RayError
 
 from ..actors.clients.durable import DurableSubscriber
 from ..actors.clients.inbox import Arrival
@@ -121,13 +122,22 @@ class Joined:
     ----------
     network
         The network; closed by `close`.
+    inbox_events_max
+        Notifications that may wait to be taken by one stream.
+
+    Attributes
+    ----------
+    ended
+        Whether it was seen that the network was ended for everybody.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, inbox_events_max: int) -> None:
         self._network = network
+        network.bound_inboxes(inbox_events_max)
         self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="gateway")
         self._suffix = uuid4().hex[:8]
         self._looked_at, self._seen = float("-inf"), False
+        self.ended = False
 
     @property
     def name(self) -> str:
@@ -155,7 +165,10 @@ class Joined:
     def _answers(self) -> bool:
         try:
             ray.get(self._network.rendezvous.hosts.remote(), timeout=ALIVE_SECONDS)
-        except Exception:  # whatever it is, the answer is no
+        except ActorDiedError:
+            self.ended = True
+            return False
+        except RayError:
             return False
         return True
 

@@ -71,7 +71,13 @@ MAY_USE_RANDOM = {
 }
 """They make a `random.Random` from a seed that they are given."""
 
-UPWARD = {("actors/telemetry/telemetry.py", "pipelines.spark.frames"): "to_spark, a method of convenience"}
+UPWARD = {
+    ("actors/telemetry/telemetry.py", "pipelines.spark.frames"): "to_spark, a method of convenience",
+    (
+        "actors/network/gateways.py",
+        "gateway.on_nodes",
+    ): "a network that is launched with gateways starts them",
+}
 """Imports that point up, each with what it is for; they stand in a function, and are done when it is called."""
 
 FILE_LINES_MAX = 500

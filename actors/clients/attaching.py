@@ -34,15 +34,13 @@ class Attaching:
         What polls for the clients.
     clients
         All that have attached here and were not released.
-    inbox_events_max
-        Notifications that may wait to be read by one subscriber; None for as many as a broker keeps.
     """
 
     def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
         self._hosts = hosts
         self.process = process
         self.clients: list[Publisher | Subscriber] = []
-        self.inbox_events_max: int | None = None
+        self._inbox_events_max: int | None = None
 
     def publisher(
         self,
@@ -177,8 +175,8 @@ class Attaching:
 
     def _context(self, placement: Placement | None) -> Context:
         directory = self._hosts.directory
-        if self.inbox_events_max is not None:
-            limits = replace(directory.limits, delivery_events_max=self.inbox_events_max)
+        if self._inbox_events_max is not None:
+            limits = replace(directory.limits, delivery_events_max=self._inbox_events_max)
             directory = replace(directory, limits=limits)
         return Context(directory, self.process, self._hosts.rendezvous, placement)
 
@@ -198,6 +196,14 @@ class Attaching:
         client.close()
         self.clients.remove(client)
         self.leave([client])
+
+    def bound_inboxes(self, events_max: int) -> None:
+        """Let so many notifications wait to be read by each subscriber that attaches from now on.
+
+        Without this it is as many as a broker keeps (`Limits.delivery_events_max`). More wait at the broker, or are
+        shed as `Limits` says.
+        """
+        self._inbox_events_max = checks.whole_number("events_max", events_max, 1)
 
     def forget(self, client: Publisher | Subscriber) -> None:
         """Keep nothing more of a durable client that was closed; its name stays what it is."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...protocol.configs import Limits, Position
+from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
@@ -57,6 +58,8 @@ class Directory:
         What its brokers speak.
     nodes
         The Ray nodes that the brokers stand on, in turn by their numbers; none leaves it to Ray.
+    gateway, access
+        Where clients outside Ray come in, and what each may do; None where nobody said so.
     """
 
     name: str
@@ -74,6 +77,8 @@ class Directory:
     telemetry: TelemetryConfig | None = None
     protocol: int = PROTOCOL
     nodes: tuple[str, ...] = ()
+    gateway: GatewayConfig | None = None
+    access: AccessConfig | None = None
 
     @property
     def numbered(self) -> bool:

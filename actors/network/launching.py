@@ -216,7 +216,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         directory = Directory(
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
-            nodes=settings.nodes,
+            nodes=settings.nodes, gateway=settings.gateway, access=settings.access,
         )  # fmt: skip
         made = launch_hosts(directory, settings.brokers_per_actor, actors, stages)
         connect(directory, made, rendezvous)

@@ -23,6 +23,7 @@ import ray
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
 from ...protocol.errors import BrokerUnavailable, NetworkNotFound
+from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
@@ -41,6 +42,7 @@ from ..telemetry.source import prepare, read_telemetry, save_telemetry
 from ..telemetry.telemetry import Telemetry
 from .admission import NetworkAdmission
 from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
+from .gateways import gateways_of, start_gateways
 from .hosts import Hosts
 from .launching import ensure_ray, networks, start_network, starts_ray
 from .network_file import from_file
@@ -75,6 +77,7 @@ class Network:
         self._convergence = Convergence(self._hosts, self._attached)
         self._operations = Operations(self._hosts)
         self._admission = NetworkAdmission(self._hosts, self._process)
+        self._gateways: list[Any] = []  # an actor lives as long as somebody knows it
 
     # What its parts do.
 
@@ -97,6 +100,7 @@ class Network:
     subscribers = of("_attached", Attaching.subscribers)
     release = of("_attached", Attaching.release)
     forget = of("_attached", Attaching.forget)
+    bound_inboxes = of("_attached", Attaching.bound_inboxes)
     accepted = of("_attached", Attaching.accepted)
     dead_letters = of("_attached", Attaching.dead_letters)
 
@@ -188,6 +192,8 @@ class Network:
         admission: AdmissionConfig | None = None,
         telemetry: TelemetryConfig | None = None,
         nodes: Sequence[str] | None = None,
+        gateway: GatewayConfig | None = None,
+        access: AccessConfig | None = None,
         progress: Progress | None = None,
     ) -> Network:
         """Launch the brokers of a topology on the Ray cluster that this process is in, or that it starts.
@@ -223,6 +229,9 @@ class Network:
             Ray's ids of the nodes that the brokers stand on, in turn: broker b on ``nodes[b % len(nodes)]``, or on
             another one when that has died; the rendezvous point and the collector on the first. With several brokers
             an actor the first of these counts. None leaves it to Ray.
+        gateway, access
+            Where clients outside Ray come in, on every node, and what each of them may do; None for no gateway. See
+            docs/gateway.md.
         progress
             Called with (brokers ready, brokers in all); True shows the start on standard error, False does not. None
             shows it to people: at a terminal, and in a notebook.
@@ -251,6 +260,8 @@ class Network:
             admission,
             telemetry,
             () if nodes is None else tuple(checks.texts("nodes", nodes)),
+            gateway,
+            access,
         )
         if isinstance(topology, str | Path):
             settings = from_file(topology, name, settings)
@@ -259,23 +270,17 @@ class Network:
             started_ray = ensure_ray(lasting=detached, stages=stages)
             try:
                 directory, rendezvous = start_network(settings, stages)
+                network = cls(directory, rendezvous, owner=not detached, started_ray=started_ray)
+                network._start_gateways()
             except BaseException:
                 if started_ray:
                     ray.shutdown()
                 raise
-        return cls(directory, rendezvous, owner=not detached, started_ray=started_ray)
+        return network
 
     @classmethod
-    def attach(cls, name: str, *, inbox_events_max: int | None = None) -> Network:
+    def attach(cls, name: str) -> Network:
         """Join a network that another process launched.
-
-        Parameters
-        ----------
-        name
-            Its name.
-        inbox_events_max
-            Notifications that may wait to be read by one subscriber of this process; None for as many as a broker keeps
-            (`Limits.delivery_events_max`). What comes beyond waits at the broker, or is shed: see docs/durability.md.
 
         Raises
         ------
@@ -283,8 +288,6 @@ class Network:
             If there is none of that name on this Ray cluster.
         """
         checks.text("name", name)
-        if inbox_events_max is not None:
-            checks.whole_number("inbox_events_max", inbox_events_max, 1)
         if starts_ray():
             raise NetworkNotFound(f"no network {name!r}: no Ray is running here, and RAY_ADDRESS names none")
         ensure_ray()
@@ -302,9 +305,17 @@ class Network:
             raise NetworkNotFound(
                 f"network {name!r} speaks protocol {spoken}, this process {PROTOCOL}: use the same version of rayvous"
             )
-        network = cls(directory, rendezvous, owner=False)
-        network._attached.inbox_events_max = inbox_events_max
-        return network
+        return cls(directory, rendezvous, owner=False)
+
+    def _start_gateways(self) -> None:
+        """Start the gateways that it was launched with; end it when one cannot serve."""
+        if self.directory.gateway is None:
+            return
+        try:
+            self._gateways = start_gateways(self.directory)
+        except BaseException:
+            self.shutdown()
+            raise
 
     def __enter__(self) -> Network:
         return self
@@ -360,6 +371,7 @@ class Network:
             *self._hosts.directory.hosts.values(),
             self._hosts.directory.collector,
             self._hosts.rendezvous,
+            *gateways_of(self._hosts.directory),
         }:
             ray.kill(part)
         if self._hosts.recovery is not None:
@@ -381,6 +393,13 @@ class Network:
     def directory(self) -> Directory:
         """What it was launched with, and its hosts, as this process knows them."""
         return self._hosts.directory
+
+    def gateways(self) -> list[str]:
+        """Return where clients outside Ray can reach it: the addresses of its gateways, as URLs."""
+        with broker_errors(f"gateways of {self.name!r}", "a gateway"):
+            asked = [gateway.urls.remote() for gateway in gateways_of(self.directory)]
+            answers = ray.get(asked, timeout=self.directory.limits.call_seconds)
+        return [url for urls in answers for url in urls]
 
     @property
     def positions(self) -> tuple[Position, ...]:

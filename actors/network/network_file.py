@@ -15,19 +15,23 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...protocol.configs import Limits
 from ...protocol.errors import InputError
+from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.topologies.cluster_trees import Topology, topology_of
+from .rights import check_rights
 from .settings import Settings
 
 BYTES_MAX: Final = 1 << 20
@@ -35,6 +39,7 @@ _HEADING: Final = re.compile(r"\[+([^\]]+)\]+")
 _SETTING: Final = re.compile(r"([A-Za-z0-9_.\"'-]+)\s*=")
 
 Key = tuple[str, ...]
+M = TypeVar("M", bound=BaseModel)
 
 
 class _Content(BaseModel):
@@ -52,6 +57,17 @@ class _Content(BaseModel):
     stable: Stable | None = None
     admission: AdmissionConfig | None = None
     telemetry: TelemetryConfig | None = None
+    gateway: GatewayConfig | None = None
+    access: AccessConfig | None = None
+
+
+class _Outside(BaseModel):
+    """What of a file is about clients outside Ray; the rest is left alone."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    gateway: GatewayConfig | None = None
+    access: AccessConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +108,9 @@ def read_network_file(path: str | Path) -> Settings:
         If the file cannot be read, or has a mistake; the message has the file, the line and the key.
     """
     source = _read(Path(path))
-    try:
-        given = tomllib.loads(source.text)
-    except tomllib.TOMLDecodeError as error:
-        at = re.search(r"\(at line (\d+)", str(error))
-        raise InputError(f"{path}{f':{at[1]}' if at else ''}: {error}") from None
-    content = _validated(source, given)
-    sections = {
-        name: getattr(content, name) for name in ("limits", "recovery", "stable", "admission", "telemetry")
-    }
-    for name, section in sections.items():
-        if section is not None:
-            _checked(source, (name,), given.get(name, {}), section.validate)
+    given = _parsed(source)
+    content = _validated(source, given, _Content)
+    sections = _sections(source, given, content, _SECTIONS)
     topology: Topology = _checked(
         source, ("topology",), content.topology, lambda: topology_of(_rooted(content.topology))
     )
@@ -117,6 +124,21 @@ def read_network_file(path: str | Path) -> Settings:
     )
     _checked(source, (), given, settings.validate)
     return settings
+
+
+def read_gateway_file(path: str | Path) -> tuple[GatewayConfig | None, AccessConfig | None]:
+    """Return what a file says of clients outside Ray, checked; the rest of it is left alone.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has a mistake; the message has the file, the line and the key.
+    """
+    source = _read(Path(path))
+    given = _parsed(source)
+    content = _validated(source, given, _Outside)
+    sections = _beside(source.path, _sections(source, given, content, ("gateway", "access")))
+    return sections["gateway"], sections["access"]
 
 
 def from_file(path: str | Path, name: str | None, given: Settings) -> Settings:
@@ -149,10 +171,31 @@ def _read(path: Path) -> _Source:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 
-def _validated(source: _Source, given: dict[str, Any]) -> _Content:
+def _parsed(source: _Source) -> dict[str, Any]:
+    try:
+        return tomllib.loads(source.text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"\(at line (\d+)", str(error))
+        raise InputError(f"{source.path}{f':{at[1]}' if at else ''}: {error}") from None
+
+
+def _sections(
+    source: _Source, given: dict[str, Any], content: BaseModel, names: Iterable[str]
+) -> dict[str, Any]:
+    """Return sections, checked one by one."""
+    sections = {name: getattr(content, name) for name in names}
+    for name, section in sections.items():
+        if section is not None:
+            _checked(source, (name,), given.get(name, {}), section.validate)
+    if sections.get("access") is not None:
+        _checked(source, ("access",), given["access"], partial(check_rights, sections["access"]))
+    return sections
+
+
+def _validated(source: _Source, given: dict[str, Any], kind: type[M]) -> M:
     try:
         # As JSON: there the keys of a table that are numbers, such as brokers, may stand as the texts that they are.
-        return _Content.model_validate_json(json.dumps(given, default=str))
+        return kind.model_validate_json(json.dumps(given, default=str))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
     first = mistakes[0]
@@ -186,6 +229,8 @@ _SECTIONS: Final[dict[str, type]] = {
     "stable": Stable,
     "admission": AdmissionConfig,
     "telemetry": TelemetryConfig,
+    "gateway": GatewayConfig,
+    "access": AccessConfig,
 }
 
 
@@ -213,11 +258,14 @@ def _rooted(topology: dict[str, Any]) -> dict[str, Any]:
 def _beside(path: Path, sections: dict[str, Any]) -> dict[str, Any]:
     """Return the sections, with folders that are not absolute beside the file."""
     beside = path.absolute().parent
-    stable, telemetry = sections["stable"], sections["telemetry"]
+    stable, telemetry, gateway = (sections.get(name) for name in ("stable", "telemetry", "gateway"))
     if stable is not None:
         sections["stable"] = replace(stable, directory=beside / stable.directory)
     if telemetry is not None and telemetry.folder is not None:
         sections["telemetry"] = replace(telemetry, folder=beside / telemetry.folder)
+    if gateway is not None and gateway.tls:
+        files = {name: beside / getattr(gateway, name) for name in ("certificate", "private_key")}
+        sections["gateway"] = replace(gateway, **files)
     return sections
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
 from ...protocol.errors import InputError
+from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
@@ -14,6 +15,7 @@ from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import Topology
 from ..broker import check
+from .rights import check_rights
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Settings:
     admission: AdmissionConfig | None = None
     telemetry: TelemetryConfig | None = None
     nodes: tuple[str, ...] = ()
+    gateway: GatewayConfig | None = None
+    access: AccessConfig | None = None
 
     def validate(self) -> Settings:
         """Return the settings themselves.
@@ -52,9 +56,22 @@ class Settings:
         checks.optional("stable", self.stable, Stable, "a Stable(folder)")
         checks.optional("admission", self.admission, AdmissionConfig, "an AdmissionConfig()")
         checks.optional("telemetry", self.telemetry, TelemetryConfig, "a TelemetryConfig()")
-        for given in (self.recovery, self.stable, self.admission, self.telemetry):
+        checks.optional("gateway", self.gateway, GatewayConfig, "a GatewayConfig()")
+        checks.optional("access", self.access, AccessConfig, "an AccessConfig()")
+        for given in (
+            self.recovery,
+            self.stable,
+            self.admission,
+            self.telemetry,
+            self.gateway,
+            self.access,
+        ):
             if given is not None:
                 given.validate()
+        if self.access is not None:
+            check_rights(self.access)
+        elif self.gateway is not None:
+            raise InputError("gateway: access is missing, so nobody could come; `rayvous token` makes some")
         if self.recovery is not None and self.recovery.compare_heartbeats is not None:
             raise InputError(
                 "recovery compare_heartbeats: on Ray no broker can start again by itself; it is for the simulator"

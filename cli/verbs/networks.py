@@ -115,22 +115,29 @@ def up(
                 end_lasting_ray()
             raise
     with net:
-        result = {
+        result: dict[str, Any] = {
             "network": net.name,
             "scheme": net.scheme,
             "brokers": len(net.positions),
             "clusters": len({place.cluster for place in net.positions}),
             "heals": net.heals,
             "ray_started": begun,
+            "gateways": net.gateways(),
         }
     if as_json:
         console.print_json(result)
         return
+    _tell_started(result)
+
+
+def _tell_started(result: dict[str, Any]) -> None:
+    """Say what was started, and what to do next."""
     heals = "heals" if result["heals"] else "does not heal"
     console.out.print(
         f"network {result['network']}: {result['brokers']} brokers in {result['clusters']} clusters, "
         f"{result['scheme']}, {heals}\n"
-        + ("Ray was started for it, and ends with the last network\n" if begun else "")
+        + ("Ray was started for it, and ends with the last network\n" if result["ray_started"] else "")
+        + "".join(f"gateway: {url}\n" for url in result["gateways"])
         + f"next: rayvous status {result['network']} | subscribe | publish | down",
         markup=False,
     )

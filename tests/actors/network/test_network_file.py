@@ -7,9 +7,10 @@ from importlib import resources
 
 import pytest
 import rayvous as rv
-from rayvous.actors.network.network_file import from_file, read_network_file
+from rayvous.actors.network.network_file import from_file, read_gateway_file, read_network_file
 from rayvous.actors.network.settings import Settings
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal, digest_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree, FixedTree
 
 GOOD = """name = "flights"
@@ -113,9 +114,10 @@ def test_the_file_that_init_writes_can_be_used(written):
 SECTIONS = {
     "recovery": rv.Recovery(), "stable": rv.Stable("."), "stable.stability": rv.Stability(),
     "admission": rv.AdmissionConfig(), "admission.capacity": rv.Capacity(), "telemetry": rv.TelemetryConfig(),
-    "limits": rv.Limits(),
+    "limits": rv.Limits(), "gateway": GatewayConfig(), "gateway.limits": GatewayLimits(),
+    "access.principals.alice": Principal(),
 }  # fmt: skip
-NOT_FOR_PEOPLE = {"compare_heartbeats", "stability", "capacity", "capacities", "links"}
+NOT_FOR_PEOPLE = {"compare_heartbeats", "stability", "capacity", "capacities", "links", "limits"}
 """Sections of their own, and what Ray refuses."""
 
 
@@ -128,6 +130,66 @@ def test_the_file_that_init_writes_has_every_key_with_its_default(section):
     assert set(shown) | NOT_FOR_PEOPLE >= {each.name for each in fields(default)}
     for name, value in shown.items():
         usual = getattr(default, name)
+        usual = list(usual) if isinstance(usual, tuple) else usual
         assert usual is None or usual in (float("inf"), ".") or tomllib.loads(f"v = {value}")["v"] == usual, (
             name
         )
+
+
+OUTSIDE = f"""
+[gateway]
+http = "0.0.0.0:80"
+certificate = "cert.pem"
+private_key = "key.pem"
+
+[gateway.limits]
+slow = "cut"
+
+[access.anonymous]
+subscribe = "public = TRUE"
+
+[access.principals.alice]
+token_sha256 = ["{digest_of("t")}"]
+publish = "origin = 'JFK'"
+"""
+
+
+def test_it_says_who_comes_from_outside(written):
+    path = written(GOOD + OUTSIDE)
+    settings = read_network_file(path)
+    assert settings.gateway == GatewayConfig(
+        "0.0.0.0:80",
+        certificate=path.parent / "cert.pem",
+        private_key=path.parent / "key.pem",
+        limits=GatewayLimits(slow="cut"),
+    )
+    assert settings.access == AccessConfig(
+        {"alice": Principal((digest_of("t"),), publish="origin = 'JFK'")},
+        anonymous=Principal(subscribe="public = TRUE"),
+    )
+    assert read_gateway_file(path) == (settings.gateway, settings.access)
+    assert read_gateway_file(written(OUTSIDE)) == (settings.gateway, settings.access)
+    assert read_gateway_file(written(GOOD)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            '"0.0.0.0:80"',
+            '"80"',
+            r":16: gateway.http: gateway http is '80': it must be an address and a port",
+        ),
+        ('private_key = "key.pem"', "", r":17: gateway.certificate: .* TLS takes both"),
+        ('"cut"', '"wait"', r":21: gateway.limits.slow: Input should be 'shed' or 'cut'"),
+        ("= 'JFK'\"", "= 'JFK\"", r": access: access alice: publish: line 1"),
+        (digest_of("t"), "secret", r": access: .*token_sha256 is 'secret': it must be 64 hexadecimal digits"),
+        ("principals.alice", "principals.anonymous", r":23: access.anonymous: .*a name is up to 64"),
+        (OUTSIDE[OUTSIDE.index("[access.anon") :], "", r"gateway: access is missing, so nobody could come"),
+    ],
+)
+def test_mistakes_about_who_comes_from_outside(written, before, after, said):
+    text = GOOD + OUTSIDE
+    assert before in text
+    with pytest.raises(InputError, match=said):
+        read_network_file(written(text.replace(before, after)))

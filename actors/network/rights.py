@@ -1,0 +1,26 @@
+"""The rights of a network file, checked before anything starts: each is a selector."""
+
+from __future__ import annotations
+
+from ...protocol.errors import InputError
+from ...protocol.gateways import ANONYMOUS, AccessConfig
+from ...routing.filters.filter import to_filter
+
+
+def check_rights(access: AccessConfig) -> None:
+    """Return if every right is a selector.
+
+    Raises
+    ------
+    InputError
+        If one is none; the message says whose.
+    """
+    everybody = dict(access.principals)
+    if access.anonymous is not None:
+        everybody[ANONYMOUS] = access.anonymous
+    for name, principal in everybody.items():
+        for right in ("publish", "subscribe"):
+            try:
+                to_filter(getattr(principal, right))
+            except InputError as error:
+                raise InputError(f"access {name}: {right}: {error}") from None

@@ -1,0 +1,140 @@
+"""``rayvous gateway`` and ``token``: clients outside Ray come in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ...protocol.errors import InputError, NetworkNotFound
+from ...protocol.extras import require
+from .. import console
+from ..joined import Address, NetworkName, joined
+from ..options import AsJson
+
+if TYPE_CHECKING:
+    from ...actors.network.network import Network
+    from ...protocol.gateways import AccessConfig, GatewayConfig
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+TOKEN_BYTES: Final = 32
+
+
+def gateway(
+    network: NetworkName,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "-f", "--file", help="A file with [access], and [gateway]; those of the network if not given."
+        ),
+    ] = None,
+    http: Annotated[
+        str | None, typer.Option(help="Address and port for HTTP [127.0.0.1:8080]; port 0 is any free one.")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="For TLS: the certificate, in PEM.")] = None,
+    private_key: Annotated[Path | None, typer.Option(help="For TLS: its key, in PEM.")] = None,
+    address: Address = None,
+) -> None:
+    """Let clients outside Ray publish and subscribe over HTTP and WebSocket, until Ctrl-C.
+
+    Who may do what stands in the section [access] of a network file; rayvous token makes a token and the lines for it.
+    Prints where it is to be reached, once it serves. A network whose file has [gateway] has one on every node anyway.
+
+    Examples
+    --------
+      rayvous token alice --publish TRUE --subscribe TRUE >> access.toml
+      rayvous gateway flights -f access.toml
+      curl -H "Authorization: Bearer $TOKEN" --json '{"origin": "JFK", "dep_delay": 75}' localhost:8080/events
+      curl -N -H "Authorization: Bearer $TOKEN" "localhost:8080/subscribe?selector=dep_delay>60"
+    """
+    require("gateway")
+    found = _found(file)
+    with joined(network, address) as net:
+        config, access = _settled(net, *found)
+        given: dict[str, Any] = {"http": http, "certificate": certificate, "private_key": private_key}
+        config = replace(config, **{name: value for name, value in given.items() if value is not None})
+        ended = asyncio.run(_serve(net, config.validate(), access))
+    if ended:
+        raise NetworkNotFound(f"network {network!r} was ended")
+
+
+def _found(file: Path | None) -> tuple[GatewayConfig | None, AccessConfig | None]:
+    """Return what a file says, before Ray is asked."""
+    from ...actors.network.network_file import read_gateway_file
+
+    if file is None:
+        return None, None
+    config, access = read_gateway_file(file)
+    if access is None:
+        raise InputError(f"{file}: access is missing, so nobody could come; rayvous token makes some")
+    return config, access
+
+
+def _settled(
+    net: Network, config: GatewayConfig | None, access: AccessConfig | None
+) -> tuple[GatewayConfig, AccessConfig]:
+    from ...protocol.gateways import GatewayConfig as Config
+
+    access = access or net.directory.access
+    if access is None:
+        raise InputError(
+            f"network {net.name!r} does not say who may come: give a file with [access] (-f); "
+            "rayvous token makes some"
+        )
+    return config or net.directory.gateway or Config(), access
+
+
+async def _serve(net: Network, config: GatewayConfig, access: AccessConfig) -> bool:
+    """Serve until a signal, or the end of the network; return whether it was that."""
+    from ...gateway.serving import serving
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    async with serving(net, config, access) as served:
+        for url in served.urls:
+            console.out.print(url, markup=False)
+        return await served.until_ended(stop)
+
+
+def token(
+    principal: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")],
+    publish: Annotated[str, typer.Option(help="A selector: the events that it may publish.")] = "FALSE",
+    subscribe: Annotated[
+        str, typer.Option(help="A selector: it may subscribe to what this covers.")
+    ] = "FALSE",
+    as_json: AsJson = False,
+) -> None:
+    """Make a token for one who is outside Ray, and the lines that let it in.
+
+    Standard output has the lines for a network file, with the token's digest. The token itself is on standard error and
+    nowhere else: keep it.
+
+    Examples
+    --------
+      rayvous token alice --publish "origin = 'JFK'" --subscribe TRUE >> network.toml
+      rayvous token dashboard --subscribe "public = TRUE" --json
+    """
+    from ...actors.network.rights import check_rights
+    from ...protocol.gateways import AccessConfig, Principal, digest_of
+
+    secret = token_urlsafe(TOKEN_BYTES)
+    digest = digest_of(secret)
+    check_rights(AccessConfig({principal: Principal((digest,), publish, subscribe)}).validate())
+    if as_json:
+        console.print_json({"principal": principal, "token": secret, "token_sha256": digest})
+        return
+    console.err.print(f"token of {principal}: {secret}", markup=False, soft_wrap=True)
+    lines = [f"[access.principals.{json.dumps(principal) if '.' in principal else principal}]"]
+    lines.append(f'token_sha256 = ["{digest}"]')
+    lines += [
+        f"{right} = {json.dumps(text)}" for right, text in (("publish", publish), ("subscribe", subscribe))
+    ]
+    console.out.file.write("\n".join(["", *lines]) + "\n")

@@ -1,0 +1,69 @@
+"""A gateway as a Ray actor: one a node, started with its network, and started again by Ray when it dies.
+
+Rules
+-----
+* It serves on an event loop in a thread of its own, since what it does of Ray waits.
+* What keeps it from serving at its first start is told to whoever launches the network. Later it ends its process,
+  and Ray starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from concurrent.futures import Future
+
+import ray
+
+from ..actors.network.network import Network
+from .serving import serving
+
+_LOG = logging.getLogger("rayvous.gateway")
+
+
+class GatewayActor:
+    """Serves a network that was launched with a gateway.
+
+    Parameters
+    ----------
+    network
+        Its name.
+    """
+
+    def __init__(self, network: str) -> None:
+        self._network = network
+        self._urls: Future[list[str]] = Future()
+        threading.Thread(target=self._run, name="gateway", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._urls.done() or ray.get_runtime_context().was_current_actor_reconstructed:
+                _LOG.exception("the gateway has failed")
+                os._exit(1)
+            self._urls.set_exception(error)
+
+    async def _serve(self) -> None:
+        network = await asyncio.to_thread(Network.attach, self._network)
+        config, access = network.directory.gateway, network.directory.access
+        assert config is not None and access is not None
+        async with serving(network, config, access) as served:
+            self._urls.set_result(served.urls)
+            await served.until_ended(asyncio.Event())
+
+    def urls(self) -> list[str]:
+        """Return where it is to be reached, once it serves.
+
+        Raises
+        ------
+        InputError
+            If it cannot serve: its port is taken, say.
+        """
+        return self._urls.result()
+
+    def pid(self) -> int:
+        """Return the process that it is."""
+        return os.getpid()

@@ -1,0 +1,99 @@
+"""A gateway that serves: its core over a network of this process, and what listens for each protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from ..actors.network.network import Network
+from ..protocol.gateways import AccessConfig, GatewayConfig
+from .access import Access
+from .core import Gateway
+from .http.app import app_of
+from .http.server import HttpServer
+from .joined import Joined
+
+
+class Listener(Protocol):
+    """What takes connections of one protocol; its socket is bound when it is made."""
+
+    @property
+    def url(self) -> str:
+        """Where it is to be reached."""
+        ...
+
+    def start(self) -> None:
+        """Serve from now on."""
+        ...
+
+    async def stop(self) -> None:
+        """Take no more, let what is under way end, and stop."""
+        ...
+
+
+def listeners_of(gateway: Gateway, config: GatewayConfig) -> list[Listener]:
+    """Return what listens, as the file of the network says.
+
+    Raises
+    ------
+    InputError
+        If an address cannot be used, or a certificate cannot be read.
+    """
+    return [HttpServer(app_of(gateway, origins=config.origins), config)]
+
+
+class Serving:
+    """A gateway that serves.
+
+    Attributes
+    ----------
+    gateway
+        The core.
+    urls
+        Where it is to be reached.
+    """
+
+    def __init__(self, gateway: Gateway, joined: Joined, listeners: list[Listener]) -> None:
+        self.gateway = gateway
+        self._joined = joined
+        self.urls = [listener.url for listener in listeners]
+
+    async def until_ended(self, stop: asyncio.Event) -> bool:
+        """Wait until `stop` is set, or the network has been ended; return whether it has been."""
+        waiting = asyncio.ensure_future(stop.wait())
+        try:
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=self.gateway.limits.heartbeat_seconds)
+                await self._joined.alive()
+                if self._joined.ended:
+                    return True
+        finally:
+            waiting.cancel()
+        return False
+
+
+@asynccontextmanager
+async def serving(network: Network, config: GatewayConfig, access: AccessConfig) -> AsyncIterator[Serving]:
+    """Serve a network while the block runs; the network is left at its end.
+
+    Raises
+    ------
+    InputError
+        If an address cannot be used, a certificate cannot be read, or a right is no selector.
+    """
+    joined = Joined(network, config.limits.queue_events_max)
+    try:
+        gateway = Gateway(joined, Access(access), config.limits)
+        listeners = listeners_of(gateway, config)
+        for listener in listeners:
+            listener.start()
+        try:
+            yield Serving(gateway, joined, listeners)
+        finally:
+            await gateway.close()
+            for listener in listeners:
+                await listener.stop()
+    finally:
+        await joined.close()

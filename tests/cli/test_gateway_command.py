@@ -1,0 +1,52 @@
+"""``rayvous token`` and ``rayvous gateway``, as far as they go without Ray."""
+
+import json
+import tomllib
+
+import pytest
+from rayvous.actors.network.network_file import read_gateway_file
+from rayvous.protocol.gateways import digest_of
+
+
+def test_a_token_is_told_once_and_its_digest_lets_it_in(rayvous, tmp_path):
+    status, lines, told = rayvous("token", "a.b", "--publish", "origin = 'JFK'", "--subscribe", "TRUE")
+    token = told.removeprefix("token of a.b: ").strip()
+    assert (status, len(token)) == (0, 43)
+    assert token not in lines
+    path = tmp_path / "access.toml"
+    path.write_text(lines)
+    _, access = read_gateway_file(path)
+    alice = access.principals["a.b"]
+    assert (alice.token_sha256, alice.publish, alice.subscribe) == (
+        (digest_of(token),),
+        "origin = 'JFK'",
+        "TRUE",
+    )
+
+
+def test_tokens_are_made_by_chance(rayvous):
+    made = [json.loads(rayvous("token", "alice", "--json")[1]) for _ in range(2)]
+    assert made[0]["token"] != made[1]["token"]
+    assert made[0]["token_sha256"] == digest_of(made[0]["token"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["token", "a b"], "a name is up to 64"),
+        (["token", "alice", "--publish", "a ="], "access alice: publish: line 1"),
+        (["gateway", "flights", "-f", "none.toml"], "there is no such file"),
+        (["gateway", "flights", "-f", "FILE"], "access is missing"),
+    ],
+)
+def test_mistakes_are_told_before_ray_is_asked(rayvous, tmp_path, words, said):
+    path = tmp_path / "network.toml"
+    path.write_text('name = "flights"\n')
+    status, _, told = rayvous(*(str(path) if word == "FILE" else word for word in words))
+    assert (status, told.count("\n")) == (2, 1)
+    assert said in told
+
+
+def test_lines_of_several_tokens_are_one_file(rayvous):
+    text = rayvous("token", "alice")[1] + rayvous("token", "bob")[1]
+    assert list(tomllib.loads(text)["access"]["principals"]) == ["alice", "bob"]
