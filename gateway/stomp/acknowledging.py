@@ -1,0 +1,63 @@
+"""What a subscription was sent and has not answered for.
+
+Rules
+-----
+* In mode ``client`` an answer is for all that was sent before, too; in ``client-individual`` it is for one.
+* What is open is bounded, in messages and in bytes: the rest waits in the gateway's stream, and then at the broker.
+
+Reference: STOMP 1.2, "SUBSCRIBE ack Header", "ACK", "NACK".
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from ..deliveries import Delivery
+
+
+class Unacknowledged:
+    """The messages of one subscription that wait for an ACK or a NACK, in the order in which they were sent.
+
+    Parameters
+    ----------
+    cumulative
+        Whether an answer is for all that was sent before, too.
+    messages_max, bytes_max
+        From where on there is no room for more.
+    """
+
+    def __init__(self, cumulative: bool, messages_max: int, bytes_max: int) -> None:
+        self.cumulative = cumulative
+        self._messages_max, self._bytes_max = messages_max, bytes_max
+        self._bytes = 0
+        self._sent: dict[int, tuple[Delivery, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sent)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._sent
+
+    @property
+    def room(self) -> int:
+        """How many more may be sent."""
+        return self._messages_max - len(self._sent) if self._bytes < self._bytes_max else 0
+
+    def sent(self, number: int, delivery: Delivery, size: int) -> None:
+        """Write down that a delivery of that many bytes goes out under that number, which is the highest so far."""
+        self._sent[number] = delivery, size
+        self._bytes += size
+
+    def meant(self, number: int) -> dict[int, Delivery]:
+        """Return what an answer to a number is for, by number, oldest first."""
+        if not self.cumulative:
+            return {number: self._sent[number][0]} if number in self._sent else {}
+        numbers = takewhile(lambda each: each <= number, self._sent)
+        return {each: self._sent[each][0] for each in numbers}
+
+    def settle(self, number: int) -> list[Delivery]:
+        """Forget what an answer to a number is for, and return it."""
+        settled = self.meant(number)
+        for each in settled:
+            self._bytes -= self._sent.pop(each)[1]
+        return list(settled.values())

@@ -1,0 +1,180 @@
+"""What a message of STOMP says as an event, and an event as a message.
+
+Rules
+-----
+* Events are content. A destination is a condition on one attribute, `JMSDestination`; ``/events`` is none at all.
+* A body in JSON is an object, the event. Any other is text: headers are its attributes, and ``body`` is the text.
+* In JSON values have kinds. In headers whole numbers, decimals, ``true`` and ``false`` are what they look like.
+* Nothing wins silently: an attribute that is said twice, by a header and in the body, is an error.
+* What came as text goes out as text, with its headers; all else goes out as JSON. So does what has a NUL, at which many
+  clients end a frame, whatever its length says.
+
+Reference: STOMP 1.2, "SEND", "MESSAGE", "Header content-type"; JMS 1.1, 3.4 and 3.8.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from ...protocol import checks
+from ...protocol.errors import EventError, InputError
+from ...protocol.values import Value, normalize
+from ...routing.language.questions import parse_selector
+from ..deliveries import Delivery, plain_value
+from .frames import Frame
+
+EVERYTHING: Final = "/events"
+"""The destination that is no condition: events of all publishers, also of those that know no destinations."""
+DESTINATION: Final = "JMSDestination"
+BODY: Final = "body"
+TEXT_KIND: Final = "content-type"
+JSON: Final = "application/json"
+NUL: Final = "\\u0000"
+"""As it stands in JSON."""
+
+_JMS_NAMES: Final = {
+    "correlation-id": "JMSCorrelationID",
+    "reply-to": "JMSReplyTo",
+    "type": "JMSType",
+    "priority": "JMSPriority",
+}
+_HEADER_NAMES: Final = {attribute: header for header, attribute in _JMS_NAMES.items()}
+_NOT_CONTENT: Final = frozenset(("destination", "content-type", "content-length", "transaction", "receipt"))
+_MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gap", *_NOT_CONTENT))
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,17})?", re.ASCII)
+
+
+def event_of(frame: Frame) -> dict[str, Value]:
+    """Return the event that a SEND carries.
+
+    Raises
+    ------
+    EventError
+        If it carries none; the message says what to send.
+    """
+    kind, charset = _media_type(frame.headers.get("content-type", ""))
+    if charset not in ("", "utf-8", "us-ascii"):
+        raise EventError(f"charset is {checks.shown(charset)}: send text in UTF-8")
+    said = {
+        _JMS_NAMES.get(name, name): _typed(value)
+        for name, value in frame.headers.items()
+        if name not in _NOT_CONTENT
+    }
+    if kind == JSON:
+        told = _object(frame.body)
+    elif not kind or kind.startswith("text/"):
+        told = _text(frame, kind)
+    else:
+        raise EventError(
+            f"content-type is {checks.shown(kind)}: send an object as {JSON}, or text as text/plain"
+        )
+    destination = frame.headers["destination"]
+    if destination != EVERYTHING:
+        said[DESTINATION] = destination
+    for name in said.keys() & told.keys():
+        if said[name] != told[name] or type(said[name]) is not type(told[name]):
+            raise EventError(f"{name} is in the headers and in the body, and differs: leave one of them out")
+    return said | told
+
+
+def selector_of(destination: str, selector: str) -> str:
+    """Return the condition of a subscription to a destination.
+
+    Raises
+    ------
+    SelectorError
+        If the header is no selector; the column is that of the header.
+    """
+    if selector:
+        parse_selector(selector)  # by itself, so that it cannot end the parenthesis that it is put into
+    if destination == EVERYTHING:
+        return selector or "TRUE"
+    quoted = destination.replace("'", "''")
+    place = f"{DESTINATION} = '{quoted}'"
+    return f"{place} AND ({selector})" if selector else place
+
+
+def message_of(delivery: Delivery, known: Mapping[str, str]) -> Frame:
+    """Return the MESSAGE that carries a delivery.
+
+    Parameters
+    ----------
+    delivery
+        What a stream has brought.
+    known
+        What the frame says of itself: subscription, message-id and so on. It goes before what the event has.
+    """
+    event = delivery.event
+    destination = event.get(DESTINATION)
+    there = isinstance(destination, str) and "\0" not in destination
+    headers = {**known, "destination": str(destination) if there else EVERYTHING}
+    kind = event.get(TEXT_KIND)
+    if isinstance(kind, str) and kind.startswith("text/") and NUL not in delivery.text:
+        headers["content-type"] = kind
+        for attribute, value in event.items():
+            name = _HEADER_NAMES.get(attribute, attribute)
+            if attribute not in (BODY, DESTINATION) and name and name not in _MESSAGE_ONLY:
+                headers[name] = _written(value)
+        return Frame("MESSAGE", headers, str(plain_value(event.get(BODY, ""))).encode())
+    headers["content-type"] = f"{JSON};charset=utf-8"
+    return Frame("MESSAGE", headers, delivery.text.encode())
+
+
+def _object(body: bytes) -> dict[str, Value]:
+    try:
+        told = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise EventError(f"the body is no JSON: {error}") from None
+    if not isinstance(told, dict):
+        raise EventError('the body is no JSON object, which an event is: write {"name": value, ...}')
+    event: dict[str, Value] = {}
+    for name, value in told.items():
+        try:
+            plain = normalize(value)
+        except InputError as error:
+            raise EventError(f"{checks.shown(name)}: {error}") from None
+        if plain is not None:
+            event[name] = plain
+    return event
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no value of JSON")
+
+
+def _text(frame: Frame, kind: str) -> dict[str, Value]:
+    told: dict[str, Value] = {TEXT_KIND: kind or "text/plain"}
+    if frame.body:
+        try:
+            told[BODY] = frame.body.decode("utf-8")
+        except UnicodeDecodeError:
+            raise EventError("the body is no text in UTF-8: events have no attributes of bytes") from None
+    return told
+
+
+def _media_type(header: str) -> tuple[str, str]:
+    """Return (type, charset) of a content-type, both in small letters; empty where it says none."""
+    kind, *parameters = (part.strip().lower() for part in header.split(";"))
+    charsets = [
+        part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")
+    ]
+    return kind, charsets[0] if charsets else ""
+
+
+def _typed(value: str) -> Value:
+    """Return the value of a header as what it looks like; what is no plain number or truth value is a string."""
+    if value in ("true", "false"):
+        return value == "true"
+    if not (found := _NUMBER.fullmatch(value)):
+        return value
+    if found[2]:
+        return float(value)
+    return int(value) if -(2**63) <= int(value) < 2**63 else value
+
+
+def _written(value: Value) -> str:
+    plain = plain_value(value)
+    return str(plain).lower() if isinstance(plain, bool) else str(plain)

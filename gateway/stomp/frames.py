@@ -1,0 +1,278 @@
+"""Frames of STOMP 1.2 as bytes, in both directions; however the bytes are cut, the frames are the same.
+
+Rules
+-----
+* What comes is bounded before it is kept: the command, all headers together, their number, the body.
+* A mistake is a `FrameError`, and the end of what is read: behind it nobody knows where a frame begins.
+* Lines end with LF or CR LF; ends of lines between frames are heart-beats, and make no frame.
+* Of a header that comes twice the first counts. Nothing is trimmed. A NUL is refused in headers: clients that look for
+  the end of a frame find it there.
+* Every frame is escaped but those that open a connection, which 1.0 has not escaped either.
+
+Reference: STOMP 1.2, "STOMP Frames", "Value Encoding", "Body", "Repeated Header Entries", "Augmented BNF".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...protocol import checks
+from ...protocol.errors import InputError
+
+CLIENT_COMMANDS: Final = frozenset(
+    (
+        "CONNECT",
+        "STOMP",
+        "SEND",
+        "SUBSCRIBE",
+        "UNSUBSCRIBE",
+        "ACK",
+        "NACK",
+        "BEGIN",
+        "COMMIT",
+        "ABORT",
+        "DISCONNECT",
+    )
+)
+SERVER_COMMANDS: Final = frozenset(("CONNECTED", "MESSAGE", "RECEIPT", "ERROR"))
+WITH_BODY: Final = frozenset(("SEND", "MESSAGE", "ERROR"))
+NOT_ESCAPED: Final = frozenset(("CONNECT", "STOMP", "CONNECTED"))
+HEARTBEAT: Final = b"\n"
+
+_ESCAPES: Final = {"\\r": "\r", "\\n": "\n", "\\c": ":", "\\\\": "\\"}
+_ESCAPED: Final = re.compile(r"\\.?", re.DOTALL)
+_TO_ESCAPE: Final = str.maketrans({plain: escaped for escaped, plain in _ESCAPES.items()})
+_LENGTH: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
+_LINE_BYTES: Final = max(map(len, CLIENT_COMMANDS | SERVER_COMMANDS)) + 1
+
+
+class FrameError(InputError):
+    """What came is no frame of STOMP 1.2, or one that is larger than is allowed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame.
+
+    Attributes
+    ----------
+    command
+        One of the client's or of the server's.
+    headers
+        Names and values, without escapes.
+    body
+        As it came; only SEND, MESSAGE and ERROR have one.
+    """
+
+    command: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLimits:
+    """How large a frame may be.
+
+    Attributes
+    ----------
+    header_bytes_max
+        The command and all headers, ends of lines included.
+    headers_max
+        How many headers.
+    body_bytes_max
+        The body.
+    """
+
+    header_bytes_max: int = 16 << 10
+    headers_max: int = 256
+    body_bytes_max: int = 1 << 20
+
+
+class Decoder:
+    """Bytes in, frames out.
+
+    Parameters
+    ----------
+    limits
+        How large a frame may be.
+    commands
+        What may come: a server's decoder is given the client's commands.
+    """
+
+    def __init__(self, limits: FrameLimits, commands: frozenset[str] = CLIENT_COMMANDS) -> None:
+        self._limits = limits
+        self._commands = commands
+        self._buffer = bytearray()
+        self._searched = 0  # no end of a line, or of the body, stands before
+        self._command: str | None = None
+        self._headers: dict[str, str] = {}
+        self._head_bytes = 0
+        self._lines = 0
+        self._in_body = False
+        self._length: int | None = None
+        self._broken: str | None = None
+
+    @property
+    def within(self) -> bool:
+        """Whether a frame has begun and is not whole."""
+        return self._command is not None or bool(self._buffer)
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept of a frame that is not whole."""
+        return len(self._buffer) + self._head_bytes * (self._command is not None)
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield the frames that are whole now; what has begun waits for more.
+
+        Raises
+        ------
+        FrameError
+            At the first mistake; what stood before it was yielded. Every later call raises it again.
+        """
+        if self._broken is None:
+            self._buffer += data
+        while True:
+            if self._broken is not None:
+                raise FrameError(self._broken)
+            try:
+                frame = self._next()
+            except FrameError as error:
+                self._broken = str(error)
+                self._buffer.clear()
+                raise
+            if frame is None:
+                return
+            yield frame
+
+    def _next(self) -> Frame | None:
+        """Return the next whole frame, or None when more has to come."""
+        while not self._in_body:
+            line = self._line()
+            if line is None:
+                return None
+            if self._command is None:
+                self._begin(line)
+            elif line:
+                self._header(line, self._command)
+            else:
+                self._in_body = True
+                self._length = self._body_length()
+        return self._whole()
+
+    def _line(self) -> bytes | None:
+        """Take a line that has come whole, without its end."""
+        end = self._buffer.find(b"\n", self._searched)
+        here = len(self._buffer) if end < 0 else end + 1
+        if self._command is None:
+            if here > _LINE_BYTES + 1:
+                raise FrameError(
+                    "a frame begins with a command of STOMP 1.2, in capitals, on a line of its own"
+                )
+        elif self._head_bytes + here > self._limits.header_bytes_max:
+            raise FrameError(f"the headers are longer than {self._limits.header_bytes_max:,} bytes")
+        if end < 0:
+            self._searched = here
+            return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._searched = 0
+        self._head_bytes += here
+        return line.removesuffix(b"\r")
+
+    def _begin(self, line: bytes) -> None:
+        self._head_bytes = len(line) + 1
+        if not line:
+            return  # a heart-beat
+        command = line.decode("latin-1")
+        if command not in self._commands:
+            raise FrameError(
+                f"{checks.shown(command)} is no command: use {', '.join(sorted(self._commands))}"
+            )
+        self._command = command
+
+    def _header(self, line: bytes, command: str) -> None:
+        self._lines += 1
+        if self._lines > self._limits.headers_max:
+            raise FrameError(f"a frame may have {self._limits.headers_max} headers")
+        try:
+            name, colon, value = line.decode("utf-8").partition(":")
+        except UnicodeDecodeError:
+            raise FrameError(f"a header of {command} is not in UTF-8") from None
+        if not colon or not name or b"\r" in line or b"\0" in line:
+            raise FrameError(f"{checks.shown(line)} is no header of {command}: write name:value on one line")
+        if command not in NOT_ESCAPED:
+            name, value = _unescaped(name), _unescaped(value)
+        self._headers.setdefault(name, value)
+
+    def _body_length(self) -> int | None:
+        """Return what content-length says, or None where the body ends with the first NUL."""
+        given = self._headers.get("content-length")
+        if given is None:
+            return None
+        if not _LENGTH.fullmatch(given):
+            raise FrameError(f"content-length is {checks.shown(given)}: it must be a whole number of bytes")
+        if int(given) > self._limits.body_bytes_max:
+            raise FrameError(
+                f"content-length is {given}: a body may have {self._limits.body_bytes_max:,} bytes"
+            )
+        return int(given)
+
+    def _whole(self) -> Frame | None:
+        """Take the body if it has come whole, and return the frame."""
+        end = self._buffer.find(b"\0", self._searched) if self._length is None else self._length
+        have = len(self._buffer)
+        if (have if end < 0 else end) > self._limits.body_bytes_max:
+            raise FrameError(f"the body is longer than {self._limits.body_bytes_max:,} bytes")
+        if end < 0 or have <= end:
+            self._searched = have if self._length is None else 0
+            return None
+        if self._buffer[end]:
+            raise FrameError(
+                f"the body of {self._command} has {end} bytes, and then no NUL: see content-length"
+            )
+        assert self._command is not None
+        if end and self._command not in WITH_BODY:
+            raise FrameError(f"{self._command} has a body, which it must not have")
+        frame = Frame(self._command, self._headers, bytes(self._buffer[:end]))
+        del self._buffer[: end + 1]
+        self._command, self._headers, self._lines, self._in_body, self._searched = None, {}, 0, False, 0
+        return frame
+
+
+def encode(frame: Frame) -> bytes:
+    """Return a frame as bytes; one with a body says how long that is.
+
+    Raises
+    ------
+    FrameError
+        If a frame that is not escaped has a header with an end of a line, or a name with a colon.
+    """
+    plain = frame.command in NOT_ESCAPED
+    lines = [frame.command]
+    for name, value in frame.headers.items():
+        if plain and (":" in name or any(end in name + value for end in "\r\n")):
+            raise FrameError(f"{name}: {frame.command} cannot carry it")
+        lines.append(f"{name}:{value}" if plain else f"{escaped(name)}:{escaped(value)}")
+    if frame.body and "content-length" not in frame.headers:
+        lines.append(f"content-length:{len(frame.body)}")
+    return "\n".join((*lines, "", "")).encode() + frame.body + b"\0"
+
+
+def escaped(text: str) -> str:
+    """Return the name or value of a header as it stands in a frame."""
+    return text.translate(_TO_ESCAPE)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(_plain, text) if "\\" in text else text
+
+
+def _plain(found: re.Match[str]) -> str:
+    try:
+        return _ESCAPES[found[0]]
+    except KeyError:
+        raise FrameError(f"{checks.shown(found[0])} is no escape: there are \\r, \\n, \\c and \\\\") from None

@@ -1,0 +1,456 @@
+"""One connection of STOMP 1.2 as a value machine: frames and ticks in; frames and wishes to the gateway's core out.
+
+Rules
+-----
+* What comes out is carried out in order, and before the next frame is put in. When a wish fails, what stands behind it
+  is dropped and `failed` says what goes out instead. So a receipt means that its frame has been done, not only heard.
+* What is allowed when is a table, from state and command to a method. What is not in it is an ERROR, and the end.
+* Every ERROR says what to do, and closes the connection. What comes after it is not looked at.
+* All that a client can make this keep has a limit: subscriptions, transactions and what is in them, open messages.
+
+Reference: STOMP 1.2, from "Connecting" to "Server Frames". Durable subscriptions have no section there: they are
+asked for as ActiveMQ, Artemis and RabbitMQ are asked (docs/stomp.md).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...protocol import checks
+from ...protocol.errors import InputError, RayvousError
+from ...protocol.values import Value
+from ..deliveries import Delivery
+from ..positions import identity
+from .acknowledging import Unacknowledged
+from .content import event_of, message_of, selector_of
+from .frames import Frame
+from .wishes import (
+    Acknowledge,
+    Close,
+    Forget,
+    Open,
+    Out,
+    Publish,
+    Say,
+    SessionLimits,
+    Subscribe,
+    Unsubscribe,
+)
+
+VERSION: Final = "1.2"
+SERVER: Final = "rayvous"
+OPENING: Final = ("CONNECT", "STOMP")
+_BEATS: Final = re.compile(r"([0-9]{1,9}),([0-9]{1,9})", re.ASCII)
+_NAME_HEADERS: Final = ("activemq.subscriptionName", "durable-subscription-name", "durable-subscriber-name")
+_KEPT_HEADERS: Final = ("durable", "persistent")
+_PREFETCH_HEADERS: Final = ("prefetch-count", "activemq.prefetchSize")
+_ACKS: Final = ("auto", "client", "client-individual")
+
+
+class Refused(InputError):
+    """A frame asks for what STOMP 1.2, or this gateway, does not allow."""
+
+
+class State(enum.Enum):
+    """Where a connection stands."""
+
+    NEW = "before CONNECT"
+    OPENING = "before CONNECTED"
+    OPEN = "connected"
+    CLOSED = "closed"
+
+
+@dataclass(slots=True)
+class _Subscription:
+    number: int
+    id: str
+    durable: str | None
+    open: Unacknowledged | None
+    """None in mode auto."""
+
+
+@dataclass(slots=True)
+class _Transaction:
+    events: list[dict[str, Value]] = field(default_factory=list)
+    answers: list[Frame] = field(default_factory=list)
+    size: int = 0
+
+    def __len__(self) -> int:
+        return len(self.events) + len(self.answers)
+
+
+class Session:
+    """One connection.
+
+    Parameters
+    ----------
+    name
+        Names the session in CONNECTED.
+    limits
+        What it may make the gateway keep.
+    now
+        Seconds on any clock that does not go back; so are all later times.
+    """
+
+    def __init__(self, name: str, limits: SessionLimits, now: float) -> None:
+        self._name, self._limits = name, limits
+        self._state = State.NEW
+        self._begun = self._heard = self._said = now
+        self._waiting = True
+        self._frame_began: float | None = None
+        self._beat_seconds = self._silence_seconds = 0.0  # 0 for none
+        self._client_id = ""
+        self._numbers = 0
+        self._by_id: dict[str, _Subscription] = {}
+        self._by_number: dict[int, _Subscription] = {}
+        self._transactions: dict[str, _Transaction] = {}
+        self.rejected = 0
+        """How many messages were answered with NACK, and discarded."""
+
+    @property
+    def state(self) -> State:
+        """Where the connection stands."""
+        return self._state
+
+    @property
+    def size(self) -> int:
+        """How many bytes its transactions hold."""
+        return sum(each.size for each in self._transactions.values())
+
+    # Time.
+
+    def took(self) -> None:
+        """Note that bytes came and are worked on: until `waits`, the client is not waited for."""
+        self._waiting = False
+
+    def waits(self, now: float, within: bool) -> None:
+        """Note that all that came is done, but for a frame `within` which it ended."""
+        self._waiting = True
+        self._heard = now
+        if not within:
+            self._frame_began = None
+        elif self._frame_began is None:
+            self._frame_began = now
+
+    def said(self, now: float) -> None:
+        """Note that bytes went out."""
+        self._said = now
+
+    def tick(self, now: float) -> list[Out]:
+        """Return a heart-beat when one is due, or the end when the client has been silent or slow for too long.
+
+        Reference: STOMP 1.2, "Heart-beating".
+        """
+        if self._state is State.CLOSED:
+            return []
+        if self._waiting and (late := self._late(now)):
+            return self.failed(None, late)
+        if self._beat_seconds and now - self._said >= self._beat_seconds / 2:
+            return [Say(None)]
+        return []
+
+    def _late(self, now: float) -> str:
+        """Return what a client has not done in time."""
+        limits, silence = self._limits, self._silence_seconds * self._limits.heartbeat_grace
+        if self._state is State.NEW and now - self._begun > limits.connect_seconds:
+            return f"no CONNECT for {limits.connect_seconds:g} s: send it first"
+        if self._frame_began is not None and now - self._frame_began > limits.frame_seconds:
+            return f"a frame did not come whole within {limits.frame_seconds:g} s: send it at once"
+        if silence and now - self._heard > silence:
+            return f"nothing was heard for {silence:g} s: send heart-beats as agreed, or agree to send none"
+        return ""
+
+    # Frames.
+
+    def frame(self, frame: Frame) -> list[Out]:
+        """Return what a frame of the client leads to."""
+        self._frame_began = None
+        if self._state is State.CLOSED:
+            return []
+        handler = TRANSITIONS.get((self._state, frame.command))
+        try:
+            if handler is None:
+                raise Refused(_out_of_place(self._state, frame.command))
+            outs = handler(self, frame)
+        except RayvousError as error:
+            return self.failed(frame, str(error))
+        if (receipt := frame.headers.get("receipt")) is not None and frame.command not in OPENING:
+            outs.append(Say(Frame("RECEIPT", {"receipt-id": receipt})))
+        if frame.command == "DISCONNECT":
+            outs.append(Close())
+        return outs
+
+    def failed(self, frame: Frame | None, why: str) -> list[Out]:
+        """Return the ERROR for a frame that cannot be done, or for what is no frame, and the end.
+
+        Reference: STOMP 1.2, "ERROR".
+        """
+        if self._state is State.CLOSED:
+            return []
+        self._state = State.CLOSED
+        headers = {"message": checks.shown(why)[1:-1], "content-type": "text/plain;charset=utf-8"}
+        if frame is not None and frame.command in OPENING:
+            headers["version"] = VERSION
+        if frame is not None and "receipt" in frame.headers:
+            headers["receipt-id"] = frame.headers["receipt"]
+        about = "" if frame is None else f"{frame.command}: "
+        return [Say(Frame("ERROR", headers, f"{about}{why}\n".encode())), Close()]
+
+    def _connect(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "Connecting", "Protocol Negotiation", "Heart-beating"."""
+        headers = frame.headers
+        if VERSION not in headers.get("accept-version", "1.0").split(","):
+            raise Refused(f"this gateway speaks STOMP {VERSION}: send accept-version:{VERSION}")
+        beats = _BEATS.fullmatch(headers.get("heart-beat", "0,0"))
+        if beats is None:
+            raise Refused("heart-beat must be two numbers of milliseconds, such as heart-beat:10000,10000")
+        ours = self._limits.heartbeat_seconds
+        sends, wants = int(beats[1]) / 1000, int(beats[2]) / 1000
+        self._silence_seconds = max(sends, ours) if sends else 0.0
+        self._beat_seconds = max(wants, ours) if wants else 0.0
+        self._client_id = headers.get("client-id", "")
+        bearer = headers.get("authorization", "")
+        if bearer and not bearer.lower().startswith("bearer "):
+            raise Refused("authorization must be: Bearer, and then the token")
+        token = headers.get("passcode") or bearer[len("bearer ") :].strip() or None
+        self._state = State.OPENING
+        return [Open(token, headers.get("login") or None)]
+
+    def opened(self) -> list[Out]:
+        """Return what goes out when the core has opened a session.
+
+        Reference: STOMP 1.2, "CONNECTED Frame".
+        """
+        if self._state is not State.OPENING:
+            return []
+        self._state = State.OPEN
+        beat = f"{self._limits.heartbeat_seconds * 1000:.0f}"
+        headers = {
+            "version": VERSION,
+            "session": self._name,
+            "server": SERVER,
+            "heart-beat": f"{beat},{beat}",
+        }
+        return [Say(Frame("CONNECTED", headers))]
+
+    def _send(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "SEND"."""
+        _needed(frame, "destination")
+        event = event_of(frame)  # now, so that a mistake is told where it is made
+        if "transaction" not in frame.headers:
+            return [Publish((event,))]
+        self._transaction(frame).events.append(event)
+        return self._later(frame)
+
+    def _subscribe(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "SUBSCRIBE"."""
+        headers, limits = frame.headers, self._limits
+        id, destination = _needed(frame, "id"), _needed(frame, "destination")
+        if id in self._by_id:
+            raise Refused(f"id {checks.shown(id)} is in use: unsubscribe first, or take another")
+        if len(self._by_id) >= limits.subscriptions_max:
+            raise Refused(
+                f"a connection may have {limits.subscriptions_max} subscriptions: unsubscribe from some"
+            )
+        mode = headers.get("ack", "auto")
+        if mode not in _ACKS:
+            raise Refused(f"ack is {checks.shown(mode)}: it must be {', '.join(_ACKS)}")
+        selector = selector_of(destination, headers.get("selector", ""))
+        durable = self._durable_name(frame)
+        if durable is not None and any(durable == other.durable for other in self._by_id.values()):
+            raise Refused(
+                f"durable name {checks.shown(durable)} is in use here: unsubscribe first, or take another"
+            )
+        window = _prefetch(frame, limits.unacknowledged_max)
+        self._numbers += 1
+        unacknowledged = Unacknowledged(mode == "client", window, limits.unacknowledged_bytes_max)
+        one = _Subscription(self._numbers, id, durable, None if mode == "auto" else unacknowledged)
+        self._by_id[id] = self._by_number[one.number] = one
+        return [Subscribe(one.number, selector, durable, headers.get("narrow") == "true")]
+
+    def _unsubscribe(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "UNSUBSCRIBE"; one that names a durable subscription ends it for good."""
+        id, durable = _needed(frame, "id"), self._durable_name(frame)
+        one = self._by_id.pop(id, None)
+        outs: list[Out] = []
+        if one is not None:
+            del self._by_number[one.number]
+            outs.append(Unsubscribe(one.number))
+        elif durable is None:
+            raise Refused(f"there is no subscription with id {checks.shown(id)} on this connection")
+        if durable is not None:
+            outs.append(Forget(durable))
+        return outs
+
+    def _durable_name(self, frame: Frame) -> str | None:
+        """Return the name that a frame gives a durable subscription, or None."""
+        headers = frame.headers
+        names = [headers[header] for header in _NAME_HEADERS if headers.get(header)]
+        if not names and any(headers.get(header) == "true" for header in _KEPT_HEADERS):
+            names = [headers["id"]]
+        if not names:
+            return None
+        return f"{self._client_id}.{names[0]}" if self._client_id else names[0]
+
+    def _answer(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "ACK", "NACK"."""
+        number = self._number_of(frame)
+        if "transaction" not in frame.headers:
+            return self._settle(frame, number)
+        self._transaction(frame).answers.append(frame)
+        return self._later(frame)
+
+    def _number_of(self, frame: Frame) -> int:
+        id = _needed(frame, "id")
+        number = int(id) if id.isascii() and id.isdigit() and len(id) < 16 else 0
+        if not 0 < number <= self._numbers:
+            raise Refused(f"no message has ack id {checks.shown(id)}: send the ack header of the MESSAGE")
+        return number
+
+    def _settle(self, frame: Frame, number: int) -> list[Out]:
+        for one in self._by_id.values():
+            if one.open is not None and number in one.open:
+                break
+        else:
+            return []  # answered for already, or its subscription has ended
+        assert one.open is not None
+        if frame.command == "NACK" and frame.headers.get("requeue") == "true":
+            again = {"redelivered": "true"}
+            return [self._message(one, each, sent, again) for each, sent in one.open.meant(number).items()]
+        settled = one.open.settle(number)
+        self.rejected += len(settled) * (frame.command == "NACK")
+        return [] if one.durable is None else [Acknowledge(one.number, settled[-1], not one.open.cumulative)]
+
+    # Transactions.
+
+    def _begin(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "BEGIN"."""
+        name = _needed(frame, "transaction")
+        if name in self._transactions:
+            raise Refused(f"transaction {checks.shown(name)} has begun already: commit or abort it first")
+        if len(self._transactions) >= self._limits.transactions_max:
+            raise Refused(f"{self._limits.transactions_max} transactions are open: commit or abort one first")
+        self._transactions[name] = _Transaction()
+        return []
+
+    def _later(self, frame: Frame) -> list[Out]:
+        """Charge a transaction for a frame that waits in it."""
+        limits = self._limits
+        self._transaction(frame).size += len(frame.body) + sum(
+            len(name) + len(value) for name, value in frame.headers.items()
+        )
+        every = self._transactions.values()
+        if sum(map(len, every)) > limits.transaction_frames_max:
+            raise Refused(
+                f"transactions may hold {limits.transaction_frames_max:,} frames: commit more often"
+            )
+        if self.size > limits.transaction_bytes_max:
+            raise Refused(f"transactions may hold {limits.transaction_bytes_max:,} bytes: commit more often")
+        return []
+
+    def _transaction(self, frame: Frame) -> _Transaction:
+        name = _needed(frame, "transaction")
+        if name not in self._transactions:
+            raise Refused(f"transaction {checks.shown(name)} has not begun: send BEGIN first")
+        return self._transactions[name]
+
+    def _commit(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "COMMIT": what is published goes out as one batch, and then positions go on."""
+        transaction = self._transaction(frame)
+        del self._transactions[frame.headers["transaction"]]
+        outs: list[Out] = [Publish(tuple(transaction.events))] if transaction.events else []
+        for answer in transaction.answers:
+            outs += self._settle(answer, self._number_of(answer))
+        return outs
+
+    def _abort(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "ABORT"."""
+        self._transaction(frame)
+        del self._transactions[frame.headers["transaction"]]
+        return []
+
+    def _disconnect(self, frame: Frame) -> list[Out]:
+        """STOMP 1.2, "DISCONNECT"."""
+        self._state = State.CLOSED
+        return []
+
+    # Messages.
+
+    def room(self, number: int, most: int) -> int:
+        """Return how many a subscription may be sent now, at most so many."""
+        one = self._by_number.get(number)
+        if one is None or self._state is not State.OPEN:
+            return 0
+        return most if one.open is None else min(most, one.open.room)
+
+    def deliver(self, number: int, delivery: Delivery, gap: str = "") -> list[Out]:
+        """Return the MESSAGE for a delivery to a subscription; nothing when that has ended.
+
+        What did not come before it, `gap`, is told in a header of its own.
+
+        Reference: STOMP 1.2, "MESSAGE".
+        """
+        one = self._by_number.get(number)
+        if one is None or self._state is not State.OPEN:
+            return []
+        self._numbers += 1
+        said = self._message(one, self._numbers, delivery, {"gap": gap} if gap else {})
+        if one.open is not None:
+            assert said.frame is not None
+            one.open.sent(self._numbers, delivery, len(said.frame.body))
+            return [said]
+        return [said] if one.durable is None else [said, Acknowledge(number, delivery, False)]
+
+    def _message(self, one: _Subscription, number: int, delivery: Delivery, told: dict[str, str]) -> Say:
+        known = {
+            "subscription": one.id,
+            "message-id": identity(delivery.publisher, delivery.sequence),
+            **told,
+        }
+        if one.open is not None:
+            known["ack"] = str(number)
+        return Say(message_of(delivery, known))
+
+
+def _needed(frame: Frame, header: str) -> str:
+    value = frame.headers.get(header)
+    if not value:
+        raise Refused(f"{frame.command} needs a header {header}")
+    return value
+
+
+def _prefetch(frame: Frame, most: int) -> int:
+    """Return how many messages of a subscription may be open."""
+    for header in _PREFETCH_HEADERS:
+        if (given := frame.headers.get(header)) is not None:
+            if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given)):
+                raise Refused(f"{header} is {checks.shown(given)}: it must be a whole number above 0")
+            return min(int(given), most)
+    return most
+
+
+def _out_of_place(state: State, command: str) -> str:
+    if state is State.NEW:
+        return "the first frame must be CONNECT"
+    if command in OPENING:
+        return "this connection is open already: open another one"
+    return "wait for CONNECTED"
+
+
+TRANSITIONS: Final[dict[tuple[State, str], Callable[[Session, Frame], list[Out]]]] = {
+    **{(State.NEW, command): Session._connect for command in OPENING},
+    (State.OPEN, "SEND"): Session._send,
+    (State.OPEN, "SUBSCRIBE"): Session._subscribe,
+    (State.OPEN, "UNSUBSCRIBE"): Session._unsubscribe,
+    (State.OPEN, "ACK"): Session._answer,
+    (State.OPEN, "NACK"): Session._answer,
+    (State.OPEN, "BEGIN"): Session._begin,
+    (State.OPEN, "COMMIT"): Session._commit,
+    (State.OPEN, "ABORT"): Session._abort,
+    (State.OPEN, "DISCONNECT"): Session._disconnect,
+}
+"""What is allowed when. `frame` adds receipts and the end."""

@@ -1,0 +1,199 @@
+"""What messages say as events, and events as messages."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rayvous.gateway.deliveries import json_of
+from rayvous.gateway.stomp.content import event_of, message_of, selector_of
+from rayvous.gateway.stomp.frames import Frame, encode
+from rayvous.protocol.errors import EventError, SelectorError
+from rayvous.protocol.values import Timestamp
+from rayvous.routing.language.questions import evaluate, parse_selector
+
+
+def sent(body=b"", content_type=None, destination="/events", **headers):
+    kind = {} if content_type is None else {"content-type": content_type}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return event_of(Frame("SEND", {"destination": destination, **kind, **named}, body))
+
+
+def matches(selector, event, destination="/events"):
+    return evaluate(parse_selector(selector_of(destination, selector)), event)
+
+
+# Events that come in.
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "application/json;charset=utf-8", "Application/JSON; charset=UTF-8"]
+)
+def test_a_body_in_json_is_the_event(kind):
+    """STOMP 1.2, "Header content-type"."""
+    event = sent(b'{"a": 1, "b": 1.0, "c": "1", "d": true, "e": null}', kind)
+    assert event == {"a": 1, "b": 1.0, "c": "1", "d": True}
+    assert type(event["b"]) is float
+
+
+def test_a_destination_is_an_attribute_but_for_all_events():
+    assert sent(b"{}", "application/json", "/topic/a") == {"JMSDestination": "/topic/a"}
+    assert sent(b"{}", "application/json") == {}
+
+
+def test_text_is_a_body_and_headers_are_attributes():
+    """As JMS clients use it: properties beside a text (JMS 1.1, 3.5)."""
+    event = sent(b"hello", None, "/topic/a", origin="JFK", receipt="r", transaction="t", dep_delay="12")
+    assert event == {
+        "JMSDestination": "/topic/a",
+        "content-type": "text/plain",
+        "body": "hello",
+        "origin": "JFK",
+        "dep-delay": 12,
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        *(("12", 12), ("-3", -3), ("1.50", 1.5), ("true", True), ("false", False), ("0", 0)),
+        *(
+            ("007", "007"),
+            ("1E5", "1E5"),
+            ("TRUE", "TRUE"),
+            ("", ""),
+            ("٣", "٣"),
+            ("nan", "nan"),
+            ("1.", "1."),
+        ),
+        *(("9223372036854775807", 2**63 - 1), ("9223372036854775808", "9223372036854775808")),
+    ],
+)
+def test_a_header_is_a_number_where_it_looks_like_one(written, value):
+    found = sent(h=written)["h"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_headers_that_jms_knows_have_the_names_of_jms(delivered):
+    """JMS 1.1, 3.4: header fields in selectors begin with JMS."""
+    event = sent(b"x", correlation_id="c", type="t", priority="4", reply_to="/temp/a")
+    assert matches("JMSCorrelationID = 'c' AND JMSType = 't' AND JMSPriority = 4", event) is True
+    assert message_of(delivered(1, event=event), {}).headers["correlation-id"] == "c"
+
+
+def test_headers_beside_json_are_attributes_too_and_must_not_differ():
+    assert sent(b'{"a": 1}', "application/json", b="2") == {"a": 1, "b": 2}
+    assert sent(b'{"a": 1}', "application/json", a="1") == {"a": 1}
+    for other in ("2", "1.0"):
+        with pytest.raises(EventError, match="a is in the headers and in the body"):
+            sent(b'{"a": 1}', "application/json", a=other)
+    with pytest.raises(EventError, match="JMSDestination is in the headers"):
+        sent(b'{"JMSDestination": "/b"}', "application/json", "/a")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "says"),
+    [
+        (b"[1]", "application/json", "no JSON object"),
+        (b"{", "application/json", "no JSON: "),
+        (b"\xff", "application/json", "no JSON: "),
+        (b"[" * 100_000, "application/json", "no JSON: "),
+        (b'{"a": NaN}', "application/json", "NaN is no value of JSON"),
+        (b'{"a": {"b": 1}}', "application/json", "'a': a value of type dict"),
+        (b'{"a": 9223372036854775808}', "application/json", "does not fit in 64 bits"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "application/json", "no JSON: "),
+        (b"\xff", "text/plain", "no text in UTF-8"),
+        (b"x", "text/plain;charset=latin-1", "send text in UTF-8"),
+        (b"x", "application/octet-stream", "send an object as application/json"),
+        (b"x", "json", "send an object as application/json"),
+    ],
+)
+def test_what_is_no_event_is_named(body, kind, says):
+    with pytest.raises(EventError, match=says):
+        sent(body, kind)
+
+
+# Selectors.
+
+
+def test_a_destination_is_a_condition():
+    """STOMP 1.2, "SUBSCRIBE"; what is published to a destination is content like all else."""
+    event = sent(b'{"x": 2}', "application/json", "/topic/it's")
+    assert matches("x > 1", event, "/topic/it's") is True
+    assert matches("", event, "/topic/it's") is True
+    assert matches("x > 1", event) is True
+    assert matches("", event) is True
+    assert matches("x > 1", event, "/topic/b") is False
+    assert matches("x > 2", event, "/topic/it's") is False
+
+
+def test_a_selector_cannot_leave_its_parenthesis():
+    with pytest.raises(SelectorError):
+        selector_of("/topic/a", "TRUE) OR (TRUE")
+    assert matches("TRUE OR TRUE", {"JMSDestination": "/topic/b"}, "/topic/a") is False
+
+
+# Events that go out.
+
+
+def test_an_event_goes_out_as_json_and_what_came_as_text_as_text(delivered):
+    """STOMP 1.2, "MESSAGE": all headers of the SEND, and the body as it came."""
+    event = sent(b"hello", "text/html;charset=utf-8", "/topic/a", origin="JFK", b="true", n="1.5")
+    frame = message_of(delivered(1, event=event), {"subscription": "0"})
+    assert frame.body == b"hello"
+    assert frame.headers == {
+        "subscription": "0",
+        "destination": "/topic/a",
+        "content-type": "text/html",
+        "origin": "JFK",
+        "b": "true",
+        "n": "1.5",
+    }
+    frame = message_of(delivered(1, event={"x": 1, "at": Timestamp(0)}), {})
+    assert frame.headers == {"destination": "/events", "content-type": "application/json;charset=utf-8"}
+    assert json.loads(frame.body) == {"x": 1, "at": "1970-01-01T00:00:00Z"}
+
+
+def test_an_event_cannot_pass_for_the_gateway(delivered):
+    """What a MESSAGE says of itself is the gateway's word."""
+    event = {
+        "content-type": "text/plain",
+        "subscription": "9",
+        "ack": "9",
+        "message-id": "9",
+        "content-length": 9,
+    }
+    frame = message_of(delivered(1, event=event), {"subscription": "0", "message-id": "a:1"})
+    assert frame.headers == {
+        "subscription": "0",
+        "message-id": "a:1",
+        "destination": "/events",
+        "content-type": "text/plain",
+    }
+
+
+values = (
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"), max_size=9)
+)
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), values, max_size=4))
+def test_json_comes_back_as_it_went(event):
+    again = event_of(
+        Frame("SEND", {"destination": "/events", "content-type": "application/json"}, json_of(event).encode())
+    )
+    assert again == event
+    assert [type(value) for value in again.values()] == [type(value) for value in event.values()]
+
+
+@pytest.mark.parametrize("where", ["body", "h", "JMSDestination", "n\0"])
+def test_what_has_a_nul_goes_out_as_json_which_escapes_it(delivered, where):
+    """Else an event could end its frame, and begin the next, at clients that look for the first NUL."""
+    frame = message_of(delivered(1, event={"content-type": "text/plain", where: "a\0MESSAGE\n"}), {})
+    assert frame.headers["content-type"] == "application/json;charset=utf-8"
+    assert encode(frame).count(b"\0") == 1
