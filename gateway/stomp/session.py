@@ -189,8 +189,6 @@ class Session:
 
         Reference: STOMP 1.2, "ERROR".
         """
-        if self._state is State.CLOSED:
-            return []
         self._state = State.CLOSED
         headers = {"message": checks.shown(why)[1:-1], "content-type": "text/plain;charset=utf-8"}
         if frame is not None and frame.command in OPENING:

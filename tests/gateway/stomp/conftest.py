@@ -1,10 +1,17 @@
-"""What tests of STOMP without a network share: deliveries, and a session that is open."""
+"""What tests of STOMP without sockets share: deliveries, a session that is open, and clients of a server in memory."""
+
+import asyncio
+import json
 
 import pytest
 from rayvous.gateway.deliveries import Delivery, json_of
-from rayvous.gateway.stomp.frames import Frame
+from rayvous.gateway.stomp.frames import SERVER_COMMANDS, Decoder, Frame, FrameLimits, encode
+from rayvous.gateway.stomp.server import StompServer
 from rayvous.gateway.stomp.session import Session
 from rayvous.gateway.stomp.wishes import Say, SessionLimits
+from rayvous.protocol.gateways import GatewayLimits
+
+LIMITS = GatewayLimits(heartbeat_seconds=60.0)
 
 
 def delivery(sequence, publisher="alice", event=None):
@@ -44,6 +51,74 @@ def error_of(outs):
     return frame.body.decode()
 
 
+class Client:
+    """The other end of a wire in memory."""
+
+    def __init__(self, server):
+        self.server = server
+        self.coming = asyncio.Queue()
+        self.frames = asyncio.Queue()
+        self.beats = asyncio.Event()
+        self.decoder = Decoder(FrameLimits(1 << 20, 1000, 1 << 24), SERVER_COMMANDS)
+        self.reads = asyncio.Event()  # cleared, it takes nothing
+        self.reads.set()
+        self.sent = self.numbers = 0
+        self.task = asyncio.create_task(server.serve(self))
+
+    # What a server wants of a wire.
+
+    async def receive(self):
+        return await self.coming.get()
+
+    async def send(self, data):
+        await self.reads.wait()
+        self.sent += len(data)
+        if data == b"\n":
+            self.beats.set()
+        for frame in self.decoder.feed(data):
+            self.frames.put_nowait(frame)
+
+    async def close(self):
+        pass
+
+    def abort(self):
+        self.frames.put_nowait(None)
+
+    # What a client does.
+
+    def put(self, *frames):
+        self.coming.put_nowait(b"".join(encode(frame) for frame in frames))
+
+    async def next(self, command):
+        frame = await self.frames.get()
+        assert frame is not None, "the connection has ended"
+        assert frame.command == command, frame
+        return frame
+
+    async def ended(self):
+        assert await self.frames.get() is None
+        await self.task
+
+    async def connect(self, token="token-of-alice", **headers):
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.put(Frame("CONNECT", {"accept-version": "1.2", "host": "h", "passcode": token, **named}))
+        await self.next("CONNECTED")
+        return self
+
+    async def ask(self, command, body=b"", **headers):
+        """Send a frame, and wait for its receipt."""
+        self.numbers += 1
+        receipt = str(self.numbers)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.put(Frame(command, {**named, "receipt": receipt}, body))
+        assert (await self.next("RECEIPT")).headers["receipt-id"] == receipt
+
+    async def publish(self, **event):
+        await self.ask(
+            "SEND", json.dumps(event).encode(), destination="/events", content_type="application/json"
+        )
+
+
 @pytest.fixture
 def talk():
     return Talk().open()
@@ -63,3 +138,27 @@ def delivered():
 @pytest.fixture
 def error():
     return error_of
+
+
+@pytest.fixture
+def served(gateway):
+    """Return what runs a test: ``served(work, limits)``, where ``work(client, core)`` gets what makes a client."""
+
+    def make(work, limits=LIMITS, seconds=10, **options):
+        async def whole():
+            async with asyncio.timeout(seconds):
+                await test()
+
+        async def test():
+            core = gateway(limits, **options)
+            server = StompServer(core)
+            await work(lambda: Client(server), core)
+            await server.close()
+            assert server.connections == 0
+            assert server._held.bytes == 0
+            assert core.sessions == core.streams == 0
+            await core.close()
+
+        asyncio.run(whole())
+
+    return make

@@ -1,0 +1,323 @@
+"""One client of STOMP: carries out what its session wants, over the gateway's core, and says what the session says.
+
+Rules
+-----
+* Frames are worked on one after another, and nothing is read meanwhile: so a slow network slows who publishes.
+* SENDs that came together are published together, and each gets its receipt after that.
+* A client that publishes faster than its rate is not refused, but slowed, as a slow network would do it.
+* A subscription hands out while there is room: in its window, and on the way to the client. The rest waits in the core.
+* Whatever happens, the session of the core is closed, and no task stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError, StreamEnded
+from ...protocol.values import Value
+from ..core import Gateway, Stream
+from ..core import Session as CoreSession
+from ..queues import Gap
+from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode
+from .outgoing import Outgoing, Wire
+from .session import Session, State
+from .wishes import (
+    Acknowledge,
+    Close,
+    Forget,
+    Open,
+    Out,
+    Publish,
+    Say,
+    SessionLimits,
+    Subscribe,
+    Unsubscribe,
+)
+
+DELIVERIES_AT_ONCE: Final = 64
+FREE_BYTES: Final = 16 << 10
+"""What each connection may keep of frames and transactions, however much all keep together."""
+TICKS_A_HEARTBEAT: Final = 8
+ANSWERS: Final = ("ACK", "NACK", "COMMIT")
+"""After these there may be room in a window."""
+
+_LOG = logging.getLogger("rayvous.gateway")
+
+
+class Held:
+    """How many bytes of frames and transactions all connections of a gateway keep together."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.bytes = 0
+
+
+class Connection:
+    """One client.
+
+    Parameters
+    ----------
+    wire
+        The connection.
+    gateway
+        The core.
+    name
+        Names the session in CONNECTED.
+    held
+        Shared by the connections of a gateway.
+    """
+
+    def __init__(self, wire: Wire, gateway: Gateway, name: str, held: Held) -> None:
+        limits = gateway.limits
+        self._wire, self._gateway, self._held = wire, gateway, held
+        self._clock = gateway.clock
+        self._session = Session(name, SessionLimits.of(limits), self._clock())
+        self._decoder = Decoder(FrameLimits(limits.header_bytes_max, body_bytes_max=limits.body_bytes_max))
+        self._out = Outgoing(wire, limits.stall_seconds)
+        self._core: CoreSession | None = None
+        self._streams: dict[int, Stream] = {}
+        self._windows: dict[int, asyncio.Event] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._sends: list[tuple[Frame, Publish, list[Frame]]] = []
+        self._over = asyncio.Event()
+        self._mine = 0
+
+    async def run(self) -> None:
+        """Serve the client until it or the gateway ends the connection."""
+        parts = (self._read(), self._out.run(), self._tick())
+        tasks = [asyncio.ensure_future(self._guarded(part)) for part in parts]
+        try:
+            await self._over.wait()
+        finally:
+            for task in (*tasks, *self._tasks.values()):
+                if task is not tasks[1]:
+                    task.cancel()
+            await asyncio.gather(tasks[0], tasks[2], *self._tasks.values(), return_exceptions=True)
+            self._hold(0)
+            self._gateway.counts["nacked"] += self._session.rejected
+            try:
+                if self._core is not None:
+                    await self._core.close()
+                await self._say_farewell(tasks[1])
+            finally:
+                tasks[1].cancel()
+                self._wire.abort()
+
+    async def _say_farewell(self, sending: asyncio.Task[None]) -> None:
+        """Let what was said go out, and the client take it, as long as it takes any of it."""
+        with suppress(OSError, TimeoutError):
+            going = asyncio.ensure_future(self._out.room(1))
+            await asyncio.wait((going, sending), return_when=asyncio.FIRST_COMPLETED)
+            if going.done():
+                async with asyncio.timeout(self._gateway.limits.stall_seconds):
+                    await self._wire.close()
+            going.cancel()
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a part of the connection; when it ends, or fails, so does the whole. Cancelled it ends by itself."""
+        try:
+            await work
+        except (OSError, TimeoutError):
+            pass  # the client has gone, or takes nothing
+        except RayvousError as error:
+            self.fail(None, str(error))
+        except Exception:
+            _LOG.exception("a connection of STOMP has failed")
+            self.fail(None, "the gateway has failed")
+        self._over.set()
+
+    def fail(self, frame: Frame | None, why: str) -> None:
+        """End the connection with an ERROR, about a frame if it is; the first one counts."""
+        self._finish(self._session.failed(frame, why))
+
+    def _finish(self, outs: list[Out]) -> None:
+        if not self._over.is_set():
+            for out in outs:
+                if isinstance(out, Say):
+                    self._say(out)
+            self._over.set()
+
+    # Time.
+
+    async def _tick(self) -> None:
+        beat = self._gateway.limits.heartbeat_seconds / TICKS_A_HEARTBEAT
+        seconds = min(beat, self._gateway.limits.request_seconds / 2)
+        while not self._over.is_set():
+            await asyncio.sleep(seconds)  # this is what a clock is
+            outs = self._session.tick(self._clock())
+            if outs == [Say(None)]:
+                if not len(self._out):  # else bytes are on their way to it anyhow
+                    self._say(Say(None))
+            elif outs:
+                self._finish(outs)
+
+    # What comes in.
+
+    async def _read(self) -> None:
+        while not self._over.is_set() and (data := await self._wire.receive()):
+            self._session.took()
+            await self._take(data)
+            self._session.waits(self._clock(), self._decoder.within)
+            self._hold(self._decoder.size + self._session.size)
+
+    async def _take(self, data: bytes) -> None:
+        try:
+            for frame in self._decoder.feed(data):
+                for out in self._session.frame(frame):
+                    if not await self._carry(frame, out):
+                        return
+                if frame.command in ANSWERS:
+                    for window in self._windows.values():
+                        window.set()
+                await self._out.room()
+        except FrameError as error:
+            if await self._publish_all():
+                self.fail(None, str(error))
+            return
+        await self._publish_all()
+
+    def _hold(self, size: int) -> None:
+        held = self._held
+        held.bytes += size - self._mine
+        self._mine = size
+        if size > FREE_BYTES and held.bytes > held.most:
+            raise LimitReached(
+                f"frames and transactions that are not whole hold {held.bytes:,} bytes, the limit is {held.most:,} "
+                "(bodies_bytes_max)",
+                "bodies_bytes_max",
+            )
+
+    async def _carry(self, frame: Frame, out: Out) -> bool:
+        """Do what a frame leads to, in order; return whether to go on."""
+        if isinstance(out, Publish):
+            self._sends.append((frame, out, []))
+            events = sum(len(publish.events) for _, publish, _ in self._sends)
+            return events < self._gateway.limits.batch_events_max or await self._publish_all()
+        if (
+            isinstance(out, Say)
+            and out.frame is not None
+            and self._sends
+            and self._session.state is State.OPEN
+        ):
+            self._sends[-1][2].append(out.frame)  # behind what is published before it
+            return True
+        if not await self._publish_all():
+            return False
+        try:
+            await self._do(out)
+        except RayvousError as error:
+            self.fail(frame, str(error))
+        return not self._over.is_set()
+
+    async def _do(self, out: Out) -> None:
+        core = self._core
+        if isinstance(out, Say):
+            self._say(out)
+        elif isinstance(out, Open):
+            self._core = await self._gateway.open(out.token, out.login)
+            for said in self._session.opened():
+                await self._do(said)
+        elif isinstance(out, Subscribe):
+            assert core is not None
+            stream = await core.subscribe(out.selector, durable=out.durable, narrow=out.narrow)
+            self._streams[out.number], self._windows[out.number] = stream, asyncio.Event()
+            work = self._guarded(self._hand_out(out.number, stream, self._windows[out.number]))
+            self._tasks[out.number] = asyncio.ensure_future(work)
+        elif isinstance(out, Unsubscribe):
+            await self._unsubscribe(out.number)
+        elif isinstance(out, Forget):
+            assert core is not None
+            await core.unsubscribe(out.durable)
+        elif isinstance(out, Acknowledge):
+            await self._streams[out.number].acknowledge(out.delivery.id, alone=out.alone)
+        elif isinstance(out, Close):
+            self._over.set()
+
+    def _say(self, out: Say) -> None:
+        self._out.put(HEARTBEAT if out.frame is None else encode(out.frame))
+        self._session.said(self._clock())
+
+    # Publishing.
+
+    async def _publish_all(self) -> bool:
+        """Publish what waits for that, and say the receipts; return whether to go on."""
+        sends, self._sends = self._sends, []
+        if not sends:
+            return True
+        try:
+            await self._publish([event for _, publish, _ in sends for event in publish.events])
+        except (InputError, AccessDenied, LimitReached) as error:
+            if len(sends) > 1:
+                return await self._publish_each(sends)
+            self.fail(sends[0][0], str(error))
+            return False
+        except RayvousError as error:
+            self.fail(sends[0][0], str(error))
+            return False
+        for _, _, receipts in sends:
+            for receipt in receipts:
+                self._say(Say(receipt))
+        return True
+
+    async def _publish_each(self, sends: list[tuple[Frame, Publish, list[Frame]]]) -> bool:
+        """Publish up to the SEND that is refused. Together they were refused, and then none of them is published."""
+        for send in sends:
+            self._sends = [send]
+            if not await self._publish_all():
+                return False
+        return True
+
+    async def _publish(self, events: list[dict[str, Value]]) -> None:
+        """Publish events, as soon as the limits of the principal allow it."""
+        assert self._core is not None
+        while True:
+            try:
+                await self._core.publish(events)
+                return
+            except LimitReached as error:
+                if error.after_seconds is None:
+                    raise
+                await asyncio.sleep(error.after_seconds)  # nothing is read meanwhile, so the client is slowed
+
+    # Handing out.
+
+    async def _hand_out(self, number: int, stream: Stream, window: asyncio.Event) -> None:
+        gap = ""
+        while True:
+            window.clear()
+            room = self._session.room(number, DELIVERIES_AT_ONCE)
+            if not room:
+                await window.wait()
+                continue
+            try:
+                items = await stream.receive(room)
+            except StreamEnded as error:
+                self.fail(None, f"a subscription has ended: {error}")
+                return
+            last: Acknowledge | None = None
+            for item in items:
+                await self._out.room()
+                if isinstance(item, Gap):
+                    gap = json.dumps(item.to_dict(), separators=(",", ":"))
+                    continue
+                for out in self._session.deliver(number, item, gap):
+                    if isinstance(out, Say):
+                        self._say(out)
+                    elif isinstance(out, Acknowledge):
+                        last = out  # it stands for those before it, too
+                gap = ""
+                self._gateway.counts["delivered"] += 1
+            if last is not None:
+                await stream.acknowledge(last.delivery.id)
+
+    async def _unsubscribe(self, number: int) -> None:
+        task, stream = self._tasks.pop(number), self._streams.pop(number)
+        del self._windows[number]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await stream.close()

@@ -1,0 +1,99 @@
+"""What waits to be sent to one client, in order; whoever adds to it waits for room, and who takes nothing is cut off.
+
+Rules
+-----
+* A frame is put as a whole, and never waits: so frames leave in the order in which they were decided.
+* Who is about to put something waits until less than `WAITING_BYTES` are left. One at a time is let in: so one frame
+  comes on top.
+* Each slice has its own time: a client that reads slowly is slowed, one that takes nothing for `stall_seconds` is cut
+  off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final, Protocol
+
+SLICE_BYTES: Final = 64 << 10
+WAITING_BYTES: Final = 64 << 10
+
+
+class Wire(Protocol):
+    """A connection that carries bytes both ways."""
+
+    async def receive(self) -> bytes:
+        """Return what came next, some bytes; none at the end."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes; return when more may be sent."""
+        ...
+
+    async def close(self) -> None:
+        """End it so that the client still gets what was sent."""
+        ...
+
+    def abort(self) -> None:
+        """End it at once."""
+        ...
+
+
+class Outgoing:
+    """Bytes on their way to one client.
+
+    Parameters
+    ----------
+    wire
+        Where they go.
+    stall_seconds
+        How long the client may take nothing.
+    """
+
+    def __init__(self, wire: Wire, stall_seconds: float) -> None:
+        self._wire, self._stall_seconds = wire, stall_seconds
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+        self._more, self._less, self._turn = asyncio.Event(), asyncio.Event(), asyncio.Lock()
+
+    def __len__(self) -> int:
+        return self._bytes
+
+    def put(self, data: bytes) -> None:
+        """Add bytes behind all others."""
+        self._waiting.append(data)
+        self._bytes += len(data)
+        self._more.set()
+
+    async def room(self, below: int = WAITING_BYTES) -> None:
+        """Return when fewer bytes than that wait."""
+        if self._bytes < below and not self._turn.locked():
+            return
+        async with self._turn:
+            while self._bytes >= below:
+                self._less.clear()
+                await self._less.wait()
+
+    async def run(self) -> None:
+        """Send what is put, until cancelled.
+
+        Raises
+        ------
+        TimeoutError
+            If the client took nothing for too long.
+        OSError
+            If the connection is gone.
+        """
+        while True:
+            while not self._waiting:
+                self._more.clear()
+                await self._more.wait()
+            data = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
+            self._waiting.clear()
+            view = memoryview(data)
+            for start in range(0, len(data), SLICE_BYTES):
+                part = bytes(view[start : start + SLICE_BYTES])
+                async with asyncio.timeout(self._stall_seconds):
+                    await self._wire.send(part)
+                self._bytes -= len(part)
+                self._less.set()

@@ -1,0 +1,137 @@
+"""Where clients of STOMP come in over TCP, with TLS or without.
+
+Rules
+-----
+* Of connections there is a limit; one above it is told so, and let go.
+* A connection that ends lingers until the client has read what was said last (STOMP 1.2, "Connection Lingering").
+* A peer that is gone without a word is found by TCP itself, where no heart-beats were agreed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+from ...protocol.errors import ClientError
+from ..core import Gateway
+from .connection import Connection, Held
+from .frames import Frame, encode
+from .outgoing import SLICE_BYTES, Wire
+
+READ_BYTES: Final = 64 << 10
+LINGER_SECONDS: Final = 1.0
+LINGER_BYTES_MAX: Final = 16 << 20
+
+
+class StompServer:
+    """Serves STOMP over a gateway's core.
+
+    Parameters
+    ----------
+    gateway
+        The core; it is not closed with the server.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._held = Held(gateway.limits.bodies_bytes_max)
+        self._connections: dict[Connection, asyncio.Task[object]] = {}
+        self._server: asyncio.Server | None = None
+        self._closed = False
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Take connections in; return the port, which is another than the one given where that is 0.
+
+        Raises
+        ------
+        OSError
+            If the address cannot be listened on.
+        """
+        if self._server is not None or self._closed:
+            raise ClientError("a server listens once")
+        seconds = None if tls is None else self._gateway.limits.request_seconds
+        self._server = await asyncio.start_server(
+            self._accepted, host, port, ssl=tls, ssl_handshake_timeout=seconds, limit=READ_BYTES
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Take nobody in any more, and end all connections."""
+        self._closed = True
+        if self._server is not None:
+            self._server.close()
+        for connection in self._connections:
+            connection.fail(None, "the gateway ends: connect again, or to another one")
+        if self._connections:
+            await asyncio.wait(self._connections.values())
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def serve(self, wire: Wire) -> None:
+        """Serve one connection until it ends; the task that calls this is waited for when the server is closed."""
+        most = self._gateway.limits.connections_max
+        if self._closed or len(self._connections) >= most:
+            self._gateway.counts["refused.connections_max"] += 1
+            why = f"{most:,} connections are open, which is the limit (connections_max): come again later"
+            await self.turn_away(wire, why)
+            wire.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        connection = Connection(wire, self._gateway, uuid4().hex, self._held)
+        self._connections[connection] = task
+        try:
+            await connection.run()
+        finally:
+            del self._connections[connection]
+
+    async def turn_away(self, wire: Wire, why: str) -> None:
+        """Tell a client why it is not served."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                await wire.send(encode(Frame("ERROR", {"message": why}, why.encode())))
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        end: socket.socket = writer.get_extra_info("socket")
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        await self.serve(_Tcp(reader, writer))
+
+
+class _Tcp:
+    """A connection of TCP as a `Wire`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        writer.transport.set_write_buffer_limits(SLICE_BYTES)
+
+    async def receive(self) -> bytes:
+        return await self._reader.read(READ_BYTES)
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        writer = self._writer
+        writer.transport.set_write_buffer_limits(0)
+        await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+        left = LINGER_BYTES_MAX
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while left > 0 and (data := await self._reader.read(READ_BYTES)):
+                    left -= len(data)
+        writer.close()
+
+    def abort(self) -> None:
+        self._writer.transport.abort()

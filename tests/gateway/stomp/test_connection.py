@@ -1,0 +1,359 @@
+"""A connection over the core of a gateway, with a wire in memory: what is published, handed out, slowed, cut off."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+from rayvous.gateway.stomp.frames import CLIENT_COMMANDS, Frame, encode
+from rayvous.gateway.stomp.session import OPENING, TRANSITIONS, State
+from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
+
+LIMITS = GatewayLimits(heartbeat_seconds=60.0)
+
+
+def send(body=b"{}", destination="/events", **headers):
+    return Frame("SEND", {"destination": destination, "content-type": "application/json", **headers}, body)
+
+
+def test_what_one_publishes_the_other_gets(served):
+    async def work(client, core):
+        one, other = await client().connect(), await client().connect()
+        await one.ask("SUBSCRIBE", id="0", destination="/topic/a", selector="price > 10")
+        for price in (9, 11):
+            other.put(Frame("SEND", {"destination": "/topic/a", "price": str(price)}, b"hello"))
+        other.put(Frame("SEND", {"destination": "/topic/b", "price": "12"}, b"hello"))
+        message = await one.next("MESSAGE")
+        assert (message.headers["price"], message.body) == ("11", b"hello")
+        assert message.headers["message-id"] == "alice:2"
+        await one.ask("DISCONNECT")
+        await one.ended()
+        assert one.frames.empty()
+
+    served(work)
+
+
+def test_rights_are_those_of_the_token(served):
+    async def work(client, core):
+        stranger = client()
+        stranger.put(Frame("CONNECT", {"accept-version": "1.2", "passcode": "nobody's"}))
+        assert "CONNECT: the token is not known" in (await stranger.next("ERROR")).body.decode()
+        await stranger.ended()
+        wrong = client()
+        wrong.put(Frame("CONNECT", {"accept-version": "1.2", "login": "alice", "passcode": "token-of-bob"}))
+        assert "do not go together" in (await wrong.next("ERROR")).body.decode()
+        bob = await client().connect("token-of-bob", login="bob")
+        bob.put(send(b'{"origin": "LGA"}', receipt="r"))
+        error = await bob.next("ERROR")
+        assert "the right to publish of 'bob'" in error.body.decode()
+        assert error.headers["receipt-id"] == "r"
+        await bob.ended()
+        bob = await client().connect("token-of-bob")
+        await bob.ask("SUBSCRIBE", id="0", destination="/events", narrow="true")
+        bob.put(Frame("SUBSCRIBE", {"id": "1", "destination": "/events"}))
+        assert "the right to subscribe of 'bob' does not cover" in (await bob.next("ERROR")).body.decode()
+
+    served(work)
+
+
+def test_sends_that_come_together_are_published_together(served):
+    async def work(client, core):
+        one = await client().connect()
+        one.put(*(send(b'{"x": %d}' % i, receipt=str(i)) for i in range(50)))
+        assert [(await one.next("RECEIPT")).headers["receipt-id"] for _ in range(50)] == [
+            str(i) for i in range(50)
+        ]
+        assert core.upstream.calls == 1
+        assert core.upstream.last["alice"] == 50
+
+    served(work)
+
+
+def test_of_sends_that_come_together_those_before_a_refused_one_are_published(served):
+    async def work(client, core):
+        bob = await client().connect("token-of-bob")
+        good, bad = send(b'{"origin": "JFK"}', receipt="good"), send(b'{"origin": "EWR"}', receipt="bad")
+        bob.put(good, bad, good)
+        assert (await bob.next("RECEIPT")).headers["receipt-id"] == "good"
+        assert (await bob.next("ERROR")).headers["receipt-id"] == "bad"
+        await bob.ended()
+        assert core.upstream.last["bob"] == 1
+
+    served(work)
+
+
+def test_what_stands_before_a_mistake_is_done(served):
+    async def work(client, core):
+        for mistake in (b"NONSENSE\n\n\0", encode(send(b"[")), encode(Frame("ACK", {"id": "9"}))):
+            one = await client().connect()
+            one.coming.put_nowait(encode(send(receipt="r")) + mistake)
+            assert (await one.next("RECEIPT")).headers["receipt-id"] == "r"
+            await one.next("ERROR")
+            await one.ended()
+        assert core.upstream.last["alice"] == 3
+
+    served(work)
+
+
+def test_a_network_that_is_gone_is_an_error_about_the_send_and_nothing_is_sent_twice(served):
+    async def work(client, core):
+        one = await client().connect()
+        core.upstream.broken = True
+        one.put(send(receipt="1"), send(receipt="2"), Frame("DISCONNECT", {"receipt": "3"}))
+        error = await one.next("ERROR")
+        assert "the broker is gone" in error.body.decode()
+        assert error.headers["receipt-id"] == "1"
+        await one.ended()
+
+    served(work)
+
+
+def test_a_transaction_is_one_batch(served):
+    async def work(client, core):
+        one = await client().connect()
+        await one.ask("BEGIN", transaction="t")
+        for _ in range(3):
+            await one.ask("SEND", b"x", destination="/a", transaction="t")
+        assert core.upstream.calls == 0
+        await one.ask("COMMIT", transaction="t")
+        assert (core.upstream.calls, core.upstream.last["alice"]) == (1, 3)
+
+    served(work)
+
+
+DURABLE = {"id": "0", "destination": "/events", "durable-subscription-name": "news", "ack": "client"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "answer", "again"),
+    [
+        ("client", 2, [4, 5]),
+        ("client-individual", 2, [1, 2, 3, 4, 5]),
+        ("client-individual", 0, [2, 3, 4, 5]),
+    ],
+)
+def test_a_durable_subscriber_that_is_cut_off_gets_what_it_has_not_acknowledged(served, mode, answer, again):
+    """In mode client-individual a position stands before the first of a publisher that is open."""
+
+    async def work(client, core):
+        bob, alice = await client().connect(), await client().connect()
+        headers = DURABLE | {"ack": mode}
+        await bob.ask("SUBSCRIBE", **headers)
+        for x in range(1, 4):
+            await alice.publish(x=x)
+        messages = [await bob.next("MESSAGE") for _ in range(3)]
+        await bob.ask("ACK", id=messages[answer].headers["ack"])
+        bob.coming.put_nowait(b"")  # the connection breaks
+        await bob.task
+        for x in (4, 5):
+            await alice.publish(x=x)
+        bob = await client().connect()
+        bob.put(Frame("SUBSCRIBE", headers))
+        came = [json.loads((await bob.next("MESSAGE")).body)["x"] for _ in again]
+        assert (
+            came == ([1, 2, 3, 4, 5] if mode == "client-individual" and answer == 2 else again)[: len(came)]
+        )
+
+    served(work)
+
+
+def test_auto_is_acknowledged_as_it_is_sent(served):
+    async def work(client, core):
+        bob, alice = await client().connect(), await client().connect()
+        await bob.ask("SUBSCRIBE", **(DURABLE | {"ack": "auto"}))
+        await alice.publish(x=1)
+        await bob.next("MESSAGE")
+        await bob.ask("UNSUBSCRIBE", id="0")
+        await alice.publish(x=2)
+        bob.put(Frame("SUBSCRIBE", DURABLE))
+        assert json.loads((await bob.next("MESSAGE")).body) == {"x": 2}
+        bob.put(Frame("UNSUBSCRIBE", DURABLE | {"receipt": "end"}))  # for good
+        await bob.next("RECEIPT")
+        assert core.upstream.kept == {}
+
+    served(work)
+
+
+def test_a_durable_name_that_comes_elsewhere_ends_here(served):
+    async def work(client, core):
+        one, other = await client().connect(), await client().connect()
+        await one.ask("SUBSCRIBE", **DURABLE)
+        await other.ask("SUBSCRIBE", **DURABLE)
+        assert "opened again elsewhere" in (await one.next("ERROR")).body.decode()
+        await one.ended()
+
+    served(work)
+
+
+def test_a_window_that_is_full_waits_for_an_answer(served):
+    async def work(client, core):
+        one = await client().connect()
+        await one.ask("SUBSCRIBE", id="0", destination="/events", ack="client-individual", prefetch_count="2")
+        other = await client().connect()
+        for x in range(3):
+            await other.publish(x=x)
+        first, _ = await one.next("MESSAGE"), await one.next("MESSAGE")
+        await one.ask("BEGIN", transaction="t")  # whatever else came would have come before its receipt
+        await one.ask("ACK", id=first.headers["ack"])
+        assert json.loads((await one.next("MESSAGE")).body) == {"x": 2}
+
+    served(work)
+
+
+def test_a_slow_reader_disturbs_nobody_and_is_told_what_was_shed(served):
+    async def work(client, core):
+        slow, fast, publisher = await client().connect(), await client().connect(), await client().connect()
+        for one in (slow, fast):
+            await one.ask("SUBSCRIBE", id="0", destination="/events")
+        slow.reads.clear()
+        for x in range(300):
+            await publisher.publish(x=x, filler="x" * 4000)
+            assert json.loads((await fast.next("MESSAGE")).body)["x"] == x
+        slow.reads.set()
+        count = told = 0
+        while count + told < 300:
+            message = await slow.next("MESSAGE")
+            count += 1
+            told += json.loads(message.headers.get("gap", '{"count": 0}'))["count"]
+        assert told > 0
+        assert count + told == 300
+
+    served(work, replace(LIMITS, queue_events_max=10))
+
+
+def test_a_slow_reader_is_cut_off_where_the_limits_say_so(served):
+    async def work(client, core):
+        slow, publisher = await client().connect(), await client().connect()
+        await slow.ask("SUBSCRIBE", id="0", destination="/events")
+        slow.reads.clear()
+        for x in range(60):
+            await publisher.publish(x=x, filler="x" * 4000)
+        slow.reads.set()
+        frames = []
+        while (frame := await slow.frames.get()) is not None:
+            frames.append(frame)
+        assert frames[-1].command == "ERROR"
+        assert "too slow" in frames[-1].body.decode()
+
+    served(work, replace(LIMITS, queue_events_max=10, slow="cut"))
+
+
+def test_who_takes_nothing_at_all_is_let_go(served):
+    async def work(client, core):
+        one = await client().connect()
+        await one.ask("SUBSCRIBE", id="0", destination="/events")
+        one.reads.clear()
+        other = await client().connect()
+        await other.publish(x=1)
+        await one.ended()
+
+    served(work, replace(LIMITS, stall_seconds=0.05))
+
+
+def test_who_asks_and_never_reads_is_asked_no_more(served):
+    """Else the receipts of such a client would grow without bound."""
+
+    async def work(client, core):
+        one = await client().connect()
+        one.reads.clear()
+        frame = encode(Frame("BEGIN", {"transaction": "t"})) + encode(
+            Frame("ABORT", {"transaction": "t", "receipt": "r" * 1000})
+        )
+        for _ in range(400):
+            one.coming.put_nowait(frame)
+        connection = next(iter(one.server._connections))
+        before = -1
+        while one.coming.qsize() != before:  # until it takes no more
+            before = one.coming.qsize()
+            for _ in range(200):
+                await asyncio.sleep(0)
+        assert one.coming.qsize() > 200
+        assert len(connection._out) < 70_000
+        one.reads.set()
+        for _ in range(400):
+            await one.next("RECEIPT")
+
+    served(work)
+
+
+def test_a_publisher_above_its_rate_is_slowed_and_not_refused(served):
+    principal = Principal((digest_of("t"),), publish="TRUE", events_per_second=100.0, burst_events=1)
+
+    async def work(client, core):
+        one = await client().connect("t")
+        for x in range(12):
+            one.put(send(b'{"x": %d}' % x, receipt=str(x)))
+        for x in range(12):
+            assert (await one.next("RECEIPT")).headers["receipt-id"] == str(x)
+        assert core.counts["refused.events_per_second"] > 0
+
+    served(work, replace(LIMITS, rate_wait_seconds=0.001), access=AccessConfig({"alice": principal}))
+
+
+def test_heart_beats_are_sent_and_missed(served):
+    async def work(client, core):
+        one = await client().connect(heart_beat="50,50")
+        await one.beats.wait()
+        assert "nothing was heard" in (await one.next("ERROR")).body.decode()
+        await one.ended()
+
+    served(work, replace(LIMITS, heartbeat_seconds=0.05))
+
+
+def test_a_half_open_connection_and_one_that_drips_are_let_go(served):
+    async def work(client, core):
+        silent, dripping = client(), await client().connect()
+        dripping.coming.put_nowait(b"SEND\ndestination")
+        assert "no CONNECT" in (await silent.next("ERROR")).body.decode()
+        assert "did not come whole" in (await dripping.next("ERROR")).body.decode()
+
+    served(work, replace(LIMITS, request_seconds=0.05))
+
+
+def test_connections_have_a_limit(served):
+    async def work(client, core):
+        await client().connect()
+        other = client()
+        assert "1 connections are open" in (await other.next("ERROR")).body.decode()
+        await other.ended()
+
+    served(work, replace(LIMITS, connections_max=1))
+
+
+def test_what_all_connections_hold_together_has_a_limit(served):
+    async def work(client, core):
+        clients = [await client().connect() for _ in range(3)]
+        for one in clients[:2]:
+            one.coming.put_nowait(b"SEND\ndestination:/a\n\n" + b"x" * 40_000)
+        clients[2].coming.put_nowait(b"SEND\ndestination:/a\n\n" + b"x" * 40_000)
+        assert "bodies_bytes_max" in (await clients[2].next("ERROR")).body.decode()
+        clients[0].coming.put_nowait(b"\0")
+        await clients[0].ask("BEGIN", transaction="t")
+
+    served(work, replace(LIMITS, bodies_bytes_max=100_000))
+
+
+def test_what_a_client_holds_is_free_when_it_has_gone(served):
+    async def work(client, core):
+        for _ in range(3):
+            one = await client().connect()
+            one.coming.put_nowait(b"SEND\ndestination:/a\n\n" + b"x" * 40_000)
+            one.coming.put_nowait(b"")
+            await one.task
+
+    served(work, replace(LIMITS, bodies_bytes_max=50_000))
+
+
+def test_a_gateway_that_ends_says_so(served):
+    async def work(client, core):
+        one = await client().connect()
+        await one.server.close()
+        assert "the gateway ends" in (await one.next("ERROR")).body.decode()
+        await one.ended()
+
+    served(work)
+
+
+def test_every_command_is_known_to_the_table():
+    named = {command for state, command in TRANSITIONS if state is State.OPEN} | set(OPENING)
+    assert named == CLIENT_COMMANDS
