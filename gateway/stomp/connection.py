@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError, StreamEnded
 from ...protocol.values import Value
-from ..core import Gateway, Stream
+from ..core import Delivery, Gateway, Stream
 from ..core import Session as CoreSession
 from ..queues import Gap
 from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode
@@ -299,7 +299,12 @@ class Connection:
             except StreamEnded as error:
                 self.fail(None, f"a subscription has ended: {error}")
                 return
-            last: Acknowledge | None = None
+            gap = await self._bring(number, stream, items, gap)
+
+    async def _bring(self, number: int, stream: Stream, items: list[Delivery | Gap], gap: str) -> str:
+        """Say what a stream has brought; return the gap that stands before what comes next."""
+        last: Acknowledge | None = None
+        try:
             for item in items:
                 await self._out.room()
                 if isinstance(item, Gap):
@@ -312,8 +317,10 @@ class Connection:
                         last = out  # it stands for those before it, too
                 gap = ""
                 self._gateway.counts["delivered"] += 1
+        finally:
             if last is not None:
-                await stream.acknowledge(last.delivery.id)
+                await _whole(stream.acknowledge(last.delivery.id))
+        return gap
 
     async def _unsubscribe(self, number: int) -> None:
         task, stream = self._tasks.pop(number), self._streams.pop(number)
@@ -321,3 +328,13 @@ class Connection:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await stream.close()
+
+
+async def _whole(work: Coroutine[Any, Any, None]) -> None:
+    """Do it, and be cancelled only then: what was sent is acknowledged, also when the client is gone."""
+    doing = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        raise

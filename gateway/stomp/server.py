@@ -4,7 +4,6 @@ Rules
 -----
 * Of connections there is a limit; one above it is told so, and let go.
 * A connection that ends lingers until the client has read what was said last (STOMP 1.2, "Connection Lingering").
-* A peer that is gone without a word is found by TCP itself, where no heart-beats were agreed.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
-from ...protocol.errors import ClientError
+from ...protocol.errors import InputError
+from ...protocol.gateways import GatewayConfig
 from ..core import Gateway
 from .connection import Connection, Held
 from .frames import Frame, encode
@@ -48,21 +48,20 @@ class StompServer:
         """How many clients are connected."""
         return len(self._connections)
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Take connections in; return the port, which is another than the one given where that is 0.
+    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Take connections in that come to a socket which listens; it is closed with the server.
 
-        Raises
-        ------
-        OSError
-            If the address cannot be listened on.
+        Parameters
+        ----------
+        listener
+            What accepted sockets inherit, such as how long a peer may be gone, is set on it.
+        tls
+            For connections that are encrypted: see `tls_of`.
         """
-        if self._server is not None or self._closed:
-            raise ClientError("a server listens once")
         seconds = None if tls is None else self._gateway.limits.request_seconds
         self._server = await asyncio.start_server(
-            self._accepted, host, port, ssl=tls, ssl_handshake_timeout=seconds, limit=READ_BYTES
+            self._accepted, sock=listener, ssl=tls, ssl_handshake_timeout=seconds, limit=READ_BYTES
         )
-        return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         """Take nobody in any more, and end all connections."""
@@ -101,9 +100,25 @@ class StompServer:
                 await wire.send(encode(Frame("ERROR", {"message": why}, why.encode())))
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        end: socket.socket = writer.get_extra_info("socket")
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         await self.serve(_Tcp(reader, writer))
+
+
+def tls_of(config: GatewayConfig) -> ssl.SSLContext | None:
+    """Return what encrypts connections, or None where they are not to be encrypted.
+
+    Raises
+    ------
+    InputError
+        If the certificate or its key cannot be read.
+    """
+    if config.certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(config.certificate, config.private_key)
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"gateway certificate {config.certificate}: {error}") from None
+    return context
 
 
 class _Tcp:
