@@ -46,7 +46,7 @@ class Served:
     """A gateway with STOMP over TCP, over TLS and over WebSocket, on an event loop of its own."""
 
     def __init__(self, net, config):
-        self._net, self._config = net, config
+        self.net, self._config = net, config
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -57,7 +57,7 @@ class Served:
 
     async def _start(self):
         limits = self._config.limits
-        self.core = Gateway(Joined(self._net), Access(ACCESS), limits)
+        self.core = Gateway(Joined(self.net), Access(ACCESS), limits)
         self.plain, self.encrypted = StompServer(self.core), StompServer(self.core)
         listeners = [listening("gateway stomp", "127.0.0.1:0", limits) for _ in range(2)]
         self.port, self.tls_port = (listener.getsockname()[1] for listener in listeners)
