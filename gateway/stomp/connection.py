@@ -84,6 +84,7 @@ class Connection:
         self._windows: dict[int, asyncio.Event] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._sends: list[tuple[Frame, Publish, list[Frame]]] = []
+        self._events = 0
         self._over = asyncio.Event()
         self._mine = 0
 
@@ -195,9 +196,12 @@ class Connection:
     async def _carry(self, frame: Frame, out: Out) -> bool:
         """Do what a frame leads to, in order; return whether to go on."""
         if isinstance(out, Publish):
+            if self._events + len(out.events) > self._gateway.limits.batch_events_max:
+                if not await self._publish_all():
+                    return False
             self._sends.append((frame, out, []))
-            events = sum(len(publish.events) for _, publish, _ in self._sends)
-            return events < self._gateway.limits.batch_events_max or await self._publish_all()
+            self._events += len(out.events)
+            return True
         if (
             isinstance(out, Say)
             and out.frame is not None
@@ -246,7 +250,7 @@ class Connection:
 
     async def _publish_all(self) -> bool:
         """Publish what waits for that, and say the receipts; return whether to go on."""
-        sends, self._sends = self._sends, []
+        sends, self._sends, self._events = self._sends, [], 0
         if not sends:
             return True
         try:

@@ -7,7 +7,7 @@ Rules
 * In JSON values have kinds. In headers whole numbers, decimals, ``true`` and ``false`` are what they look like.
 * Nothing wins silently: an attribute that is said twice, by a header and in the body, is an error.
 * What came as text goes out as text, with its headers; all else goes out as JSON. So does what has a NUL, at which many
-  clients end a frame, whatever its length says.
+  clients end a frame, whatever its length says, and what is no UTF-8.
 
 Reference: STOMP 1.2, "SEND", "MESSAGE", "Header content-type"; JMS 1.1, 3.4 and 3.8.
 """
@@ -32,8 +32,6 @@ DESTINATION: Final = "JMSDestination"
 BODY: Final = "body"
 TEXT_KIND: Final = "content-type"
 JSON: Final = "application/json"
-NUL: Final = "\\u0000"
-"""As it stands in JSON."""
 
 _JMS_NAMES: Final = {
     "correlation-id": "JMSCorrelationID",
@@ -109,18 +107,30 @@ def message_of(delivery: Delivery, known: Mapping[str, str]) -> Frame:
     """
     event = delivery.event
     destination = event.get(DESTINATION)
-    there = isinstance(destination, str) and "\0" not in destination
+    there = isinstance(destination, str) and _sayable(destination)
     headers = {**known, "destination": str(destination) if there else EVERYTHING}
     kind = event.get(TEXT_KIND)
-    if isinstance(kind, str) and kind.startswith("text/") and NUL not in delivery.text:
-        headers["content-type"] = kind
+    if isinstance(kind, str) and kind.startswith("text/"):
+        text = str(plain_value(event.get(BODY, "")))
+        as_text = headers | {"content-type": kind}
         for attribute, value in event.items():
             name = _HEADER_NAMES.get(attribute, attribute)
             if attribute not in (BODY, DESTINATION) and name and name not in _MESSAGE_ONLY:
-                headers[name] = _written(value)
-        return Frame("MESSAGE", headers, str(plain_value(event.get(BODY, ""))).encode())
+                as_text[name] = _written(value)
+        if _sayable(text, *as_text, *as_text.values()):
+            return Frame("MESSAGE", as_text, text.encode())
     headers["content-type"] = f"{JSON};charset=utf-8"
     return Frame("MESSAGE", headers, delivery.text.encode())
+
+
+def _sayable(*texts: str) -> bool:
+    """Return whether texts can stand in a frame: in UTF-8, and without what ends one."""
+    together = "".join(texts)
+    try:
+        together.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can say
+        return False
+    return "\0" not in together
 
 
 def _object(body: bytes) -> dict[str, Value]:

@@ -34,40 +34,55 @@ class StompServer:
     ----------
     gateway
         The core; it is not closed with the server.
+    listener
+        A socket that listens; what accepted sockets inherit, such as how long a peer may be gone, is set on it. None
+        where connections come by WebSocket alone.
+    tls
+        For connections to it that are encrypted: see `tls_of`.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(
+        self, gateway: Gateway, listener: socket.socket | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._gateway, self._listener, self._tls = gateway, listener, tls
         self._held = Held(gateway.limits.bodies_bytes_max)
         self._connections: dict[Connection, asyncio.Task[object]] = {}
         self._server: asyncio.Server | None = None
-        self._closed = False
+        self._stopped = False
+
+    @property
+    def url(self) -> str:
+        """Where it is to be reached, in the form that clients of ActiveMQ take."""
+        if self._listener is None:
+            return ""
+        host, port = self._listener.getsockname()[:2]
+        host = f"[{host}]" if ":" in host else host
+        return f"stomp{'+ssl' * (self._tls is not None)}://{host}:{port}"
 
     @property
     def connections(self) -> int:
         """How many clients are connected."""
         return len(self._connections)
 
-    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """Take connections in that come to a socket which listens; it is closed with the server.
+    async def start(self) -> None:
+        """Serve from now on; connections were taken since the socket listens."""
+        if self._listener is not None:
+            seconds = None if self._tls is None else self._gateway.limits.request_seconds
+            self._server = await asyncio.start_server(
+                self._accepted,
+                sock=self._listener,
+                ssl=self._tls,
+                ssl_handshake_timeout=seconds,
+                limit=READ_BYTES,
+            )
 
-        Parameters
-        ----------
-        listener
-            What accepted sockets inherit, such as how long a peer may be gone, is set on it.
-        tls
-            For connections that are encrypted: see `tls_of`.
-        """
-        seconds = None if tls is None else self._gateway.limits.request_seconds
-        self._server = await asyncio.start_server(
-            self._accepted, sock=listener, ssl=tls, ssl_handshake_timeout=seconds, limit=READ_BYTES
-        )
-
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """Take nobody in any more, and end all connections."""
-        self._closed = True
+        self._stopped = True
         if self._server is not None:
             self._server.close()
+        elif self._listener is not None:
+            self._listener.close()
         for connection in self._connections:
             connection.fail(None, "the gateway ends: connect again, or to another one")
         if self._connections:
@@ -78,7 +93,7 @@ class StompServer:
     async def serve(self, wire: Wire) -> None:
         """Serve one connection until it ends; the task that calls this is waited for when the server is closed."""
         most = self._gateway.limits.connections_max
-        if self._closed or len(self._connections) >= most:
+        if self._stopped or len(self._connections) >= most:
             self._gateway.counts["refused.connections_max"] += 1
             why = f"{most:,} connections are open, which is the limit (connections_max): come again later"
             await self.turn_away(wire, why)

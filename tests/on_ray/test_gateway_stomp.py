@@ -56,13 +56,11 @@ class Served:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(BOUND_SECONDS)
 
     async def _start(self):
-        limits = self._config.limits
+        limits, tls = self._config.limits, tls_of(self._config)
         self.core = Gateway(Joined(self.net), Access(ACCESS), limits)
-        self.plain, self.encrypted = StompServer(self.core), StompServer(self.core)
-        listeners = [listening("gateway stomp", "127.0.0.1:0", limits) for _ in range(2)]
-        self.port, self.tls_port = (listener.getsockname()[1] for listener in listeners)
-        await self.plain.listen(listeners[0])
-        await self.encrypted.listen(listeners[1], tls_of(self._config))
+        plain, encrypted = (listening("gateway stomp", "127.0.0.1:0", limits) for _ in range(2))
+        self.port, self.tls_port = plain.getsockname()[1], encrypted.getsockname()[1]
+        self.plain, self.encrypted = StompServer(self.core, plain), StompServer(self.core, encrypted, tls)
         pages = [
             stomp_route(self.plain),
             Route("/page", lambda request: FileResponse(PAGE)),
@@ -70,7 +68,8 @@ class Served:
         ]
         plain_http = GatewayConfig(http="127.0.0.1:0", limits=limits)
         self.http = HttpServer(app_of(self.core, pages=pages), plain_http)
-        self.http.start()
+        for server in (self.plain, self.encrypted, self.http):
+            await server.start()
 
     def close(self):
         self._do(self._stop())
@@ -79,9 +78,8 @@ class Served:
         self._loop.close()
 
     async def _stop(self):
-        await self.plain.close()
-        await self.encrypted.close()
-        await self.http.stop()
+        for server in (self.plain, self.encrypted, self.http):
+            await server.stop()
         await self.core.close()
 
     @property
@@ -282,6 +280,15 @@ def test_a_refusal_is_an_error_that_says_what_to_do(client):
     assert "the right to publish of 'bob'" in bob.heard.errors[0].body
     assert bob.heard.errors[0].headers["receipt-id"] == "never"
     assert "never" not in bob.heard.receipts
+
+
+def test_who_talks_on_still_reads_what_was_wrong(served):
+    """STOMP 1.2, "Connection Lingering": closing at once would take the ERROR with it."""
+    with socket.create_connection(served.addresses[0], BOUND_SECONDS) as end:
+        end.sendall(b"GET / HTTP/1.1\r\n" + b"x" * 300_000)
+        said = b"".join(iter(lambda: end.recv(1 << 16), b""))
+    assert said.startswith(b"ERROR\n")
+    assert b"is no command" in said or b"begins with a command" in said
 
 
 def test_heart_beats_go_both_ways(client):

@@ -17,7 +17,7 @@ LIMITS = GatewayLimits(heartbeat_seconds=60.0)
 def delivery(sequence, publisher="alice", event=None):
     """Return a delivery as a stream brings it."""
     event = {"x": 1} if event is None else event
-    return Delivery(f"{publisher}:{sequence};signed", event, publisher, sequence, 1.5, json_of(event))
+    return Delivery(f"{publisher}:{sequence};signed", event, publisher, sequence, 1.5, json_of(event)[0])
 
 
 class Talk:
@@ -153,7 +153,7 @@ def served(gateway):
             core = gateway(limits, **options)
             server = StompServer(core)
             await work(lambda: Client(server), core)
-            await server.close()
+            await server.stop()
             assert server.connections == 0
             assert server._held.bytes == 0
             assert core.sessions == core.streams == 0

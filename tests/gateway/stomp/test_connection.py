@@ -69,6 +69,18 @@ def test_sends_that_come_together_are_published_together(served):
     served(work)
 
 
+def test_what_is_published_together_stays_within_the_limit_of_a_batch(served):
+    async def work(client, core):
+        one = await client().connect()
+        one.put(*(send(receipt=str(i)) for i in range(7)))
+        for _ in range(7):
+            await one.next("RECEIPT")
+        assert core.upstream.calls >= 3
+        assert core.upstream.last["alice"] == 7
+
+    served(work, replace(LIMITS, batch_events_max=3))
+
+
 def test_of_sends_that_come_together_those_before_a_refused_one_are_published(served):
     async def work(client, core):
         bob = await client().connect("token-of-bob")
@@ -347,7 +359,7 @@ def test_what_a_client_holds_is_free_when_it_has_gone(served):
 def test_a_gateway_that_ends_says_so(served):
     async def work(client, core):
         one = await client().connect()
-        await one.server.close()
+        await one.server.stop()
         assert "the gateway ends" in (await one.next("ERROR")).body.decode()
         await one.ended()
 

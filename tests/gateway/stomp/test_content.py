@@ -185,15 +185,25 @@ values = (
 @given(st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), values, max_size=4))
 def test_json_comes_back_as_it_went(event):
     again = event_of(
-        Frame("SEND", {"destination": "/events", "content-type": "application/json"}, json_of(event).encode())
+        Frame(
+            "SEND", {"destination": "/events", "content-type": "application/json"}, json_of(event)[0].encode()
+        )
     )
     assert again == event
     assert [type(value) for value in again.values()] == [type(value) for value in event.values()]
 
 
-@pytest.mark.parametrize("where", ["body", "h", "JMSDestination", "n\0"])
-def test_what_has_a_nul_goes_out_as_json_which_escapes_it(delivered, where):
+@pytest.mark.parametrize("bad", ["a\0MESSAGE\n", "\ud800"])
+@pytest.mark.parametrize("where", ["body", "h", "JMSDestination"])
+def test_what_has_a_nul_or_is_no_text_goes_out_as_json_which_escapes_it(delivered, where, bad):
     """Else an event could end its frame, and begin the next, at clients that look for the first NUL."""
-    frame = message_of(delivered(1, event={"content-type": "text/plain", where: "a\0MESSAGE\n"}), {})
-    assert frame.headers["content-type"] == "application/json;charset=utf-8"
+    frame = message_of(delivered(1, event={"content-type": "text/plain", where: bad}), {})
+    assert where == "JMSDestination" or frame.headers["content-type"] == "application/json;charset=utf-8"
+    assert frame.headers["destination"] == "/events"
     assert encode(frame).count(b"\0") == 1
+
+
+def test_a_name_with_a_nul_goes_out_as_json(delivered):
+    assert (
+        encode(message_of(delivered(1, event={"content-type": "text/plain", "n\0": 1}), {})).count(b"\0") == 1
+    )

@@ -58,7 +58,7 @@ def visited(gateway, run):
             core = gateway()
             server = StompServer(core)
             await work(Starlette(routes=[stomp_route(server, ORIGINS)]))
-            await server.close()
+            await server.stop()
             assert server.connections == core.sessions == 0
             await core.close()
 
