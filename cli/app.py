@@ -20,6 +20,7 @@ from . import console
 from .inputs import check_out
 from .options import AsJson, Hosts, TraceDir, at_most
 from .verbs.bench import bench
+from .verbs.doctor import doctor
 from .verbs.report import report
 from .verbs.service import add_service
 
@@ -28,7 +29,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Content-based publish/subscribe whose brokers are Ray actors.",
-    epilog="Start with: rayvous demo. A network of your own: rayvous up.",
+    epilog="Start with: rayvous demo. A network of your own: rayvous up. Is all there that it needs: rayvous doctor.",
 )
 app.add_typer(bench, name="bench")
 experiment = typer.Typer(
@@ -357,6 +358,7 @@ def selector(
 
 
 app.command()(report)
+app.command()(doctor)
 add_service(app)
 
 

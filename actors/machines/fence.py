@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import IO, Final
 
 from ...protocol.errors import HostsUnavailable
@@ -37,12 +38,20 @@ TRIAL: Final = (
 """Whether the kernel lets us make links and shape them."""
 
 
-def why_not(
+@dataclass(frozen=True, slots=True)
+class Hindrance:
+    """Why there can be no hosts on this machine, and the line to type against it, if there is one."""
+
+    said: str
+    todo: str = ""
+
+
+def hindrance(
     is_root: bool | None = None,
     which: Callable[[str], str | None] = shutil.which,
     trial: Callable[[], str] | None = None,
-) -> str | None:
-    """Return why there can be no hosts on this machine, with what to do about it; None when there can be.
+) -> Hindrance | None:
+    """Return why there can be no hosts on this machine; None when there can be.
 
     Parameters
     ----------
@@ -54,15 +63,21 @@ def why_not(
         Makes and shapes a link behind the fence; returns what went wrong, or nothing.
     """
     if not sys.platform.startswith("linux"):
-        return f"network namespaces are Linux's, and this is {sys.platform}"
+        return Hindrance(f"network namespaces are Linux's, and this is {sys.platform}")
     missing = {program: package for program, package in TOOLS.items() if which(program) is None}
     if missing:
         packages = " ".join(sorted(set(missing.values())))
-        return f"there is no {', '.join(missing)}: apt-get install {packages}"
+        return Hindrance(f"there is no {', '.join(missing)}", f"apt-get install {packages}")
     if not (os.geteuid() == 0 if is_root is None else is_root):
-        return f"only root may make network namespaces: sudo {' '.join(sys.argv)}"
+        return Hindrance("only root may make network namespaces", f"sudo {' '.join(sys.argv)}")
     wrong = (trial or _tried)()
-    return f"this kernel does not let us make and shape links: {wrong}" if wrong else None
+    return Hindrance(f"this kernel does not let us make and shape links: {wrong}") if wrong else None
+
+
+def why_not() -> str | None:
+    """Return `hindrance` in one line."""
+    found = hindrance()
+    return None if found is None else ": ".join(filter(None, (found.said, found.todo)))
 
 
 def _tried() -> str:

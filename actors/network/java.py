@@ -7,6 +7,8 @@ before ``ray.init()``, which is why it stands here and not beside Spark.
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +16,26 @@ from ...protocol.errors import InputError
 from ...protocol.extras import extra
 
 JAVA_HOME_VARIABLE: Final = "RAYVOUS_JAVA_HOME"
+JAVA_MAJORS: Final = (8, 11, 17)
+"""The Java versions that Spark 3.5 runs on."""
 
 
 def prepare_java() -> Path:
-    """Make this process, and the Ray that it starts next, find a Java that Spark runs on.
+    """Make this process, and the Ray that it starts next, find a Java that Spark runs on, and return its home.
 
-    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Calling it again changes nothing.
+    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Calling it again changes nothing. It raises what
+    `java_home` raises.
+    """
+    home = java_home()
+    folder = str(home / "bin")
+    others = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry and entry != folder]
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ["PATH"] = os.pathsep.join([folder, *others])
+    return home
+
+
+def java_home() -> Path:
+    """Return the home of the Java for Spark; nothing is changed.
 
     Returns
     -------
@@ -39,11 +55,14 @@ def prepare_java() -> Path:
         raise InputError(
             f"{JAVA_HOME_VARIABLE}={home}: there is no bin/java in it; unset it to use the bundled Java"
         )
-    folder = str(home / "bin")
-    others = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry and entry != folder]
-    os.environ["JAVA_HOME"] = str(home)
-    os.environ["PATH"] = os.pathsep.join([folder, *others])
     return home
+
+
+def java_major(java: str) -> int:
+    """Return the major version of a ``java`` program; 0 when it says none."""
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found.group(1)) if found else 0
 
 
 def _bundled() -> Path:

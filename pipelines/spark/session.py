@@ -17,9 +17,7 @@ Rules
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -28,7 +26,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from ...actors.network.java import prepare_java
+from ...actors.network.java import JAVA_MAJORS, java_major, prepare_java
 from ...protocol.errors import InputError, SparkUnavailable
 from ...protocol.extras import require
 from .jvm import LIGHT_JVM, java_prints_to, small_configs, tail
@@ -37,9 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["prepare_java", "spark_session"]
-
-JAVA_MAJORS: Final = (8, 11, 17)
-"""The Java versions that Spark 3.5 runs on."""
 
 _JVM_OPTIONS: Final = (
     "spark.driver.extraJavaOptions",
@@ -218,11 +213,7 @@ def _check_java_of_workers() -> None:
 def _java_major() -> int:
     """Return the major version of the ``java`` on this process's path; 0 when there is none."""
     java = shutil.which("java")
-    if java is None:
-        return 0
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
-    return int(found.group(1)) if found else 0
+    return 0 if java is None else java_major(java)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from select import select
 
 import pytest
-from rayvous.actors.machines.fence import FENCE, run_among_hosts, why_not, words_of
+from rayvous.actors.machines.fence import FENCE, Hindrance, hindrance, run_among_hosts, why_not, words_of
 from rayvous.actors.machines.layout import Layout
 from rayvous.protocol.errors import HostsUnavailable, InputError
 
@@ -28,14 +28,17 @@ def there(program):
     return f"/usr/bin/{program}"
 
 
-def test_why_there_can_be_no_hosts_is_said_with_what_to_do():
-    none = why_not(True, lambda program: None)
-    assert none is not None and "no ip, tc, " in none and "apt-get install iproute2" in none
-    no_root = why_not(False, there)
-    assert no_root is not None and "only root" in no_root and "sudo" in no_root
-    refused = why_not(True, there, lambda: "Operation not permitted")
-    assert refused is not None and refused.endswith("links: Operation not permitted")
-    assert why_not(True, there, lambda: "") is None
+def test_why_there_can_be_no_hosts_is_said_with_what_to_do(monkeypatch):
+    none = hindrance(True, lambda program: None)
+    assert none.said.startswith("there is no ip, tc, ")
+    assert none.todo == "apt-get install iproute2 mount util-linux"
+    no_root = hindrance(False, there)
+    assert "only root" in no_root.said and no_root.todo.startswith("sudo ")
+    refused = hindrance(True, there, lambda: "Operation not permitted")
+    assert refused.said.endswith("links: Operation not permitted") and not refused.todo
+    assert hindrance(True, there, lambda: "") is None
+    monkeypatch.setattr("rayvous.actors.machines.fence.hindrance", lambda: Hindrance("no tc", "get it"))
+    assert why_not() == "no tc: get it"
 
 
 def test_without_hosts_nothing_is_run(monkeypatch):

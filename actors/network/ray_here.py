@@ -1,0 +1,42 @@
+"""What the Ray is that would be joined from here: ``python -m rayvous.actors.network.ray_here`` prints it as JSON.
+
+Rule: it is a program of its own, so that who asks can give it up: joining a Ray that does not answer has no limit.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import ray
+from ray._private import worker
+
+from ...protocol.errors import RayvousError
+from .launching import ensure_ray, networks, starts_ray
+
+
+def seen() -> dict[str, Any]:
+    """Return `error`; or `address`, which is None when there is no Ray, `version`, `nodes`, `cpus` and `networks`.
+
+    Nothing is started.
+    """
+    try:
+        if starts_ray():
+            return {"address": None}
+        ensure_ray()
+    except RayvousError as error:
+        return {"error": str(error)}
+    direct = ray.is_initialized() and worker.global_worker.connected  # not so through ray://
+    return {
+        "address": ray.get_runtime_context().gcs_address,
+        "version": ray.__version__,
+        "nodes": sum(1 for node in ray.nodes() if node["Alive"]),
+        "cpus": ray.cluster_resources().get("CPU", 0),
+        "dashboard": worker.get_dashboard_url() if direct else None,
+        "networks": sorted(networks()),
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + json.dumps(seen()) + "\n")

@@ -1,0 +1,60 @@
+"""``rayvous doctor``: what this machine has of what Rayvous needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from .. import console
+from ..doctor import CHECKS, Finding, State, take
+from ..options import AsJson
+
+SECONDS: Final = 30.0
+STYLES: Final[dict[State, str]] = {"ok": "green", "missing": "yellow", "wrong": "bold red"}
+
+
+def doctor(
+    timeout: Annotated[
+        float, typer.Option(min=1, max=600, help="Seconds that all looks together may take.")
+    ] = SECONDS,
+    as_json: AsJson = False,
+) -> int:
+    """Look at what this machine has of what Rayvous needs, and say what to type for what it has not.
+
+    Python and packages, Ray, Java, memory, disk, ports, the kernel, a compiler, a browser. Nothing is started or
+    changed. Exit status 0 unless something is wrong, that is: every network needs it. What is missing is needed by some
+    features only.
+
+    Examples
+    --------
+      rayvous doctor
+      rayvous doctor --json
+    """
+    findings = take(CHECKS, timeout)
+    counts = Counter(finding.state for finding in findings)
+    if as_json:
+        result: dict[str, Any] = {"findings": [asdict(finding) for finding in findings]}
+        console.print_json(result | {state: counts[state] for state in STYLES})
+    else:
+        console.out.print(_table(findings))
+        console.out.print(f"{counts['ok']} ok, {counts['missing']} missing, {counts['wrong']} wrong")
+    return 1 if counts["wrong"] else 0
+
+
+def _table(findings: Sequence[Finding]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(style="cyan")
+    table.add_column(overflow="fold")
+    for finding in findings:
+        said = Text(finding.said)
+        if finding.todo:
+            said.append(f"\n$ {finding.todo}", style="bold")
+        table.add_row(Text(finding.state, style=STYLES[finding.state]), finding.name, said)
+    return table
