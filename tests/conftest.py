@@ -32,7 +32,12 @@ def ray_started():
     """One Ray for the whole run, started with Java in its environment, so that Spark can run on it too."""
     prepare_java()
     ray.init(
-        num_cpus=4, namespace="rayvous", include_dashboard=False, log_to_driver=False, logging_level="error"
+        num_cpus=4,
+        namespace="rayvous",
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+        _system_config={"metrics_report_interval_ms": 1_000},
     )
     yield
     ray.shutdown()

@@ -12,7 +12,6 @@ is told to move. A host that was left is told so: it ends the session of this pr
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 import uuid
@@ -26,13 +25,13 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
 from ..host.sessions import Farewell, Proposal
+from ..logs import Log
 from .inbox import Inbox
 from .nearness import Nearness
 
 POLL_SECONDS: Final = 20.0
 COME_BACK_SECONDS: Final = 0.1
 
-_LOG = logging.getLogger("rayvous.client")
 
 T = TypeVar("T")
 
@@ -72,7 +71,7 @@ class ClientProcess:
     Parameters
     ----------
     network
-        The network's name, for the thread's name.
+        The network's name, for the log and the thread's name.
     patience_seconds
         How long a host may be silent; None in a network that does not heal.
     returns
@@ -80,6 +79,7 @@ class ClientProcess:
     """
 
     def __init__(self, network: str, patience_seconds: float | None = None, returns: bool = False) -> None:
+        self._log = Log("rayvous.client", network=network)
         self.session = uuid.uuid4().hex
         self.nearness = Nearness(self.session)
         self._patience_seconds = patience_seconds
@@ -163,7 +163,7 @@ class ClientProcess:
     def _moved(self, task: asyncio.Task[None]) -> None:
         self._moves.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            _LOG.warning("%s", task.exception())
+            self._log.warning("%s", task.exception())
 
     def forget(self, client: ClientId) -> None:
         """Drop what comes for a subscriber from now on."""

@@ -11,15 +11,13 @@ Rules (`protocol.effects`)
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable
 
 from ...faults.durability.stores import Store
 from ...protocol.effects import Effect, Persist, Write
 from ...protocol.errors import StorageFailed
-
-_LOG = logging.getLogger("rayvous.host")
+from ..logs import HOST, Log
 
 
 class Commits:
@@ -33,6 +31,8 @@ class Commits:
         Where its changes are made stable.
     failed
         Called once, when the broker begins to stand still.
+    log
+        Of the broker.
 
     Attributes
     ----------
@@ -43,8 +43,13 @@ class Commits:
     """
 
     def __init__(
-        self, name: str, store: Store, failed: Callable[[StorageFailed], None] | None = None
+        self,
+        name: str,
+        store: Store,
+        failed: Callable[[StorageFailed], None] | None = None,
+        log: Log = HOST,
     ) -> None:
+        self._log = log
         self.name = name
         self.error: StorageFailed | None = None
         self.made = 0
@@ -93,7 +98,7 @@ class Commits:
 
     def stand_still(self, error: StorageFailed) -> None:
         """Let nothing leave any more."""
-        _LOG.error("%s stands still: %s", self.name, error)
+        self._log.error("%s stands still: %s", self.name, error)
         self.error = error
         self._waiting.clear()
         self._moved.set()

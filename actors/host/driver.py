@@ -79,6 +79,8 @@ class Driver:
     ----------
     attachments, admission, telemetry
         The parts that carry out what is for clients, for admission control and for the collector.
+    log
+        Of the host.
     handled
         How many messages the brokers have taken so far, but for beats.
     ticking
@@ -98,7 +100,8 @@ class Driver:
         self.seats = seats
         self.attachments = Attachments(seats, limits, self.handle, self.drive)
         self.admission = HostAdmission(admission, seats, self.drive)
-        self.telemetry = HostTelemetry(seats, collector)
+        self.telemetry = HostTelemetry(seats, collector, ways.log)
+        self.log = ways.log
         self.handled = 0
         self.ticking = False
         self._transport = ways
@@ -126,8 +129,6 @@ class Driver:
                 carried = _emptied(carried)
                 message = replace(message, message=carried)  # it is acknowledged all the same
             seat.events_in += len(carried.batch)
-            if seat.metrics is not None:
-                seat.metrics.events_in(len(carried.batch))
         if isinstance(message, TIMED) or self._is_late(seat):
             self.tell_time(seat)
         self.drive(seat, Received(source, message), pressure)

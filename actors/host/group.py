@@ -16,7 +16,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -29,9 +28,8 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import Events, Numbered
 from ...protocol.telemetry.tables import CarriedOut
+from ..logs import HOST, Log
 from .outbox import Peer, Queued, Regrouped, Renewed, first_line
-
-_LOG = logging.getLogger("rayvous.host")
 
 INLINE_BYTES_MAX: Final = 65_536
 CALLS_OUT_MAX: Final = 64
@@ -66,6 +64,8 @@ class MulticastGroup:
         Called with what became of a load: calls, nodes, bytes. None where nobody cares.
     node
         Returns the Ray node that this is on.
+    log
+        Of the broker.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class MulticastGroup:
         missed: Callable[[BrokerId, float], None] | None = None,
         carried_out: Callable[[CarriedOut], None] | None = None,
         node: Callable[[], str] = node_here,
+        log: Log = HOST,
     ) -> None:
+        self._log = log
         self._missed = missed
         self._carried_out = carried_out
         self._node = node
@@ -196,7 +198,9 @@ class MulticastGroup:
             elif not isinstance(error, ActorDiedError):
                 self._tell_missed(life, time.monotonic() - made)
             said = first_line(error)
-            _LOG.warning("broker %d to its group: lost for broker %d: %s", self.broker, fellow.broker, said)
+            self._log.warning(
+                "broker %d to its group: lost for broker %d: %s", self.broker, fellow.broker, said
+            )
             return False
         finally:
             self._out[life] -= 1

@@ -40,9 +40,9 @@ from ...routing.schemes.claims import claims_of
 from ..broker import Broker
 from ..chaos.link_faults import Forecast
 from ..clients.bulk import Payloads
+from ..logs import HOST
 from ..network.directory import NAMESPACE, rendezvous_name
 from ..parts import async_of
-from ..telemetry.metrics import BrokerMetrics
 from . import survey as host_survey
 from .backpressure import Backpressure
 from .broker_store import store_of
@@ -50,6 +50,7 @@ from .commits import Commits
 from .driver import Driver
 from .group import node_here
 from .hosted_broker import HostedBroker
+from .metering import Metering
 from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
@@ -115,6 +116,7 @@ class BrokerHost:
             missed=self._missed if recovery is not None else None,
             carried_out=lambda broker, row: self.telemetry.carried_out(broker, row),
             deadline_seconds=None if admission is None else admission.deadline_seconds,
+            log=HOST.of(network=network),
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
         beside = admission, collector, link_wait_seconds
@@ -122,6 +124,7 @@ class BrokerHost:
         self.attachments = self.driver.attachments
         self.admission = self.driver.admission
         self.telemetry = self.driver.telemetry
+        self.metering = Metering(self.seats, network, self.transport.log)
         self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
         self.rest = QuietWait(
             self.seats, self.attachments.sessions, limits, recovery, self.attachments.end_session
@@ -149,7 +152,6 @@ class BrokerHost:
         store = None if self._stable is None else store_of(self._stable, broker, life, heals=heals)
         self.transport.born(broker, life)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
-        metrics = None if self._network is None else BrokerMetrics(self._network, broker)
         machine = Broker(
             position,
             self._scheme_name,
@@ -160,9 +162,11 @@ class BrokerHost:
             stability=None if self._stable is None else self._stable.stability,
             admission=self.admission.config,
         )
-        seat = self.seats[broker] = HostedBroker(machine, telemetry, metrics)
+        seat = self.seats[broker] = HostedBroker(machine, telemetry, self.metering.of(position))
+        log = self.transport.log_of(broker)
+        log.info("broker %d comes", broker)
         if store is not None:
-            seat.commits = Commits(f"broker {broker}", store, seat.answers.refuse_all)
+            seat.commits = Commits(f"broker {broker}", store, seat.answers.refuse_all, log)
 
     async def seat_newcomer(self, position: Position, life: int) -> None:
         """Make a broker that joins a running network: in its life 0 with a whole new cluster, else a cluster there."""
@@ -220,8 +224,9 @@ class BrokerHost:
     # Time, and lives.
 
     async def begin(self) -> None:
-        """Start to tick the brokers, where they need it, once every host is connected."""
+        """Start to tick the brokers, where they need it, and to tell of them, once every host is connected."""
         self.ticking.begin()
+        self.metering.begin()
 
     async def _wake(self) -> None:
         """Go on where an earlier life has ended, once."""

@@ -32,8 +32,7 @@ from ...protocol.messages.admission import AdmissionMessage
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import BrokerMessage, Directed, Events, Numbered
 from ...protocol.messages.recovery import RecoveryMessage
-
-_LOG = logging.getLogger("rayvous.host")
+from ..logs import HOST, Log
 
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Queued: TypeAlias = "LinkMessage | Renewed | Regrouped"
@@ -121,6 +120,8 @@ class Outbox:
         come again, and stay. None for ever.
     clock
         Tells the time for that.
+    log
+        Of its broker.
     """
 
     def __init__(
@@ -132,8 +133,10 @@ class Outbox:
         missed: Callable[[float], None] | None = None,
         deadline_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        log: Log = HOST,
     ) -> None:
         self.name = name
+        self._log = log
         self._clock = clock
         self._deadline_seconds = deadline_seconds
         self._since: deque[float] = deque()  # when each message that waits was put
@@ -217,7 +220,9 @@ class Outbox:
                 # The other side is gone. Nothing here can mend that; the loss is counted and said, never silent.
                 lost_copies = 1
                 level = logging.DEBUG if load.recovery_only else logging.WARNING
-                _LOG.log(level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error))
+                self._log.log(
+                    level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error)
+                )
                 if isinstance(error, Unreached) and self._missed is not None and load.counted:
                     self._broken = True
                     self.drop()
@@ -250,7 +255,7 @@ class Outbox:
         try:
             await self._fly([beat])
         except Exception as error:
-            _LOG.debug("%s: a heartbeat was lost: %s", self.name, first_line(error))
+            self._log.debug("%s: a heartbeat was lost: %s", self.name, first_line(error))
 
     def _next_load(self) -> _Load:
         """Take what goes with the next call, neighbouring events as one batch."""

@@ -11,10 +11,12 @@ from ...faults.chaos.books import SeenBooks
 from ...faults.chaos.routes import SeenRoutes
 from ...faults.durability.durable_cursor import DeadLetter
 from ...protocol.batch import EventBatch
+from ...protocol.configs import Position
 from ...protocol.ids import ClientId
 from ...protocol.messages.admission import Refusal
 from ..broker import Broker, routes_of
 from ..broker import books_of as seen_books
+from ..chaos.convergence import standing
 from .hosted_broker import HostedBroker
 from .requests import Accepted, Lacking, WhoAnswers
 
@@ -34,6 +36,12 @@ def seen_of(broker: Broker) -> Seen:
 def standing_of(seat: HostedBroker) -> dict[str, Any] | None:
     """Return where a broker stands; None in a network that does not heal."""
     return None if seat.broker.healing is None else seat.broker.healing.survey()
+
+
+def place_of(seat: HostedBroker) -> Position:
+    """Return where a broker stands by now, also in a network that does not heal."""
+    position, here = seat.broker.position, standing_of(seat)
+    return position if here is None else standing(position, {position.broker: here})
 
 
 def sizes_of(seat: HostedBroker) -> dict[str, int]:

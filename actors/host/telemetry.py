@@ -11,7 +11,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,13 +20,12 @@ from ray.exceptions import RayActorError
 
 from ...protocol.ids import BrokerId
 from ...protocol.telemetry.tables import SCHEMAS, CarriedOut
+from ..logs import HOST, Log
 from ..telemetry.accounts import HandOver
 from .hosted_broker import HostedBroker
 
 FLUSH_ROWS: Final = 50_000
 FLUSH_SECONDS: Final = 2.0
-
-_LOG = logging.getLogger("rayvous.host")
 
 
 class HostTelemetry:
@@ -39,9 +37,12 @@ class HostTelemetry:
         The brokers, as they are at any time.
     collector
         The actor that takes telemetry; None when none is kept.
+    log
+        Of the host.
     """
 
-    def __init__(self, seats: Mapping[BrokerId, HostedBroker], collector: Any) -> None:
+    def __init__(self, seats: Mapping[BrokerId, HostedBroker], collector: Any, log: Log = HOST) -> None:
+        self._log = log
         self._seats = seats
         self._collector = collector
         self._source = uuid4().hex
@@ -106,7 +107,7 @@ class HostTelemetry:
         try:
             await self._collector.add.remote(flush)
         except RayActorError as error:
-            _LOG.warning("the collector is gone, and telemetry waits: %s", type(error).__name__)
+            self._log.warning("the collector is gone, and telemetry waits: %s", type(error).__name__)
             return False
         self._unsent = None
         for tables in flush.tables:

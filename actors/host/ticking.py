@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -24,8 +23,6 @@ TICKS_A_HEARTBEAT: Final = 4
 TICKS_A_RETRANSMISSION: Final = 2
 TICKS_A_FLUSH: Final = 40
 QUOTA_TICK_SECONDS: Final = 0.1
-
-_LOG = logging.getLogger("rayvous.host")
 
 
 def tick_seconds(recovery: Recovery | None, stability: Stability | None, *, quotas: bool) -> float | None:
@@ -62,7 +59,7 @@ class Ticking:
         """Start to tick, if that is wanted and has not begun."""
         if self._task is None and self._seconds is not None:
             self._task = asyncio.get_running_loop().create_task(self._run(self._seconds))
-            self._task.add_done_callback(_say_end)
+            self._task.add_done_callback(self._say_end)
             self._driver.ticking = True
 
     async def _run(self, seconds: float) -> None:
@@ -80,7 +77,7 @@ class Ticking:
         if self._task is not None and self._task.done():
             self._task.result()
 
-
-def _say_end(ticking: asyncio.Task[None]) -> None:
-    if not ticking.cancelled() and ticking.exception() is not None:
-        _LOG.error("a broker broke and its host stands still", exc_info=ticking.exception())
+    def _say_end(self, ticking: asyncio.Task[None]) -> None:
+        if not ticking.cancelled() and ticking.exception() is not None:
+            error = ticking.exception()
+            self._driver.log.error("a broker broke and its host stands still", exc_info=error)

@@ -27,6 +27,7 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.telemetry.tables import CarriedOut
 from ..chaos.link_faults import Forecast, HostLinkFaults
+from ..logs import HOST, Log
 from .group import MulticastGroup
 from .outbox import Flight, LinkMessage, Outbox, Peer, Regrouped, Unreached, first_line
 
@@ -57,6 +58,8 @@ class Transport:
         Called with a broker here and what became of a load for its group.
     deadline_seconds
         How long events may wait for their turn on a link; None for ever.
+    log
+        Of the host.
     """
 
     def __init__(
@@ -70,7 +73,9 @@ class Transport:
         missed: Callable[[BrokerId, Missed], None] | None = None,
         carried_out: Callable[[BrokerId, CarriedOut], None] | None = None,
         deadline_seconds: float | None = None,
+        log: Log = HOST,
     ) -> None:
+        self.log = log
         self._missed = missed
         self._carried_out = carried_out
         self._deadline_seconds = deadline_seconds
@@ -123,7 +128,7 @@ class Transport:
     def link(self, source: BrokerId, to: BrokerId) -> Outbox:
         """Return a new outbox from a broker here to another one, or to the rendezvous point."""
         if to == RENDEZVOUS:
-            return self._outbox(f"broker {source} to the rendezvous point", self._report(source))
+            return self._outbox(source, f"broker {source} to the rendezvous point", self._report(source))
         reach = self._reach(source, LINK)
         seconds = None if self._recovery is None else self._limits.call_seconds
 
@@ -142,7 +147,7 @@ class Transport:
             self._missed(source, Missed(to, False, ago))
 
         return self._outbox(
-            f"broker {source} to broker {to}", carry, None if self._missed is None else missed
+            source, f"broker {source} to broker {to}", carry, None if self._missed is None else missed
         )
 
     def group(self, position: Position, hosts: Mapping[BrokerId, Any]) -> Outbox | None:
@@ -174,18 +179,24 @@ class Transport:
             patience,
             None if self._missed is None else missed,
             None if self._carried_out is None else partial(self._carried_out, source),
+            log=self.log_of(source),
         )
         self._groups[source] = group
-        return self._outbox(f"broker {source} to its group", group.fly)
+        return self._outbox(source, f"broker {source} to its group", group.fly)
 
     def _outbox(
         self,
+        source: BrokerId,
         name: str,
         fly: Flight,
         missed: Callable[[float], None] | None = None,
     ) -> Outbox:
         most = self._limits.call_events_max, self._limits.outbox_events_max
-        return Outbox(name, fly, *most, missed, self._deadline_seconds)
+        return Outbox(name, fly, *most, missed, self._deadline_seconds, log=self.log_of(source))
+
+    def log_of(self, source: BrokerId) -> Log:
+        """Return the log of a broker here."""
+        return self.log.of(broker=source, incarnation=self._own_lives.get(source, 0))
 
     def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[object]]:
         """Return how a broker here hands messages to any other; nothing is awaited before unless it has to be.

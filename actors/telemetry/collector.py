@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from collections import deque
@@ -27,6 +26,7 @@ import ray
 
 from ...protocol.errors import StorageFailed
 from ...protocol.telemetry.tables import SCHEMAS, TABLES, Table, TelemetryConfig
+from ..logs import Log
 from .accounts import Accounts, HandOver
 from .arrow import to_arrow
 from .files import PartKey, metadata_of, parts, write_network, write_part
@@ -41,7 +41,7 @@ CHUNK_PIECES: Final = 256
 CHUNK_OVERHEAD_BYTES: Final = 4096
 """What an object costs beside its rows, for whom many small ones are kept."""
 
-_LOG = logging.getLogger("rayvous.collector")
+_LOG = Log("rayvous.collector")
 
 
 @dataclass(frozen=True, slots=True)

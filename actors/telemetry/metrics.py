@@ -1,19 +1,62 @@
-"""Counters and latencies of brokers for whoever watches the Ray cluster (``ray.util.metrics``, Prometheus).
+"""What brokers count for whoever watches the Ray cluster: through ``ray.util.metrics``, for Prometheus.
 
-Rule: one call a batch, never one an event. The names are documented in docs/architecture.md.
+Rules
+-----
+* Names follow Prometheus: a unit at the end, ``_total`` for what only grows. Ray puts ``ray_`` before them.
+* The labels are `LABELS`, each with as many values as the network has brokers, at most. None is made of what clients
+  send or are called.
+* Events cost nothing here: what a broker counts anyway is read every few seconds (`BrokerMetrics.look`). A delivery
+  costs one observation, however many notifications it has.
+* A broker that changes its place goes on under new labels, and its gauges under the old ones are 0.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from ray.util.metrics import Counter, Histogram
+from ray.util.metrics import Counter, Gauge, Histogram
 
+from ...protocol.configs import Position
 from ...protocol.effects import Deliver
-from ...protocol.ids import BrokerId
 
-_LATENCY_BOUNDARIES_SECONDS: Final = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
-_TAGS: Final = ("network", "broker")
+LABELS: Final = ("network", "broker", "cluster", "role")
+
+COUNTERS: Final[Mapping[str, tuple[str, str]]] = {
+    "rayvous_events_total": ("events_in", "Events that came in from publishers and brokers"),
+    "rayvous_forwarded_events_total": ("events_out", "Events that left for other brokers"),
+    "rayvous_notifications_total": ("notifications", "Notifications handed to subscribers"),
+    "rayvous_lost_events_total": ("lost_events", "Events lost with calls that failed"),
+    "rayvous_expired_events_total": ("expired_events", "Events dropped because they had waited for too long"),
+    "rayvous_shed_notifications_total": ("shed_notifications", "Notifications dropped for slow subscribers"),
+}
+"""What only grows: by the name of the metric, the name in `Network.describe` and what it is."""
+
+GAUGES: Final[Mapping[str, tuple[str, str]]] = {
+    "rayvous_queue_events": ("outbox_events", "Events that wait for a link"),
+    "rayvous_subscribers": ("subscribers", "Subscribers that are attached"),
+    "rayvous_filters": ("filters", "Filters in the routing table"),
+}
+"""What goes up and down, in the same form."""
+
+LATENCY: Final = "rayvous_notification_seconds"
+LATENCY_TEXT: Final = "Mean time of a batch of notifications from publication to the delivering broker"
+LATENCY_BOUNDARIES_SECONDS: Final = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
+
+
+class Instruments:
+    """Ray's counters, gauges and histogram of one process; its brokers share them.
+
+    Parameters
+    ----------
+    counter, gauge, histogram
+        What makes them; Ray's if not given.
+    """
+
+    def __init__(self, counter: Any = Counter, gauge: Any = Gauge, histogram: Any = Histogram) -> None:
+        self.counters = {name: counter(name, text, LABELS) for name, (_, text) in COUNTERS.items()}
+        self.gauges = {name: gauge(name, text, LABELS) for name, (_, text) in GAUGES.items()}
+        self.latency = histogram(LATENCY, LATENCY_TEXT, LATENCY_BOUNDARIES_SECONDS, LABELS)
 
 
 class BrokerMetrics:
@@ -21,29 +64,45 @@ class BrokerMetrics:
 
     Parameters
     ----------
-    network, broker
-        The tags that every value carries.
+    instruments
+        Those of the process.
+    network
+        The network's name.
+    place
+        Where the broker stands at first.
     """
 
-    def __init__(self, network: str, broker: BrokerId) -> None:
-        tags = {"network": network, "broker": str(broker)}
-        self._events = Counter("rayvous_events_in", "Events that came in from publishers and brokers", _TAGS)
-        self._notifications = Counter("rayvous_notifications", "Notifications handed to subscribers", _TAGS)
-        self._latency = Histogram(
-            "rayvous_notification_latency_seconds",
-            "Mean time of a batch of notifications from publication to the delivering broker",
-            _LATENCY_BOUNDARIES_SECONDS,
-            _TAGS,
-        )
-        for metric in (self._events, self._notifications, self._latency):
-            metric.set_default_tags(tags)
+    def __init__(self, instruments: Instruments, network: str, place: Position) -> None:
+        self._instruments = instruments
+        self._network = network
+        self._labels = self._labels_of(place)
+        self._counted: dict[str, int] = {}
 
-    def events_in(self, count: int) -> None:
-        """Count events that came in."""
-        if count:
-            self._events.inc(count)
+    def _labels_of(self, place: Position) -> dict[str, str]:
+        values = (self._network, place.broker, place.cluster, place.role)
+        return dict(zip(LABELS, map(str, values), strict=True))
+
+    def look(self, place: Position, sizes: Mapping[str, int]) -> None:
+        """Tell what a broker keeps and has done so far, and where it stands now."""
+        labels = self._labels_of(place)
+        if labels != self._labels:
+            self.leave()
+            self._labels = labels
+        for name, (size, _) in COUNTERS.items():
+            now = sizes.get(size, 0)
+            more = now - self._counted.get(name, 0)  # less, when a link is made anew
+            self._counted[name] = now
+            if more > 0:
+                self._instruments.counters[name].inc(more, labels)
+        for name, (size, _) in GAUGES.items():
+            self._instruments.gauges[name].set(sizes.get(size, 0), labels)
+
+    def leave(self) -> None:
+        """Let the gauges fall to 0: the broker is not there any more."""
+        for gauge in self._instruments.gauges.values():
+            gauge.set(0, self._labels)
 
     def delivered(self, now: float, deliver: Deliver) -> None:
-        """Count notifications and note how long they took."""
-        self._notifications.inc(len(deliver.rows))
-        self._latency.observe(max(0.0, now - float(deliver.batch.published_at[deliver.rows].mean())))
+        """Note how long a batch of notifications took."""
+        seconds = now - float(deliver.batch.published_at[deliver.rows].mean())
+        self._instruments.latency.observe(max(0.0, seconds), self._labels)

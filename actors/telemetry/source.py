@@ -6,7 +6,6 @@ network with a telemetry folder waits until what was seen is in it, but does not
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from ray.exceptions import RayError
 from ...protocol.errors import InputError, RayvousError
 from ...protocol.telemetry.tables import TelemetryConfig
 from ..host.errors import broker_errors
+from ..logs import Log
 from ..network.rendezvous import Directory
 from .files import prepare_folder
 from .telemetry import COLLECTOR, Telemetry
@@ -23,7 +23,7 @@ from .telemetry import COLLECTOR, Telemetry
 READ_SECONDS: Final = 60.0
 SAVE_SECONDS: Final = 10.0
 
-_LOG = logging.getLogger("rayvous.telemetry")
+_LOG = Log("rayvous.telemetry")
 
 
 def prepare(config: TelemetryConfig | None) -> TelemetryConfig | None:
@@ -62,4 +62,4 @@ def save_telemetry(directory: Directory) -> None:
     try:
         read_telemetry(directory.collector)
     except (RayvousError, RayError) as error:
-        _LOG.warning("the end of the telemetry was not saved: %s", error)
+        _LOG.of(network=directory.name).warning("the end of the telemetry was not saved: %s", error)

@@ -1,0 +1,74 @@
+"""The part of a host that tells Ray's metrics, every few seconds, what its brokers keep and have done.
+
+Rule: what it looks at is there anyway, so that no event waits for it; looking changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from ...protocol.configs import Position
+from ...protocol.ids import BrokerId
+from ..logs import HOST, Log
+from ..telemetry.metrics import BrokerMetrics, Instruments
+from .hosted_broker import HostedBroker
+from .survey import place_of, sizes_of
+
+LOOK_SECONDS: Final = 2.0
+"""Ray itself reports every ten, unless told otherwise."""
+
+
+class Metering:
+    """Tells Ray's metrics of the brokers of one host.
+
+    Parameters
+    ----------
+    seats
+        The brokers, as they are at any time.
+    network
+        The network's name; None tells nothing.
+    log
+        Of the host.
+    """
+
+    def __init__(self, seats: Mapping[BrokerId, HostedBroker], network: str | None, log: Log = HOST) -> None:
+        self._log = log
+        self._seats = seats
+        self._network = network
+        self._instruments = None if network is None else Instruments()
+        self._here: dict[BrokerId, BrokerMetrics] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def of(self, place: Position) -> BrokerMetrics | None:
+        """Return the metrics of a broker that comes; None when nothing is told."""
+        if self._network is None or self._instruments is None:
+            return None
+        return BrokerMetrics(self._instruments, self._network, place)
+
+    def begin(self) -> None:
+        """Start to look, if that is wanted and has not begun."""
+        if self._task is None and self._network is not None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task.add_done_callback(self._say_end)
+
+    async def _run(self) -> None:
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def look(self) -> None:
+        """Tell how all brokers here are now, and that those which have left are gone."""
+        here = {broker: seat.metrics for broker, seat in self._seats.items() if seat.metrics is not None}
+        for broker, metrics in self._here.items():
+            if here.get(broker) is not metrics:
+                metrics.leave()
+        self._here = here
+        for broker, metrics in here.items():
+            seat = self._seats[broker]
+            metrics.look(place_of(seat), sizes_of(seat))
+
+    def _say_end(self, looking: asyncio.Task[None]) -> None:
+        if not looking.cancelled() and looking.exception() is not None:
+            self._log.error("the metrics of this host stand still", exc_info=looking.exception())

@@ -1,0 +1,48 @@
+"""Log records that say of what they are: fields beside the text, which Ray's JSON log shows as keys.
+
+Rules
+-----
+* The fields are `network`, `broker` and `incarnation` (how often the broker has been started before), as far as they
+  are known where a record is made. The text begins with the network, since brokers of several may share a log.
+* Levels: ERROR, something stands still until a person looks at it; WARNING, something was lost, and is counted;
+  INFO, a broker comes; DEBUG, what mends itself.
+* The loggers are ``rayvous.*`` and have no handlers: that is the program's choice, or Ray's (``ray.LoggingConfig``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+Fields = Mapping[str, str | int]
+
+
+class Log(logging.LoggerAdapter[logging.Logger]):
+    """A logger that knows of what it tells.
+
+    Parameters
+    ----------
+    name
+        Of the logger.
+    fields
+        What all its records have; those that are None are left out.
+    """
+
+    def __init__(self, name: str, **fields: str | int | None) -> None:
+        self.fields: Fields = {key: value for key, value in fields.items() if value is not None}
+        super().__init__(logging.getLogger(name), self.fields)
+
+    def of(self, **more: str | int | None) -> Log:
+        """Return a log of something in it, with more fields."""
+        return Log(self.logger.name, **{**self.fields, **more})
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Put the network before the text, and the fields into the record."""
+        network = self.fields.get("network")
+        text = msg if network is None else f"{str(network).replace('%', '%%')}: {msg}"
+        return text, {**kwargs, "extra": {**self.fields, **kwargs.get("extra", {})}}
+
+
+HOST = Log("rayvous.host")
+"""Of a host that is in no network, as in tests of its parts."""

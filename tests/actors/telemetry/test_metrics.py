@@ -1,0 +1,90 @@
+"""What brokers tell Ray's metrics: differences of what they count, under the labels of where they stand."""
+
+from dataclasses import replace
+
+import numpy as np
+from rayvous.actors.host.metering import Metering
+from rayvous.actors.telemetry import metrics
+from rayvous.actors.telemetry.metrics import COUNTERS, GAUGES, LABELS, BrokerMetrics, Instruments
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.effects import Deliver
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+
+class Told:
+    """Takes the place of one of Ray's metrics, and remembers what it is told by labels."""
+
+    def __init__(self, name, text, *rest):
+        assert rest[-1] == LABELS
+        self.name, self.values = name, {}
+
+    def inc(self, more, labels):
+        assert more > 0 and list(labels) == list(LABELS)
+        key = tuple(labels.values())
+        self.values[key] = self.values.get(key, 0) + more
+
+    def set(self, value, labels):
+        self.values[tuple(labels.values())] = value
+
+    def observe(self, value, labels):
+        self.values.setdefault(tuple(labels.values()), []).append(value)
+
+
+ROOT = next(place for place in ClusterTree(2, 2).positions() if place.role == "REB")
+SIZES = {size: number for number, (size, _) in enumerate([*COUNTERS.values(), *GAUGES.values()], start=1)}
+AT_ROOT = ("flights", str(ROOT.broker), str(ROOT.cluster), "REB")
+
+
+def fresh():
+    instruments = Instruments(Told, Told, Told)
+    return instruments, BrokerMetrics(instruments, "flights", ROOT)
+
+
+def test_counters_grow_by_what_is_new():
+    instruments, broker = fresh()
+    broker.look(ROOT, SIZES)
+    broker.look(ROOT, SIZES | {"events_in": 10})
+    for name, (size, _) in COUNTERS.items():
+        assert instruments.counters[name].values == {AT_ROOT: 10 if size == "events_in" else SIZES[size]}
+    for name, (size, _) in GAUGES.items():
+        assert instruments.gauges[name].values == {AT_ROOT: SIZES[size]}
+
+
+def test_what_was_counted_by_a_link_that_is_gone_is_not_taken_back():
+    instruments, broker = fresh()
+    for lost in (5, 2, 3):
+        broker.look(ROOT, {"lost_events": lost})
+    assert instruments.counters["rayvous_lost_events_total"].values == {AT_ROOT: 6}
+
+
+def test_a_broker_that_changes_its_place_has_new_labels():
+    instruments, broker = fresh()
+    broker.look(ROOT, {"events_in": 3, "outbox_events": 7})
+    moved = replace(ROOT, designated=ROOT.broker + 1)
+    broker.look(moved, {"events_in": 4, "outbox_events": 2})
+    now = (*AT_ROOT[:3], "NEB")
+    assert instruments.counters["rayvous_events_total"].values == {AT_ROOT: 3, now: 1}
+    assert instruments.gauges["rayvous_queue_events"].values == {AT_ROOT: 0, now: 2}
+
+
+def test_how_long_a_batch_took_is_observed_once():
+    instruments, broker = fresh()
+    batch = batch_of([{"x": 1}, {"x": 2}], publisher="p", published_at=10.0)
+    rows = np.array([0, 1])
+    broker.delivered(10.5, Deliver(batch, ("a",), np.array([0, 2]), rows))
+    broker.delivered(9.0, Deliver(batch, ("a",), np.array([0, 2]), rows))  # of a machine whose clock is ahead
+    assert instruments.latency.values == {AT_ROOT: [0.5, 0.0]}
+
+
+def test_names_and_labels():
+    for name in COUNTERS:
+        assert name.startswith("rayvous_") and name.endswith("_total")
+    for name in GAUGES:
+        assert name.startswith("rayvous_") and not name.endswith("_total")
+    assert metrics.LATENCY.endswith("_seconds")
+
+
+def test_a_host_without_a_network_tells_nothing():
+    metering = Metering({}, None)
+    metering.begin()  # no loop runs here: it would raise
+    assert metering.of(ROOT) is None

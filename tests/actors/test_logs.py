@@ -1,0 +1,47 @@
+"""Log records say of which network, broker and incarnation they are, in words and as fields."""
+
+import asyncio
+import json
+import logging
+
+from ray._common.formatters import JSONFormatter
+from rayvous.actors.host.transport import Transport
+from rayvous.actors.logs import Log
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.messages.pubsub import Withdraw
+from rayvous.protocol.messages.recovery import RENDEZVOUS
+
+
+def test_a_record_has_the_fields_of_its_log_and_the_network_in_its_text(caplog):
+    log = Log("rayvous.test", network="100% flights", run=None).of(broker=3)
+    with caplog.at_level(logging.INFO, "rayvous.test"):
+        log.info("broker %d comes", 3, extra={"incarnation": 2})
+    (record,) = caplog.records
+    assert record.getMessage() == "100% flights: broker 3 comes"
+    told = json.loads(JSONFormatter().format(record))  # Ray's, with RAY_LOGGING_CONFIG_ENCODING=JSON
+    assert (told["network"], told["broker"], told["incarnation"]) == ("100% flights", 3, 2)
+    assert "run" not in told
+
+
+def test_a_loss_says_whose_it_is(caplog):
+    async def lose():
+        ways = Transport(
+            Limits(), None, {}, None, None, None, log=Log("rayvous.host", network="flights"),
+        )  # fmt: skip
+        ways.born(7, 4)
+        ways.rendezvous = None  # a call to it fails
+        box = ways.link(7, RENDEZVOUS)
+        box.put(Withdraw(1))
+        await box.drained()
+
+    with caplog.at_level(logging.WARNING, "rayvous.host"):
+        asyncio.run(lose())
+    (record,) = caplog.records
+    assert (record.network, record.broker, record.incarnation) == ("flights", 7, 4)
+    assert record.getMessage().startswith("flights: broker 7 to the rendezvous point: 1 messages lost")
+
+
+def test_nothing_is_printed_by_an_import_and_no_handler_is_set():
+    loggers = [name for name in logging.root.manager.loggerDict if name.startswith("rayvous")]
+    assert loggers
+    assert not any(logging.getLogger(name).handlers for name in loggers)

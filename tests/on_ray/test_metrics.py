@@ -1,0 +1,64 @@
+"""What Ray exports of a network, as Prometheus scrapes it, and what the dashboard asks for."""
+
+import json
+import re
+import time
+import urllib.request
+from pathlib import Path
+
+import ray
+import rayvous as rv
+from rayvous.actors.telemetry.metrics import COUNTERS, GAUGES, LABELS, BrokerMetrics, Instruments
+
+DASHBOARD = Path(__file__).resolve().parents[2] / "deploy/grafana/rayvous.json"
+BOUND_SECONDS = 30.0
+EVENTS = 40
+
+
+def scraped() -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Return what Ray exports of us, by name: labels and value of each series."""
+    node = ray.nodes()[0]
+    address = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+    with urllib.request.urlopen(address) as answer:
+        lines = answer.read().decode().splitlines()
+    out: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for line in lines:
+        if line.startswith("ray_rayvous_"):
+            name, labels, value = re.fullmatch(r"(\w+){(.*)} (\S+)", line).groups()
+            out.setdefault(name, []).append((dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)))
+    return out
+
+
+def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) -> None:
+    subscriber = net.subscriber(fresh, broker=0)
+    subscriber.subscribe("metered = TRUE")
+    net.publisher(f"{fresh}-p", broker=net.positions[-1].broker).publish_batch([{"metered": True}] * EVENTS)
+    net.settle()
+    assert len(list(subscriber.notifications(0))) == EVENTS
+    # What hardly ever happens is not exported until it has: so it is counted once for a network that is made up.
+    place = net.positions[0]
+    made_up = BrokerMetrics(Instruments(), "made-up", place)
+    made_up.look(place, {size: 1 for size, _ in (*COUNTERS.values(), *GAUGES.values())})
+
+    text = DASHBOARD.read_text(encoding="utf-8")
+    asked = set(re.findall(r"\bray_rayvous_\w+", text))
+    deadline = time.monotonic() + BOUND_SECONDS
+    while True:  # Ray reports now and then, and tells nobody when
+        found = scraped()
+        ours = [labels for labels, value in found.get("ray_rayvous_notifications_total", ()) if value]
+        if asked <= found.keys() and net.name in {labels["network"] for labels in ours}:
+            break
+        assert time.monotonic() < deadline, (asked - found.keys(), ours)
+        time.sleep(0.2)
+
+    notified = [
+        (labels, value)
+        for labels, value in found["ray_rayvous_notifications_total"]
+        if labels["network"] == net.name and labels["broker"] == "0"
+    ]
+    assert sum(value for _, value in notified) >= EVENTS
+    assert {labels["role"] for labels, _ in notified} == {place.role}
+    assert {labels["cluster"] for labels, _ in notified} == {str(place.cluster)}
+    for labels, _ in found["ray_rayvous_filters"]:
+        assert set(LABELS) <= labels.keys()
+    assert json.loads(text)["title"] == "Rayvous"
