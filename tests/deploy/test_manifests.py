@@ -1,0 +1,137 @@
+"""The manifests for Kubernetes: each field is known, and what one names, another one has."""
+
+import copy
+import importlib.util
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from rayvous.actors.network.network_file import read_network_file
+from rayvous.cli.doctor.machine import STORE_SHARE
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "deploy/kubernetes"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+UNITS = {"Mi": 1 << 20, "Gi": 1 << 30}
+
+_spec = importlib.util.spec_from_file_location("kubernetes_schema", Path(__file__).with_name("schema.py"))
+assert _spec is not None and _spec.loader is not None
+schema = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(schema)
+
+
+def read():
+    """Return all resources of all manifests, as (kind, name) and content."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.yaml")):
+        for resource in yaml.safe_load_all(path.read_text()):
+            key = resource["kind"], resource["metadata"]["name"]
+            assert key not in found, f"{path}: {key} is there twice"
+            found[key] = resource
+    return found
+
+
+RESOURCES = read()
+CLUSTER = RESOURCES["RayCluster", "rayvous"]
+GROUPS = [CLUSTER["spec"]["headGroupSpec"], *CLUSTER["spec"]["workerGroupSpecs"]]
+JOB = RESOURCES["Job", "rayvous-up"]["spec"]["template"]["spec"]
+PODS = [*(group["template"]["spec"] for group in GROUPS), JOB]
+
+
+def size(text):
+    return int(text[:-2]) * UNITS[text[-2:]]
+
+
+def places(content, path=()):
+    """Yield the path of every field, however deep."""
+    items = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in items:
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("key", RESOURCES, ids="/".join)
+def test_every_field_is_known(key):
+    jsonschema.validate(RESOURCES[key], schema.KINDS[key[0]])
+
+
+def test_a_misspelled_field_is_found():
+    free = ("labels", "matchLabels", "selector", "rayStartParams", "data")  # here the names are ours
+    validator = jsonschema.Draft202012Validator(schema.KINDS["RayCluster"])
+    for path in places(CLUSTER):
+        if isinstance(path[-1], int) or any(name in free for name in path[:-1]):
+            continue
+        wrong = copy.deepcopy(CLUSTER)
+        home = wrong
+        for step in path[:-1]:
+            home = home[step]
+        home[f"{path[-1]}x"] = home.pop(path[-1])
+        assert not validator.is_valid(wrong), path
+
+
+def test_versions_are_those_of_the_project():
+    images = {container["image"] for pod in PODS for container in pod["containers"]}
+    assert images == {f"rayvous:{PROJECT['version']}"}
+    asked = next(Requirement(line) for line in PROJECT["dependencies"] if line.startswith("ray["))
+    version = CLUSTER["spec"]["rayVersion"]
+    assert asked.specifier.contains(version)
+    assert metadata.version("ray") == version
+
+
+def test_ports_that_are_named_are_there():
+    ports = []
+    for group in GROUPS:
+        there = [port for each in group["template"]["spec"]["containers"] for port in each["ports"]]
+        ports.append({port["name"]: port["containerPort"] for port in there})
+        assert len(set(ports[-1].values())) == len(there)
+        assert ports[-1]["metrics"] == 8080  # where KubeRay lets Ray export
+    services = [each for (kind, _), each in RESOURCES.items() if kind == "Service"]
+    wanted = [port["targetPort"] for each in services for port in each["spec"]["ports"]]
+    wanted += [end["port"] for end in RESOURCES["PodMonitor", "rayvous"]["spec"]["podMetricsEndpoints"]]
+    assert wanted
+    for name in wanted:
+        assert all(name in group for group in ports), name
+
+
+def test_selectors_are_those_that_kuberay_labels_pods_with():
+    label = {"ray.io/cluster": CLUSTER["metadata"]["name"]}
+    assert RESOURCES["PodMonitor", "rayvous"]["spec"]["selector"]["matchLabels"] == label
+    for (kind, _), resource in RESOURCES.items():
+        if kind == "Service":
+            assert resource["spec"]["selector"] == label
+
+
+def test_the_job_finds_its_cluster_its_token_and_its_file(tmp_path):
+    (up,) = JOB["containers"]
+    name = CLUSTER["metadata"]["name"]
+    assert up["command"][:2] == ["rayvous", "up"]
+    assert up["command"][up["command"].index("--address") + 1] == f"ray://{name}-head-svc:10001"
+    token = next(each for each in up["env"] if each["name"] == "RAY_AUTH_TOKEN")
+    assert token["valueFrom"]["secretKeyRef"] == {"name": name, "key": "auth_token"}  # KubeRay makes it
+    assert CLUSTER["spec"]["authOptions"]["mode"] == "token"
+    (mount,), (volume,) = up["volumeMounts"], JOB["volumes"]
+    content = RESOURCES["ConfigMap", volume["configMap"]["name"]]["data"]
+    file = Path(up["command"][up["command"].index("-f") + 1])
+    assert mount["name"] == volume["name"] and str(file.parent) == mount["mountPath"]
+    (tmp_path / file.name).write_text(content[file.name])
+    settings = read_network_file(tmp_path / file.name)
+    assert settings.recovery is not None  # or a pod that dies takes a part of the network away for good
+
+
+def test_shared_memory_holds_what_ray_puts_there():
+    for group in GROUPS:
+        pod = group["template"]["spec"]
+        (container,), (volume,) = pod["containers"], pod["volumes"]
+        assert {"name": volume["name"], "mountPath": "/dev/shm"} in container["volumeMounts"]
+        memory = size(container["resources"]["limits"]["memory"])
+        assert STORE_SHARE * memory <= size(volume["emptyDir"]["sizeLimit"]) <= memory / 2
+
+
+def test_workers_are_as_many_as_their_group_may_have():
+    for group in CLUSTER["spec"]["workerGroupSpecs"]:
+        assert group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
