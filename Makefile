@@ -35,8 +35,8 @@ bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench durability --json
 	$(BIN)/rayvous bench report --json
 
-docs: setup            ## the reference pages, from the docstrings
-	$(BIN)/python -m pydoc -w rayvous && mkdir -p out/docs && mv rayvous.html out/docs/
+docs: setup            ## the site: guide, tutorials, reference; open out/docs/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

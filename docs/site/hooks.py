@@ -1,0 +1,124 @@
+"""What mkdocs does beside its own: pages of the site that are kept elsewhere in the repository, and links to them.
+
+Rules
+-----
+* A page reads well in the repository and on the site, so links in it are those of the repository. On the way to the
+  site a link to a file that is a page there leads to that page, one to any other file becomes plain text, and one that
+  leads nowhere stops the build (mkdocs says so, with --strict).
+* Notebooks become pages of their text and code. The reference has every public name, each from its docstring.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import posixpath
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "deploy/README.md": "deploy.md",
+}
+"""Files outside docs/ that are pages of the site, and where."""
+
+NOTEBOOKS: Final = "examples"
+REFERENCE: Final = "reference.md"
+GROUPS: Final = {
+    "Networks": ("actors.network", "routing.topologies"),
+    "Clients": ("actors.clients",),
+    "Filters": ("routing.filters", "routing.language"),
+    "Configuration": ("protocol.configs", "protocol.messages", "protocol.stability", "protocol.telemetry"),
+    "Simulator and scenarios": ("simulator", "protocol.scenarios"),
+    "Telemetry": ("actors.telemetry", "pipelines"),
+    "Errors": ("protocol.errors",),
+}
+"""Headings of the reference, and the modules whose public names stand below each."""
+
+_LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+_FENCE: Final = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are kept, or made, elsewhere."""
+    for source, page in PAGES.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
+    for path in sorted((ROOT / NOTEBOOKS).glob("*.ipynb")):
+        files.append(File.generated(config, f"tutorials/{path.stem}.md", content=notebook(path)))
+    files.append(File.generated(config, REFERENCE, content=reference()))
+    return files
+
+
+def on_page_markdown(text: str, page: Any, config: Any, files: Files) -> str:
+    """Let links lead where the files are on the site."""
+    here = source_of(page.file.src_uri)
+
+    def lead(found: re.Match[str]) -> str:
+        words, target = found.groups()
+        path, mark, anchor = target.partition("#")
+        if not path or ":" in path:
+            return found[0]
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
+        there = page_of(file)
+        if files.get_file_from_path(there) is not None:
+            return f"[{words}]({get_relative_url(there, page.file.src_uri)}{mark}{anchor})"
+        return words if (ROOT / file).exists() else found[0]
+
+    parts, end = [], 0
+    for fence in _FENCE.finditer(text):  # what is code is left alone
+        parts += [_LINK.sub(lead, text[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join([*parts, _LINK.sub(lead, text[end:])])
+
+
+def page_of(file: str) -> str:
+    """Return where on the site a file of the repository is, if it is there."""
+    if file.startswith(f"{NOTEBOOKS}/") and file.endswith(".ipynb"):
+        return f"tutorials/{Path(file).stem}.md"
+    return PAGES.get(file, file.removeprefix("docs/") if file.startswith("docs/") else f"../{file}")
+
+
+def source_of(page: str) -> str:
+    """Return the file of the repository that a page is made of."""
+    if page.startswith("tutorials/"):
+        return f"{NOTEBOOKS}/{Path(page).stem}.ipynb"
+    kept = {there: file for file, there in PAGES.items()}
+    return kept.get(page, f"docs/{page}")
+
+
+def notebook(path: Path) -> str:
+    """Return a notebook as a page: its text, and its code as it stands."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    parts = []
+    for cell in cells:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    return "\n\n".join(parts) + f"\n\n*This page is the notebook `{NOTEBOOKS}/{path.name}`.*\n"
+
+
+def homes() -> dict[str, str]:
+    """Return the module of every public name, as the package itself has it; nothing is imported."""
+    for node in ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES":
+            return dict(ast.literal_eval(node.value))
+    raise LookupError("__init__.py has no _HOMES any more: the reference is made of it")
+
+
+def reference() -> str:
+    """Return the page that has every public name under its heading."""
+    lines = ["# Reference", "", "`import rayvous as rv`: what is not named here is internal.", ""]
+    left = homes()
+    for heading, modules in GROUPS.items():
+        lines += [f"## {heading}", ""]
+        for name in [each for each, home in left.items() if home.startswith(modules)]:
+            lines += [f"::: rayvous.{left.pop(name)}.{name}", ""]
+    if left:
+        raise LookupError(f"docs/site/hooks.py: no heading of GROUPS takes {sorted(left)}")
+    return "\n".join(lines)

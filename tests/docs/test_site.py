@@ -1,0 +1,105 @@
+"""The site of the documentation: it builds without a warning, from pages that read well in the repository, too."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import rayvous as rv
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//([^"]+)"')
+
+_spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs/site/hooks.py")
+assert _spec is not None and _spec.loader is not None
+hooks = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(hooks)
+
+
+class Pages:
+    """Takes the place of mkdocs' files."""
+
+    def __init__(self, *there):
+        self.there = there
+
+    def get_file_from_path(self, path):
+        return path if path in self.there else None
+
+
+def led(text, page, *there):
+    return hooks.on_page_markdown(
+        text, SimpleNamespace(file=SimpleNamespace(src_uri=page)), None, Pages(*there)
+    )
+
+
+def test_links_lead_to_where_files_are_on_the_site():
+    there = ("index.md", "cli.md", "deploy.md", "decisions/README.md", "tutorials/first_network.md")
+    assert led("[a](docs/cli.md#x)", "index.md", *there) == "[a](cli.md#x)"
+    assert led("[a](../README.md#installing)", "cli.md", *there) == "[a](index.md#installing)"
+    assert led("[a](../docs/cli.md)", "deploy.md", *there) == "[a](cli.md)"
+    assert led("[a](../cli.md)", "decisions/README.md", *there) == "[a](../cli.md)"
+    assert led("[a](examples/first_network.ipynb)", "index.md", *there) == "[a](tutorials/first_network.md)"
+
+
+def test_links_to_other_files_become_text_and_those_to_nothing_stay_to_be_found():
+    assert led("[the law](LICENSE), [`x`](../examples/own_layer.py)", "index.md") == (
+        "the law, [`x`](../examples/own_layer.py)"
+    )
+    assert led("[`x`](../examples/own_layer.py)", "extending.md") == "`x`"
+    assert led("[a](nowhere.md)", "cli.md") == "[a](nowhere.md)"
+    assert led("[a](https://ray.io) [b](#here)", "cli.md") == "[a](https://ray.io) [b](#here)"
+
+
+def test_code_is_left_alone():
+    text = "[a](LICENSE)\n```python\nx = [a](LICENSE)\n```\n[a](LICENSE)"
+    assert led(text, "index.md") == "a\n```python\nx = [a](LICENSE)\n```\na"
+
+
+def test_the_reference_has_every_public_name():
+    assert sorted(hooks.homes()) == sorted(rv.__all__)
+    page = hooks.reference()
+    for name, home in hooks.homes().items():
+        assert page.count(f"::: rayvous.{home}.{name}\n") == 1
+
+
+def test_every_page_has_a_place_in_the_menu():
+    menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    placed = {page for part in menu for page in re.findall(r"[\w/-]+\.md", str(part))}
+    kept = {path.name for path in (ROOT / "docs").glob("*.md")} | {"decisions/README.md"}
+    tutorials = {hooks.page_of(str(path.relative_to(ROOT))) for path in (ROOT / "examples").glob("*.ipynb")}
+    assert placed == kept | tutorials | {*hooks.PAGES.values(), hooks.REFERENCE}
+
+
+@pytest.mark.slow
+def test_it_builds_without_a_warning_and_takes_nothing_from_elsewhere(tmp_path):
+    words = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
+    pages = {path: path.read_text() for path in (tmp_path / "site").rglob("*.html")}
+    assert len(pages) > 50
+    for path, text in pages.items():
+        assert not SCRIPT.search(text), path
+        assert "::: rayvous" not in text, path
+    for name in rv.__all__:
+        assert f'.{name}"' in pages[tmp_path / "site/reference.html"], name
