@@ -5,6 +5,7 @@ Rule: it is handed out by the rendezvous point, and kept by every process that h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,9 +22,24 @@ PROTOCOL: Final = 1
 """Of what processes, brokers and the rendezvous point say to each other; another number, and they cannot talk."""
 
 
-def rendezvous_name(name: str) -> str:
+# Names of actors begin with that of their network, so that Ray's views put together what belongs together.
+
+
+def rendezvous_name(network: str) -> str:
     """Return the name of the actor that is the rendezvous point of a network."""
-    return f"rendezvous:{name}"
+    return f"{network}:rendezvous"
+
+
+def collector_name(network: str) -> str:
+    """Return the name of the actor that takes the telemetry of a network."""
+    return f"{network}:collector"
+
+
+def host_name(network: str, brokers: Sequence[BrokerId], life: int = 0) -> str:
+    """Return the name of the actor that hosts these brokers, which follow each other; `life` counts restarts."""
+    first, last = brokers[0], brokers[-1]
+    which = f"broker:{first}" if first == last else f"brokers:{first}-{last}"
+    return f"{network}:{which}" + (f":life:{life}" if life else "")
 
 
 @dataclass(frozen=True, slots=True)

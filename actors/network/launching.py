@@ -27,7 +27,7 @@ from ..host.errors import broker_errors
 from ..host.host import BrokerHost
 from ..telemetry.collector import Collector
 from ..telemetry.files import network_of, run_name
-from .directory import NAMESPACE, Directory, rendezvous_name
+from .directory import NAMESPACE, Directory, collector_name, host_name, rendezvous_name
 from .java import prepare_java
 from .rendezvous import Rendezvous
 from .settings import Settings
@@ -48,12 +48,12 @@ def networks() -> list[str]:
     if starts_ray():
         return []
     ensure_ray()
-    prefix = rendezvous_name("")
+    suffix = rendezvous_name("")
     found = ray.util.list_named_actors(all_namespaces=True)
     return [
-        entry["name"].removeprefix(prefix)
+        entry["name"].removesuffix(suffix)
         for entry in found
-        if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix)
+        if entry["namespace"] == NAMESPACE and entry["name"].endswith(suffix)
     ]
 
 
@@ -171,20 +171,13 @@ def actor(kind: type, name: str, detached: bool, **options: Any) -> Any:
     return ray.remote(kind).options(name=name, namespace=NAMESPACE, num_cpus=0, **options)
 
 
-class _LastingRendezvous(Rendezvous):
-    """The rendezvous point of a network that heals: Ray starts it again when it dies, and it goes on where it was."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__(RayStore(token))
-
-
 def claim(name: str, detached: bool, token: str | None, nodes: Sequence[str] = ()) -> Any:
-    """Start the rendezvous point, which takes the name; with a token one that outlives its process."""
+    """Start the rendezvous point, which takes the name; with a token one that goes on where it was when it dies."""
     title, options = rendezvous_name(name), _near(nodes)
     try:
         if token is not None:
             options |= {"max_restarts": -1, "max_task_retries": -1}
-            return actor(_LastingRendezvous, title, detached, **options).remote(token)
+            return actor(Rendezvous, title, detached, **options).remote(RayStore(token))
         return actor(Rendezvous, title, detached, **options).remote()
     except ValueError:
         raise NetworkExists(
@@ -249,7 +242,7 @@ def _near(nodes: Sequence[str]) -> dict[str, Any]:
 
 def _start_collector(settings: Settings, token: str, positions: list[Position]) -> Any:
     """Start the collector of a network, which Ray starts again as often as it dies."""
-    title = f"{settings.name}:collector"
+    title = collector_name(settings.name)
     options = _near(settings.nodes[:1])
     lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1, **options)
     network = network_of(positions, settings.scheme)
@@ -265,7 +258,7 @@ def launch_hosts(
     waiting: dict[Any, int] = {}
     for start in range(0, len(positions), brokers_per_actor):
         seated = positions[start : start + brokers_per_actor]
-        host = _start_host(directory, seated[0].broker)
+        host = _start_host(directory, [position.broker for position in seated])
         actors.append(host)
         made.append((host, seated))
         directory.hosts.update(dict.fromkeys([position.broker for position in seated], host))
@@ -292,10 +285,10 @@ def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendez
         ray.get(calls)
 
 
-def _start_host(directory: Directory, first: BrokerId, life: int = 0) -> Any:
+def _start_host(directory: Directory, brokers: Sequence[BrokerId], life: int = 0) -> Any:
     """Start an actor for brokers of a network; Ray starts it again when its brokers would go on from their files."""
-    title = f"{directory.name}:host:{first}" + (f":{life}" if life else "")
-    options = {"max_concurrency": CALLS_AT_ONCE} | _near(directory.node_of(first))
+    title = host_name(directory.name, brokers, life)
+    options = {"max_concurrency": CALLS_AT_ONCE} | _near(directory.node_of(brokers[0]))
     if directory.numbered:
         options["max_restarts"] = -1
     arguments = (
@@ -310,7 +303,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
     hosts: dict[BrokerId, Any] = {}
     try:
         for place in places:
-            hosts[place.broker] = _start_host(directory, place.broker)
+            hosts[place.broker] = _start_host(directory, [place.broker])
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}
@@ -328,7 +321,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
 def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: int) -> Any:
     """Start a dead broker in an actor of its own, known to the rendezvous point before it says a word."""
     position = next(position for position in directory.positions if position.broker == broker)
-    host = _start_host(directory, broker, life)
+    host = _start_host(directory, [broker], life)
     try:
         ray.get(host.seat.remote([position], life))
         ray.get(rendezvous.reborn.remote(broker, host))
