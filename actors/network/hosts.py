@@ -121,9 +121,9 @@ class Hosts:
                 self.dead.add(host)
         return answers
 
-    def find_reborn(self) -> None:
+    def find_reborn(self, timeout_seconds: float = 60.0) -> None:
         """Take the actors of brokers that have come or were started again, perhaps by another process."""
-        hosts = ray.get(self.rendezvous.hosts.remote(), timeout=60)
+        hosts = ray.get(self.rendezvous.hosts.remote(), timeout=timeout_seconds)
         known = self.directory.hosts
         known.update(hosts)
         for gone in [broker for broker in known if broker not in hosts]:
@@ -132,7 +132,7 @@ class Hosts:
         if len(hosts) != len(self.directory.positions) or any(
             place.broker not in hosts for place in self.directory.positions
         ):
-            fresh = ray.get(self.rendezvous.directory.remote(), timeout=60)
+            fresh = ray.get(self.rendezvous.directory.remote(), timeout=timeout_seconds)
             self.directory = replace(fresh, hosts=known)  # clients share the hosts
 
     def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, dict[str, Any]]:

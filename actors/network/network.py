@@ -439,6 +439,8 @@ class Network:
     def status(self) -> NetworkStatus:
         """Return how every broker is just now, and what is not mended yet; a dead or silent one is no error.
 
+        It takes at most a little more than five seconds: who has not answered by then is silent.
+
         Raises
         ------
         BrokerUnavailable

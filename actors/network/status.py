@@ -3,12 +3,14 @@
 Rules
 -----
 * Asking never fails for a broker that is dead or does not answer: that is what is to be seen.
+* All brokers are asked all at once, so a look takes no longer than one of them may take to answer, however many do not.
 * A rate is the difference of two looks, over the time between them on this process's clock.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -16,8 +18,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from ...protocol.configs import Position
-from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClusterId
+from ..host.errors import broker_errors
 
 if TYPE_CHECKING:
     from ..chaos.convergence import Convergence
@@ -120,50 +122,64 @@ class NetworkStatus:
         return made
 
 
-def status_of(hosts: Hosts, convergence: Convergence) -> NetworkStatus:
+def status_of(
+    hosts: Hosts, convergence: Convergence, answer_seconds: float = ANSWER_SECONDS
+) -> NetworkStatus:
     """Look at a network once.
+
+    Parameters
+    ----------
+    hosts, convergence
+        The network's.
+    answer_seconds
+        How long all brokers together may take to answer, and the rendezvous point before them.
 
     Raises
     ------
     BrokerUnavailable
-        If its rendezvous point does not answer.
+        If the rendezvous point does not answer.
     """
     heals = hosts.recovery is not None
-    places: tuple[Position, ...] = ()
-    problems: list[str] = []
-    sizes, silent = _sizes(hosts)
     if heals:
-        try:
-            survey = hosts.survey()
-            places, problems = hosts.standing_by(survey), convergence.problems_by(survey)
-        except BrokerUnavailable as error:
-            problems = [str(error)]
-    positions = {one.broker: one for one in (*hosts.directory.positions, *places)}
+        with broker_errors(f"looking at network {hosts.name!r}", "the rendezvous point"):
+            hosts.find_reborn(answer_seconds)
+    said, silent = _said(hosts, ("describe", "survey") if heals else ("describe",), answer_seconds)
+    sizes, survey = said["describe"], said.get("survey", {})
+    positions = {one.broker: one for one in (*hosts.directory.positions, *hosts.standing_by(survey))}
     brokers = [_one(positions[broker], sizes, silent) for broker in sorted(positions)]
-    if not heals:
+    if heals:
+        problems = convergence.problems_by(survey)
+    else:
         problems = [f"broker {one.broker} is {one.state}" for one in brokers if one.state != "alive"]
     scheme = hosts.directory.scheme
     return NetworkStatus(hosts.name, scheme, heals, time.monotonic(), tuple(brokers), tuple(problems))
 
 
-def _sizes(hosts: Hosts) -> tuple[dict[BrokerId, dict[str, int]], set[BrokerId]]:
-    """Return what the brokers say of themselves, and who lives and says nothing."""
-    calls: dict[Any, list[BrokerId]] = {}
+def _said(
+    hosts: Hosts, questions: Sequence[str], seconds: float
+) -> tuple[dict[str, dict[BrokerId, Any]], set[BrokerId]]:
+    """Return what the brokers answer to each question, asked all at once, and who lives and does not answer all."""
+    at: dict[Any, list[BrokerId]] = {}
     for broker in hosts.brokers():
-        calls.setdefault(hosts.host_of(broker), []).append(broker)
-    answers = {host: host.describe.remote() for host in calls}
-    if answers:
-        ray.wait(list(answers.values()), num_returns=len(answers), timeout=ANSWER_SECONDS)
-    sizes: dict[BrokerId, dict[str, int]] = {}
+        at.setdefault(hosts.host_of(broker), []).append(broker)
+    calls = {host: [getattr(host, question).remote() for question in questions] for host in at}
+    if calls:
+        asked = [call for its in calls.values() for call in its]
+        ray.wait(asked, num_returns=len(asked), timeout=seconds)
+    said: dict[str, dict[BrokerId, Any]] = {question: {} for question in questions}
     silent: set[BrokerId] = set()
-    for host, call in answers.items():
+    for host, its in calls.items():
         try:
-            sizes |= ray.get(call, timeout=0)
+            answers = ray.get(its, timeout=0)
         except GetTimeoutError:
-            silent.update(calls[host])
+            silent.update(at[host])
         except RayActorError:
-            continue
-    return sizes, silent
+            if hosts.recovery is not None:  # else Ray may start it again
+                hosts.dead.add(host)
+        else:
+            for question, answer in zip(questions, answers, strict=True):
+                said[question] |= answer
+    return said, silent
 
 
 def _one(place: Position, sizes: dict[BrokerId, dict[str, int]], silent: set[BrokerId]) -> BrokerStatus:

@@ -7,6 +7,7 @@ import pytest
 import rayvous as rv
 from rayvous.actors.chaos.injector import Breaker
 from rayvous.actors.chaos.run import run_ray_chaos
+from rayvous.actors.network.status import status_of
 from rayvous.faults.chaos import plans
 from rayvous.faults.chaos.plans import FaultPlan
 from rayvous.protocol.messages.recovery import Recovery
@@ -14,6 +15,7 @@ from rayvous.protocol.messages.recovery import Recovery
 BOUND_SECONDS = 60.0
 DRAWN_SEED = 9
 EVERYTHING_SEED = 5
+LOOK_SECONDS = 1.0
 
 
 def test_drawn_faults(ray_started: None) -> None:
@@ -103,6 +105,12 @@ def test_clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_the
         breaker = Breaker(net, time.monotonic)
         assert breaker.pause(victim) and not breaker.pause(victim)
         try:
+            began = time.monotonic()
+            seen = status_of(net._hosts, net._convergence, LOOK_SECONDS)
+            assert time.monotonic() - began < 5 * LOOK_SECONDS, "who does not answer is waited for once"
+            assert [one.state for one in seen.brokers] == ["alive"] * victim + ["silent"]
+            assert [bool(one.sizes) for one in seen.brokers] == [True] * victim + [False]
+            assert not seen.healthy
             assert publisher.publish({"x": 1}) == 2, "at another broker"
             assert victim not in (subscriber.broker, publisher.broker)
         finally:
