@@ -4,7 +4,8 @@ Rules
 -----
 * The process does what it is told and tells what it has heard; what is to be remembered of it is remembered by who
   runs it. A durable subscriber acknowledges only what has been told, so that it is known what it had when it died.
-* Processes are started ahead, so that coming back takes no longer than attaching does.
+* Processes are started ahead, so that coming back takes no longer than attaching does. One into which a client could
+  not come is ended, and another started when it is needed: why it could not is for its caller to say.
 * A publisher comes back when all brokers that may have accepted its last events answer, or are dead for good.
 """
 
@@ -21,6 +22,7 @@ import ray
 from ray.exceptions import RayActorError
 
 from ...protocol.batch import EventBatch
+from ...protocol.errors import RayvousError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Refusal
 from ...protocol.messages.pubsub import Lost
@@ -38,6 +40,9 @@ ANSWER_SECONDS: Final = 90.0
 Heard = tuple[list[tuple[float, ClientId, int]], list[Lost]]
 """(when, publisher, sequence) of each notification, and what may be lost."""
 
+
+Found = int | dict[ClientId, int]
+"""The last number that was accepted of a publisher, or a subscriber's position."""
 
 Accepted = tuple[float, BrokerId, EventBatch]
 """When which broker has accepted what."""
@@ -85,15 +90,15 @@ class ClientActor:
         """Return the id of the process."""
         return os.getpid()
 
-    def come(self, name: ClientId, broker: BrokerId, publishes: bool) -> int | dict[ClientId, int]:
-        """Attach; return the last number that was accepted of a publisher, or a subscriber's position."""
+    def come(self, name: ClientId, broker: BrokerId, publishes: bool) -> tuple[BrokerId, Found]:
+        """Attach; return where it is, and what is known of it there."""
         net = Network.attach(self._network)
         if publishes:
             self._client = publisher = net.publisher(name, broker=broker, durable=True)
             publisher.on_accepted = lambda at, batch: self._accepted.append((time.time(), at, batch))
-            return publisher.published
+            return publisher.broker, publisher.published
         self._client = subscriber = net.subscriber(name, broker=broker, durable=True)
-        return subscriber.position
+        return subscriber.broker, subscriber.position
 
     def call(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of the client."""
@@ -138,15 +143,23 @@ class Spares:
     """
 
     def __init__(self, network: str, count: int) -> None:
-        kind = ray.remote(ClientActor).options(num_cpus=0, max_concurrency=CALLS_AT_ONCE)
-        self._actors = [kind.remote(network) for _ in range(count)]
-        pids = ray.get([actor.pid.remote() for actor in self._actors])
-        self._free = list(zip(self._actors, pids, strict=True))
+        self._network = network
+        self._actors: list[Any] = []
+        self._free: list[tuple[Any, int]] = []
         self._turn = threading.Lock()
+        self._start(count)
+
+    def _start(self, count: int) -> None:
+        kind = ray.remote(ClientActor).options(num_cpus=0, max_concurrency=CALLS_AT_ONCE)
+        new = [kind.remote(self._network) for _ in range(count)]
+        self._actors += new
+        self._free += zip(new, ray.get([actor.pid.remote() for actor in new]), strict=True)
 
     def take(self) -> tuple[Any, int]:
         """Return a process that no client has been in yet, and its id."""
         with self._turn:
+            if not self._free:
+                self._start(1)
             return self._free.pop()
 
     def close(self) -> None:
@@ -170,7 +183,7 @@ class KillableClients:
     alive
         Whether its process runs.
     broker
-        Where it comes to, when it comes.
+        Where it came last; before that, where it is to come first, if that has not left the network by then.
     published
         Of a publisher: the last number that it has used.
     """
@@ -185,10 +198,15 @@ class KillableClients:
         self._actor: Any = None
         self._pid = 0
 
-    def start(self) -> int | dict[ClientId, int]:
-        """Let it come, or come back; return what :meth:`ClientActor.come` does."""
+    def start(self) -> Found:
+        """Let it come, or come back; return what is known of it there."""
         self._actor, self._pid = self._spares.take()
-        found: int | dict[ClientId, int] = self._ask("come", self.name, self.broker, self.publishes)
+        try:
+            found: Found
+            self.broker, found = self._ask("come", self.name, self.broker, self.publishes)
+        except RayvousError:
+            os.kill(self._pid, signal.SIGKILL)  # nobody of that name may live there
+            raise
         if isinstance(found, int):
             self.published = found
         self.alive = True

@@ -326,8 +326,9 @@ class RunningWorkload:
         """Let a client come back, and write down what that says of what it did and heard before."""
         self._waiting.discard(client.name)
         with self._listening:  # nothing that the dead one had heard is written down after this
+            if client.alive:
+                return  # another thread was quicker
             used = client.published
-            client.broker = self._still_there(client.broker)
             found = client.start()
             with self._turn:
                 self._came_back(client, used, found)

@@ -118,9 +118,9 @@ class Attaching:
             raise InputError(
                 f"network {self._hosts.name!r} does not heal: launch it with recovery=Recovery()"
             )
-        self._hosts.find_reborn()
         if broker is not None:
-            self._hosts.host_of(broker)
+            checks.whole_number("broker", broker)
+        self._hosts.find_reborn()
         near = self._near(broker, placement)
         client = back(self._context(placement), name, broker, near)
         self.clients.append(client)

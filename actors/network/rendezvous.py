@@ -162,9 +162,12 @@ class Rendezvous:
 
         Raises
         ------
+        InputError
+            If there never was such a broker.
         BrokerUnavailable
             If no broker is left.
         """
+        self._places.require_known(broker)
         was = self.names.subscriber(name)["broker"]
         place = self._settle("subscriber", name, broker if was is None else was, ticket, near)
         return place, self.names.come(name, place, ticket)
@@ -172,7 +175,11 @@ class Rendezvous:
     def publisher_comes_back(
         self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
     ) -> tuple[BrokerId, dict[BrokerId, Any], int]:
-        """Give a publisher a broker; return it, the actors of those that may know of it, and its highest number."""
+        """Give a publisher a broker; return it, the actors of those that may know of it, and its highest number.
+
+        As :meth:`come_back`.
+        """
+        self._places.require_known(broker)
         homes, reserved = self.names.publisher(name)
         place = self._settle("publisher", name, homes[-1] if homes else broker, ticket, near)
         if not homes:

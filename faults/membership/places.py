@@ -72,6 +72,12 @@ class Places:
         """Return how many clients are at these."""
         return sum(self._load[broker] for broker in brokers)
 
+    def require_known(self, broker: BrokerId | None) -> None:
+        """Raise InputError when there never was such a broker; one that has left is known."""
+        if broker is not None and broker not in self._load:
+            known = f"{len(self._load)}, from {min(self._load)} to {max(self._load)}"
+            raise InputError(f"no broker {broker}: there are {known}")
+
     # Clients.
 
     def attach(
@@ -93,9 +99,7 @@ class Places:
         BrokerUnavailable
             If the broker that is asked for is gone, or all are.
         """
-        if broker is not None and broker not in self._load:
-            known = f"{len(self._load)}, from {min(self._load)} to {max(self._load)}"
-            raise InputError(f"no broker {broker}: there are {known}")
+        self.require_known(broker)
         if broker in self.gone:
             raise BrokerUnavailable(f"broker {broker} is gone: name another, or none")
         self._check_names(kind, names, ticket)
@@ -112,7 +116,10 @@ class Places:
         ticket: str | None = None,
         near: Tiers | None = None,
     ) -> BrokerId:
-        """Give a client whose name outlives its process the broker that it wishes for, or another if that is gone."""
+        """Give a client whose name outlives its process the broker that it wishes for, or another if that is gone.
+
+        It comes back by itself, and cannot know who has left meanwhile.
+        """
         self.leave(kind, name)
         there = wish is not None and wish in self._load and wish not in self.gone
         place = wish if there and wish is not None else self._choose((), near)

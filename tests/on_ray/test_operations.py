@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
+from rayvous.actors.chaos.killable_clients import KillableClients, Spares
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -136,16 +137,32 @@ def test_who_is_overloaded_takes_a_child_only_as_a_last_resort(
         traffic.verify(100, BOUND_SECONDS)
 
 
-def test_what_cannot_be_operated_says_why(ray_started: None) -> None:
-    with rv.Network.launch(rv.ClusterTree(1, 1), recovery=Recovery.for_tests()) as net:
+def test_what_cannot_be_operated_says_why_and_who_asks_for_a_broker_that_has_left_comes_elsewhere(
+    ray_started: None,
+) -> None:
+    with rv.Network.launch(rv.ClusterTree(2, 1), recovery=Recovery.for_tests()) as net:
+        net.await_convergence(BOUND_SECONDS)
         with pytest.raises(InputError, match="no cluster 7 that lives"):
             net.add_broker(7)
         with pytest.raises(InputError, match="brokers is 0: it must be a whole number from 1"):
             net.add_cluster(0)
         with pytest.raises(InputError, match="no broker 9 that lives"):
             net.remove_broker(9)
+        net.remove_broker(1, BOUND_SECONDS)
         with pytest.raises(InputError, match="the last broker"):
             net.remove_broker(0)
+
+        # A client in a process of its own, which comes there when it is too late; the first was never to come.
+        spares = Spares(net.name, 1)
+        try:
+            client = KillableClients("s", 9, False, spares)
+            with pytest.raises(InputError, match="no broker 9"):
+                client.start()
+            client.broker = 1
+            client.start()
+            assert client.alive and client.broker == 0
+        finally:
+            spares.close()
 
 
 OPERATOR = """

@@ -228,6 +228,21 @@ def test_a_durable_client_is_placed_where_it_was_and_else_near() -> None:
     assert point.publisher_comes_back("q", None, "t4", near)[0] == 1
 
 
+def test_a_durable_client_that_asks_for_a_broker_that_has_left_is_placed_elsewhere() -> None:
+    """It may have asked before it was gone; only one that never was is a mistake."""
+    point, _ = lasting(Memory())
+    point.retire([2])
+    assert point.come_back("d", 2, "t1")[0] == 0, "it is leaving"
+    point.forget(2)
+    assert point.come_back("e", 2, "t2")[0] == 1, "it has left"
+    assert point.publisher_comes_back("q", 2, "t3")[0] == 3
+    for comes in (point.come_back, point.publisher_comes_back):
+        with pytest.raises(InputError, match="no broker 6: there are 6, from 0 to 5"):
+            comes("f", 6, "t4")
+        with pytest.raises(InputError, match="no broker 6"):
+            comes("d", 6, "t5")  # also of one that is known already
+
+
 def test_a_broker_that_is_started_again_is_there_again() -> None:
     memory = Memory()
     point, _ = lasting(memory)
