@@ -5,7 +5,11 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 FAST   := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
 
-.PHONY: demo test check bench docs clean setup
+# Python compiles a module once and keeps that, whatever the environment says: hundreds of processes are started here,
+# and each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test check types fast slow ray spark bench docs clean setup
 
 setup: $(STAMP)
 
@@ -21,18 +25,31 @@ demo: setup            ## the main job: flights through a network that loses a b
 check: setup           ## under two minutes: lint, types, machine-level and simulator tests; never starts Ray
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory -j 2 types fast
+
+types: setup
 	MYPYPATH=$(VENV)/types $(BIN)/mypy -p rayvous
+
+fast: setup            ## machine-level and simulator tests
 	$(FAST) -m "not slow"
 
-# What is slow runs beside the tests on Ray, on what they leave of the cores: they wait a third of their time.
-test: check            ## everything: check, then the tests on Ray, on Spark and of the command line; beside them what is slow
-	mkdir -p out
-	@echo "what is slow runs beside: out/slow.txt"; \
-	nice -n 19 $(FAST) -m slow > out/slow.txt 2>&1 & slow=$$!; \
-	trap 'kill $$slow 2>/dev/null' EXIT; \
-	$(BIN)/pytest -q tests/on_ray tests/on_spark; heavy=$$?; \
-	wait $$slow; beside=$$?; trap - EXIT; cat out/slow.txt; \
-	exit $$((heavy > beside ? heavy : beside))
+slow: setup            ## many seeds of chaos, large networks, a browser; without Ray
+	$(FAST) -m slow
+
+ray: setup             ## on real actors, and the command line
+	$(BIN)/pytest -q tests/on_ray
+
+spark: setup           ## telemetry in Spark, on a Ray of its own
+	$(BIN)/pytest -q tests/on_spark
+
+# On two cores the tests on Ray wait a third of their time: what is left is given to those that wait for nothing.
+test: check            ## everything: check, then ray, and beside it slow and spark; their output follows
+	@mkdir -p out; \
+	nice -n 19 $(MAKE) --no-print-directory --keep-going slow spark > out/beside.txt 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null' EXIT; \
+	$(MAKE) --no-print-directory ray; first=$$?; \
+	wait $$beside; second=$$?; trap - EXIT; \
+	cat out/beside.txt; exit $$((first > second ? first : second))
 
 bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench matching --json

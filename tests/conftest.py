@@ -5,6 +5,7 @@ import os
 import shlex
 import socket
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,8 +35,24 @@ def pytest_collection_finish(session):
     gc.freeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _folder_of_ray():
+    """Let no Ray of this run find another one of this machine, nor be found: two runs may go beside each other.
+
+    Where ``RAY_TMPDIR`` says, if it is set: there Ray's own logs are to be found afterwards.
+    """
+    if "RAY_TMPDIR" in os.environ:
+        yield
+        return
+    # Short: the path of a socket may have 107 characters.
+    own = tempfile.TemporaryDirectory(prefix="rv", ignore_cleanup_errors=True)
+    with pytest.MonkeyPatch.context() as patch, own as folder:
+        patch.setenv("RAY_TMPDIR", folder)
+        yield
+
+
 @pytest.fixture(scope="session")
-def ray_started():
+def ray_started(_folder_of_ray):
     """One Ray for the whole run, started with Java in its environment, so that Spark can run on it too."""
     prepare_java()
     ray.init(
