@@ -7,7 +7,7 @@ from rayvous.experiments.admission_on_ray import RayPlan, calibrate, compare, ru
 
 SMALL = replace(
     RayPlan(), brokers=3, subscribers=(6,), width=(1.5, 2.9), cpu_seconds_per_event=(0.001, 0.001), rate=0.8,
-    calibration_seconds=2.5, settle_seconds=3.0, measured_seconds=3.0, deadline_seconds=0.5,
+    calibration_seconds=2.5, settle_seconds=2.0, measured_seconds=2.0, deadline_seconds=0.5,
 )  # fmt: skip
 """Everybody wants most of what three publishers publish, each as much as four fifths of what a broker can take in."""
 

@@ -96,24 +96,39 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at:
         assert asyncio.run(asyncio.wait_for(next_one(), 20)) == number + 1
 
 
-@pytest.mark.parametrize("which", ["middle", "root"])
-def test_a_whole_cluster_is_killed(ray_started: None, traffic_at: Callable[..., Any], which: str) -> None:
-    with launch(3, 2) as net:
+def test_whole_clusters_are_killed_the_root_and_then_one_in_the_middle(
+    ray_started: None, traffic_at: Callable[..., Any]
+) -> None:
+    with launch(4, 2) as net:
         net.await_convergence(BOUND_SECONDS)
-        top, middle, bottom = clusters_from_the_root(net)
-        lost, other = (middle, top) if which == "middle" else (top, middle)
-        victims = members(net, lost)
+        top, heir, _, bottom = clusters_from_the_root(net)
+        victims = members(net, top)
         traffic = traffic_at(
             net,
-            {"all": designated(net, other), "odd": min(members(net, bottom)), "few": victims[0]},
-            {"p": min(members(net, other)), "q": designated(net, bottom), "r": victims[1]},
+            {"all": designated(net, heir), "odd": min(members(net, bottom)), "few": victims[0]},
+            {"p": min(members(net, heir)), "q": designated(net, bottom), "r": victims[1]},
         )
         with traffic.flowing():
             for victim in victims:
                 net.kill_broker(victim)
             net.await_convergence(BOUND_SECONDS)
         traffic.verify(100, BOUND_SECONDS)
-        assert len(clusters_from_the_root(net)) == 2 and lost not in clusters_from_the_root(net)
+        first, middle, _ = clusters_from_the_root(net)
+        assert top not in clusters_from_the_root(net)
+
+        victims = members(net, middle)
+        ends = {
+            "all": designated(net, first), "few": victims[0], "p": min(members(net, first)), "r": victims[1]
+        }  # fmt: skip
+        for name, broker in ends.items():
+            client = traffic.subscribers.get(name) or traffic.publishers[name]
+            assert client.move_to(broker) == broker
+        with traffic.flowing():
+            for victim in victims:
+                net.kill_broker(victim)
+            net.await_convergence(BOUND_SECONDS)
+        traffic.verify(200, BOUND_SECONDS)
+        assert len(clusters_from_the_root(net)) == 2 and middle not in clusters_from_the_root(net)
 
 
 @pytest.mark.parametrize("scheme", ["flooding", "match-first"])

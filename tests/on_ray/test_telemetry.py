@@ -9,7 +9,7 @@ import ray
 import rayvous as rv
 from rayvous.actors.telemetry.files import runs
 
-SHAPE = rv.ClusterTree(2, 2)
+SHAPE = {"topology": rv.ClusterTree(2, 2), "brokers_per_actor": 2}
 
 
 def kill_actor(collector):
@@ -26,7 +26,7 @@ def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
 ):
     # It writes only when somebody reads, so that it has something to lose.
     config = rv.TelemetryConfig(tmp_path, roll_seconds=1_000.0)
-    with rv.Network.launch(SHAPE, trace_events=True, telemetry=config) as net:
+    with rv.Network.launch(**SHAPE, trace_events=True, telemetry=config) as net:
         traffic = traffic_at(net, {"all": 0, "odd": 3}, {"p": 1, "q": 2})
         with traffic.flowing():
             written = net.telemetry()
@@ -78,7 +78,7 @@ def test_multicasts_are_told_as_the_paper_counts_them_and_as_they_were_carried_o
 
 
 def test_a_folder_has_all_rows_when_the_network_is_closed(ray_started, tmp_path):
-    with rv.Network.launch(SHAPE, trace_events=True, telemetry=rv.TelemetryConfig(tmp_path)) as net:
+    with rv.Network.launch(**SHAPE, trace_events=True, telemetry=rv.TelemetryConfig(tmp_path)) as net:
         net.subscriber("s").subscribe("x >= 0")
         net.publisher("p").publish_batch({"x": range(500)})
         net.settle()
@@ -88,7 +88,7 @@ def test_a_folder_has_all_rows_when_the_network_is_closed(ray_started, tmp_path)
 
 
 def test_what_is_new_and_a_collector_that_is_gone_for_good(ray_started):
-    with rv.Network.launch(SHAPE, trace_events=True) as net:
+    with rv.Network.launch(**SHAPE, trace_events=True) as net:
         subscriber = net.subscriber("s")
         subscriber.subscribe("x >= 0")
         publisher = net.publisher("p")
@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_used_is_refused_before_anything_starts(ray_star
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(rv.InputError, match=r"telemetry folder .* cannot be used"):
-        rv.Network.launch(SHAPE, name="unborn", telemetry=rv.TelemetryConfig(file))
+        rv.Network.launch(**SHAPE, name="unborn", telemetry=rv.TelemetryConfig(file))
     with pytest.raises(rv.InputError, match="it must be a TelemetryConfig"):
-        rv.Network.launch(SHAPE, name="unborn", telemetry=str(tmp_path))
+        rv.Network.launch(**SHAPE, name="unborn", telemetry=str(tmp_path))
     assert "unborn" not in rv.networks()

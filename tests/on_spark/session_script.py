@@ -24,9 +24,11 @@ def main() -> None:
     found["no_ray"] = refusal()
     import ray
 
-    os.environ["PATH"] = os.environ["PATH_WITHOUT_JAVA"]
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    found["too_few_cpus"] = refusal(executors=2)
+    # A cluster whose workers have no Java: they are those of this process, with a path of their own.
+    bare = {"env_vars": {"PATH": os.environ["PATH_WITHOUT_JAVA"]}}
+    ray.init(address=sys.argv[1], runtime_env=bare, log_to_driver=False, logging_level="ERROR")
+    found["cpus"] = int(ray.cluster_resources()["CPU"])
+    found["too_few_cpus"] = refusal(executors=found["cpus"])
     found["no_java"] = refusal()
     ray.shutdown()
     print(json.dumps(found))  # noqa: T201 - the one line that may stand on standard output
