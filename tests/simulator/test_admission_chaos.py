@@ -21,7 +21,7 @@ def test_who_has_published_nothing_that_is_advertised_does_not_move(seed):
     assert report.holds, report.problems
 
 
-@pytest.mark.parametrize("seed", [1, 13, 25])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (13, 25))])
 def test_books_balance_and_nothing_is_lost_whatever_fails(seed):
     """With 60 brokers, seed 13 had an owner told of what was over, and 25 events that were not let up."""
     report = run_chaos(seed, admission=True, brokers_max=20 if seed < 10 else 60)

@@ -77,7 +77,13 @@ def subsets() -> list[tuple[str, ...]]:
     return [tuple(part for part, is_in in zip(PARTS, each, strict=True) if is_in) for each in chosen]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        name if name in ("hybrid", "hypercube", "lbdd") else pytest.param(name, marks=pytest.mark.slow)
+        for name in SCHEMES
+    ],
+)
 def test_every_set_of_parts_that_is_not_refused_works(scheme: str) -> None:
     played = 0
     for parts in subsets():

@@ -11,7 +11,9 @@ from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(each, marks=pytest.mark.slow) for each in range(6, 12))]
+)
 def test_small_networks_that_are_broken_heal_and_lose_nothing(seed):
     report = run_chaos(seed, brokers_max=12)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

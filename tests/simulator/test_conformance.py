@@ -79,8 +79,15 @@ class Watch:
             assert not any(broker.describe().values()), broker.describe()
 
 
-@every_scheme
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(
+    ("network", "name"),
+    [
+        # On the largest network options do what they do on the tree of clusters.
+        pytest.param(network, name, marks=[pytest.mark.slow] * (network == "transit-stub" and "+" in name))
+        for network in NETWORKS
+        for name in NAMES
+    ],
+)
 def test_rounds_of_subscribing_and_publishing(name, network, assert_promises):
     watch = Watch()
     workload = Workload(10, 4, 15, 2, events_per_publication=3, rounds=2, churn=0.5, leave=True)

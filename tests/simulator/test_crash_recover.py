@@ -91,11 +91,12 @@ def holds(net: Simulation) -> None:
     assert verdict.notifications_delivered == verdict.notifications_expected > 0
 
 
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scheme, last_words", [("hybrid", True), ("hierarchical", False)])
 def test_a_crash_between_any_two_effects_leaves_no_trace(
-    scheme: str, last_words: bool, scripted: type[Any]
+    scheme: str, last_words: bool, every: int, scripted: type[Any]
 ) -> None:
-    assert crash_everywhere(scripted, scheme, last_words) > 200
+    assert crash_everywhere(scripted, scheme, last_words, every) > 200 / every
 
 
 @pytest.mark.slow
