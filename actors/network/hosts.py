@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +38,30 @@ if TYPE_CHECKING:
 
 TELL_SECONDS: Final = 2.0
 """How long the peers of a broker that is started again have to hear of it; who is late learns it from the broker."""
+
+
+def graph_of(
+    name: str, scheme: str, places: Iterable[Position], sizes: Mapping[BrokerId, Mapping[str, int]]
+) -> nx.Graph:
+    """Return the graph of the brokers that have said how much they keep; no edge leads to one that has not.
+
+    Places may name one that has left, or has come since: brokers are asked one after the other.
+    """
+    import networkx as nx
+
+    graph = nx.Graph(name=name, scheme=scheme)
+    described = [place for place in places if place.broker in sizes]
+    for place in described:
+        own = {"label": place.label, "role": place.role, "cluster": place.cluster}
+        graph.add_node(place.broker, **own, **sizes[place.broker])
+    kind = "cube" if scheme == "hypercube" else "tree"
+    for place in described:
+        if place.role != "NEB":
+            ends = [*((child, kind) for child in place.children), *((one, "group") for one in place.members)]
+            for end, of_kind in ends:
+                if end in graph and end != place.broker:
+                    graph.add_edge(place.broker, end, kind=of_kind)
+    return graph
 
 
 class Hosts:
@@ -170,31 +194,10 @@ class Hosts:
         Nodes are broker ids with `label`, `role`, `cluster` and the sizes of what the broker keeps and has done; edges
         have `kind`, "tree", "group" or "cube".
         """
-        import networkx as nx
-
-        graph = nx.Graph(name=self.name, scheme=self.directory.scheme)
         sizes: dict[BrokerId, Mapping[str, int]] = {}
         for answer in self.ask("describe", timeout_seconds=60):
             sizes |= answer
-        places = self.standing()
-        kind = "cube" if self.directory.scheme == "hypercube" else "tree"
-        for position in places:
-            if position.broker in sizes:
-                graph.add_node(
-                    position.broker,
-                    label=position.label,
-                    role=position.role,
-                    cluster=position.cluster,
-                    **sizes[position.broker],
-                )
-        for position in places:
-            if position.role != "NEB" and position.broker in sizes:
-                for child in position.children:
-                    graph.add_edge(position.broker, child, kind=kind)
-                for member in position.members:
-                    if member != position.broker:
-                        graph.add_edge(position.broker, member, kind="group")
-        return graph
+        return graph_of(self.name, self.directory.scheme, self.standing(), sizes)
 
     def standing(self) -> tuple[Position, ...]:
         """Return every living broker's place as it is now; in a network that does not heal, `positions`."""
