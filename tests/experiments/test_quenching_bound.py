@@ -11,8 +11,8 @@ TOPOLOGIES = 20
 OVER_BOUND_MAX = 1.15
 
 
-@pytest.fixture(scope="module")
-def results():
+@pytest.fixture(scope="module", params=[5, pytest.param(TOPOLOGIES, marks=pytest.mark.slow)])
+def results(request):
     return [
         compare.run(
             ["hybrid", "hybrid+quench+merge"],
@@ -21,7 +21,7 @@ def results():
             seed=seed,
             deaths=False,
         )
-        for seed in range(TOPOLOGIES)
+        for seed in range(request.param)
     ]
 
 
