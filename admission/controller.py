@@ -10,7 +10,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from ..protocol.configs import IN_A_TREE, Ways
@@ -39,7 +40,7 @@ from .advertisements import LOCAL
 from .asking import Asking
 from .flows import HandOn
 from .pending import Shared
-from .spreading import Asked, Key, Out, Request, Wave
+from .spreading import Asked, Key, Offer, Out, Request, Wave
 
 
 class Admission(Asking):
@@ -245,6 +246,27 @@ class Admission(Asking):
         }
         return {number: refusals for number, refusals in found.items() if refusals}
 
+    # To be compared with what neighbours know.
+
+    def passed_on(self) -> dict[BrokerId, list[str]]:
+        """Return for each neighbour the advertisements that went there, and the filters that it was asked for."""
+        return {
+            link: [*(f"asked {item} {each.priority}" for item, each in asked.items()), *self._offered(link)]
+            for link, asked in self._asked.items()
+        }
+
+    def _offered(self, link: BrokerId) -> Iterator[str]:
+        for key, (source, offer) in self._chosen.items():
+            path = *offer.path, self.broker
+            if link not in path and self.books.passes(source, link):
+                yield _advert(key, replace(offer, path=path))
+
+    def taken_in(self, link: BrokerId) -> list[str]:
+        """Return the same as it has come from a neighbour and stands in the books."""
+        held = self.books.held.get(link, {}) if link in self._asked else {}
+        offers = (_advert(key, each[link]) for key, each in self._offers.items() if link in each)
+        return [*(f"asked {item} {each.priority}" for item, each in held.items()), *offers]
+
     # To be put down and made again.
 
     def snapshot(self) -> Plain:
@@ -294,6 +316,15 @@ class Admission(Asking):
             assert all(self.books.wanted_beside(item, link) for item in items)
         assert set(self.books.held[LOCAL]) <= set(self._wanting)
         assert all(items for items in self._wanting.values())
+        assert all(offer == self._offers[key][link] for key, (link, offer) in self._chosen.items())
+        chosen = {key: (link, offer.filter, offer.rate) for key, (link, offer) in self._chosen.items()}
+        assert chosen == {
+            key: (each.link, each.filter, each.rate) for key, each in self.books.adverts.items()
+        }
+
+
+def _advert(key: Key, offer: Offer) -> str:
+    return f"advert {key} {offer.filter} {offer.rate} {offer.path} {offer.version}"
 
 
 def _asked_plain(asked: Asked, requests: Shared[Request]) -> tuple[Any, ...]:

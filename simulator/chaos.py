@@ -33,7 +33,7 @@ from ..faults.chaos.stable_cases import with_stores
 from ..protocol.errors import ClientError
 from ..protocol.messages.recovery import Recovery
 from ..routing.topologies.cluster_trees import topology_of
-from .hosts import in_memory
+from .hosts import in_memory, in_memory_with_sums
 from .operations import SimulatedOperations
 from .processes import end_with_parent
 from .simulation import Simulation
@@ -121,7 +121,7 @@ class _Run:
             topology.positions(),
             case.scheme,
             recovery=case.recovery,
-            store=in_memory if case.stable else None,
+            store=(in_memory_with_sums if is_damaged(case) else in_memory) if case.stable else None,
             admission=case.admission,
             links=case.links,
             seed=case.seed,

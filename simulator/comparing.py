@@ -1,8 +1,8 @@
 """Clients that say now and then what they have had, or published, for their brokers to compare.
 
 Rule: what is right is what a client says; where its broker knows something else, that is damaged
-(`faults.membership.comparing`). One that is away, or whose broker is, says nothing. Nor does a durable subscriber: what
-it has had and what it has acknowledged are two things, and its broker goes by its own store.
+(`faults.membership.comparing`). One that is away, or whose broker is, says nothing. A durable subscriber says what it
+has acknowledged, as that is what its broker writes down.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: Cli
         return
     if session.alive and not session.left and session.connected:
         said: list[Any] = []
-        if session.subscriber is not None and not session.subscriber.durable:
+        if session.subscriber is not None:
             said.append(session.subscriber.has_had())
         if session.publisher is not None:
             said.append(session.publisher.has_published())

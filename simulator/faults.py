@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ..actors.broker.damage import damage
+from ..actors.broker.damage import damage, damage_store
 from ..faults.chaos.plans import HostLink, Shake
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
@@ -123,10 +123,10 @@ class Faults:
     def damage(self, broker: BrokerId, what: str = "tables") -> int:
         """Damage a part of the state of a broker, by chance of its own; return how many values were changed."""
         host = self._network.hosts[broker]
-        if not host.alive:
-            return 0
         dice = random.Random(f"damage/{self._network.seed}/{broker}/{self._network.now}")
-        return damage(host.machine, what, dice)
+        if what == "store":
+            return damage_store(host.store, dice)
+        return damage(host.machine, what, dice) if host.alive else 0
 
     def shake(self, fault: Shake) -> None:
         """Let the weather be bad for a while."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..faults.durability.stores import MemoryStore, Store
+from ..faults.durability.summed import SummedStore
 from ..protocol.effects import Drained, Effect, Missed, Received, Ticked
+from ..protocol.errors import StateDamaged
 from ..protocol.ids import BrokerId, ClientId
 
 if TYPE_CHECKING:
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 def in_memory(broker: BrokerId) -> Store:
     """Return the store of a broker that lasts as long as the simulation."""
     return MemoryStore()
+
+
+def in_memory_with_sums(broker: BrokerId) -> Store:
+    """Return such a store that knows whether it was damaged, and is cleared then."""
+    return SummedStore(MemoryStore())
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,8 @@ class Host:
         Its links to others, and those that make up its group; None before it is first used.
     free_at
         When it has put on its links what it was busy with.
+    cleared
+        How often its store was found damaged, and cleared.
     fuse
         How many effects it carries out until it dies in the middle of a step; None for no such end.
     told_at
@@ -73,6 +82,7 @@ class Host:
         "alive",
         "attached",
         "boot",
+        "cleared",
         "cluster",
         "factor",
         "free_at",
@@ -108,6 +118,7 @@ class Host:
         self.parent = parent
         self.boot = boot
         self.life = -1
+        self.cleared = 0
         self.alive = self.paused = self.serving = self.retiring = self.gone = False
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
@@ -126,7 +137,13 @@ class Host:
         """Begin a new life."""
         self.life += 1
         self.alive = self.plain = True
-        self.machine = self.boot(self.life)
+        try:
+            self.machine = self.boot(self.life)
+        except StateDamaged:
+            assert isinstance(self.store, SummedStore)
+            self.store.clear()  # what it has written is not what it reads: it starts clean
+            self.cleared += 1
+            self.machine = self.boot(self.life)
         self.handle = self.machine.handle
 
     def die(self) -> None:

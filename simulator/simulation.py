@@ -360,7 +360,7 @@ class Simulation(SimulatedNetwork):
 
     def _start_publisher(self, session: ClientSession, machine: PublisherMachine) -> bool:
         """Start a publisher where most is known of it, when all brokers that may know of it answer."""
-        if any(not host.alive or host.paused or host.waiting for host in session.homes):
+        if any(not host.alive or host.cleared or host.paused or host.waiting for host in session.homes):
             return False
         known = {host.id: host.machine.accepted(session.name) for host in session.homes}
         best = max(known, key=lambda broker: known[broker])
@@ -371,7 +371,7 @@ class Simulation(SimulatedNetwork):
         return True
 
     def start_elsewhere(self, client: ClientId) -> None:
-        """Start a publisher, a broker of which is dead for good, under numbers that it has not used."""
+        """Start a publisher under numbers that it has not used, as one of its brokers does not know which it has."""
         session = self._known(client)
         machine = publisher(session)
         session.alive = True
@@ -410,8 +410,8 @@ class Simulation(SimulatedNetwork):
         return [name for name, session in self.sessions.items() if not session.alive]
 
     def homeless(self, client: ClientId) -> bool:
-        """Return whether a broker is dead that may have accepted a publisher's last events."""
-        return any(not host.alive for host in self._known(client).homes)
+        """Return whether a broker is dead, or has lost its store, that may have accepted a publisher's last events."""
+        return any(not host.alive or host.cleared for host in self._known(client).homes)
 
     def unconfirmed(self) -> list[tuple[ClientId, int]]:
         """Return the subscriptions that their present broker has not confirmed."""

@@ -189,7 +189,8 @@ class Broker:
                 layer.check()
 
         router: Any = self._router
-        compared = Compared(router, self.healing, self.replay, check_all)
+        books = None if self.admitting is None else self.admitting.admission
+        compared = Compared(router, self.healing, self.replay, check_all, books)
         every_seconds = recovery.compare_heartbeats * recovery.heartbeat_seconds
         return [Comparing(self.position.broker, every_seconds, compared)]
 

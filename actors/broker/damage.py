@@ -5,9 +5,11 @@ Rules
 * It reaches into the machines of a broker, which nothing else may do: a fault asks for no leave.
 * What is damaged holds values of the right kinds afterwards, as a memory does in which other numbers stand; each is
   drawn, and all of a kind at once. How far a number is off is drawn too, up to :data:`FAR`.
-* A broker's clients, its store and the rendezvous point are not damaged: what is right is what they say.
+* A broker's clients and the rendezvous point are not damaged: what is right is what they say. Nor is what tables and
+  books hold for a broker's own clients.
 
-Source: paper 4, section 2 and definition 8; docs/decisions/0028-damaged-tables.md and 0043-damaged-state.md.
+Source: paper 4, section 2 and definition 8; docs/decisions/0028-damaged-tables.md, 0043-damaged-state.md and
+0052-damaged-stores-books-and-positions.md.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ...admission.advertisements import LOCAL
+from ...faults.durability.stores import Store
+from ...faults.durability.summed import SUMS, SummedStore
+from ...protocol.effects import Write
 from ...protocol.ids import RoundNumber
 from ...protocol.messages.recovery import ClusterView
 from ...protocol.messages.views import CubeView
@@ -121,6 +127,63 @@ def _marks(broker: Broker, dice: Random) -> int:
     return changed
 
 
+def _positions(broker: Broker, dice: Random) -> int:
+    """Let durable subscribers seem to have acknowledged more, or less, of each publisher than they have."""
+    assert broker.durable is not None
+    changed = 0
+    for entry in broker.durable.entries.values():
+        for publisher in entry.marks:
+            entry.marks[publisher] = _off(entry.marks[publisher], dice)
+            changed += 1
+    return changed
+
+
+def _books(broker: Broker, dice: Random) -> int:
+    """Let half of what the books hold for other brokers be forgotten or another filter, or come at other rates.
+
+    Some of what is counted in them is another number besides.
+    """
+    if broker.admitting is None:
+        return 0
+    admission = broker.admitting.admission
+    books, changed = admission.books, 0
+    for link in [link for link in books.held if link != LOCAL]:
+        for item in [item for item in books.held[link] if dice.random() < 0.5]:
+            changed += 1
+            books.drop(item, link)
+            if dice.random() < 0.5:
+                books.hold(to_filter(f"damaged = {changed}"), link, 0)
+    for key, offers in admission._offers.items():
+        for link in [link for link in offers if link != LOCAL and dice.random() < 0.5]:
+            changed += 1
+            before = link, offers[link]
+            offers[link] = replace(offers[link], rate=_off(offers[link].rate, dice))
+            if admission._chosen[key] == before:
+                admission._chosen[key] = link, offers[link]
+                books.advertise(key, offers[link].filter, offers[link].rate, link)
+    broker.admitting._follow()
+    if dice.random() < 0.5:
+        place = dice.randrange(books._met.size)
+        books._met.flat[place] = _off(int(books._met.flat[place]), dice)
+        changed += 1
+    return changed
+
+
+def damage_store(store: Store, dice: Random) -> int:
+    """Let a third of the rows of a store that has sums be gone, changed, or another row's; return how many."""
+    if not isinstance(store, SummedStore):
+        return 0
+    tables = [SUMS, *sorted(store._sums)]
+    rows = [(table, key, data) for table in tables for key, data in store.inner.rows(table)]
+    writes = []
+    for table, key, data in rows:
+        if dice.random() < 1 / 3:
+            other = dice.choice(rows)[2]
+            writes.append(Write(table, key, None if dice.random() < 0.5 or other == data else other))
+    store.inner.commit(writes)
+    return len(writes)
+
+
 def _membership(broker: Broker, dice: Random) -> int:
     """Let a broker stand elsewhere: in another view, below another parent, above other children, designated or not."""
     healing = broker.healing
@@ -167,5 +230,12 @@ def _other_members(view: ClusterView, known: Sequence[ClusterView], dice: Random
 
 
 _KINDS: Final[Mapping[str, Callable[[Broker, Random], int]]] = MappingProxyType(
-    {"tables": _tables, "numbers": _numbers, "membership": _membership, "deduplicator": _marks}
+    {
+        "tables": _tables,
+        "numbers": _numbers,
+        "membership": _membership,
+        "deduplicator": _marks,
+        "positions": _positions,
+        "books": _books,
+    }
 )

@@ -238,8 +238,8 @@ class HostLink:
         return bool(self.megabits_per_second or self.drop)
 
 
-DAMAGES: Final = "tables", "numbers", "membership", "deduplicator"
-"""What of a broker's state may be damaged."""
+DAMAGES: Final = "tables", "numbers", "membership", "deduplicator", "positions", "books", "store"
+"""What of a broker's state may be damaged: positions of durable subscribers, books of admission control, its store."""
 
 Fault: TypeAlias = (
     Crash

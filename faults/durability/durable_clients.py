@@ -6,10 +6,14 @@ Rules
   (`durable`). What goes beyond the bounds is lost by name, and kept as a dead letter.
 * A durable subscriber is here until it says that it leaves, or has come back elsewhere: brokers tell the rendezvous
   point now and then whom they hold, and are told whom to let go.
+* A subscriber may say what it has acknowledged (`HasConsumed`). All acknowledgements that it has sent are here by
+  then, so its position is just that, but for what it was told is lost. Where it is another one, it is damaged, here and
+  in the store: the subscriber is taken in anew, as one that has been elsewhere, and is sent again all that is kept.
 * Whom a store has is taken inwards at the start of a life (`Restored`), and told to the layers around in the first
   step (`Held`).
 
-Source: docs/decisions/0015-exactly-once.md; paper 4, section 4 (what is stable before it is acknowledged).
+Source: docs/decisions/0015-exactly-once.md; paper 4, section 4 (what is stable before it is acknowledged), and
+section 2 for damage.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ import numpy as np
 from ...protocol.effects import Deliver, Received, Send, TellLost, Ticked, Write
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Held, Inward, Out, Released, Restored
-from ...protocol.messages.pubsub import Again, Cancel, Consumed, Detach, Register, Resume
+from ...protocol.messages.pubsub import Again, Cancel, Consumed, Detach, HasConsumed, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
 from ...protocol.snapshots import Restorable
 from .durable_cursor import NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
@@ -53,12 +57,14 @@ class DurableClients(Restorable):
         What could not be delivered, oldest first.
     notes_lost
         How many notifications were given up.
+    mended
+        How many positions were not what their subscribers had acknowledged.
     """
 
     def __init__(self, recovery: Recovery, store: Store | None = None, now: float = 0.0) -> None:
         self.entries: dict[ClientId, DurableCursor] = {}
         self.letters: deque[DeadLetter] = deque(maxlen=recovery.dead_letters_max)
-        self.notes_lost = 0
+        self.notes_lost = self.mended = 0
         self._recovery = recovery
         self._bounds = Bounds(
             recovery.durable_events_max, recovery.durable_bytes_max, recovery.durable_seconds
@@ -72,7 +78,11 @@ class DurableClients(Restorable):
         self._held: list[Out] = [
             Held(name, register) for name, entry in self.entries.items() for register in entry.registers()
         ]
-        self.takes: Mapping[type, Handler] = {Again: self._on_again, LetGo: self._on_let_go}
+        self.takes: Mapping[type, Handler] = {
+            Again: self._on_again,
+            LetGo: self._on_let_go,
+            HasConsumed: self._on_has_consumed,
+        }
         self.sees: Mapping[type, Handler] = {
             Resume: self._on_resume,
             Consumed: self._on_acknowledge,
@@ -151,6 +161,19 @@ class DurableClients(Restorable):
         if entry is None or message.life != entry.life:
             return []
         return [*self._written(entry.acknowledge(message.marks)), Inward(event)]
+
+    def _on_has_consumed(self, event: Received[ClientId, HasConsumed]) -> list[Out]:
+        client, message = event.source, event.message
+        entry = self.entries.get(client)
+        if entry is None or message.life != entry.life or entry.agrees(message.marks):
+            return []
+        self.mended += 1
+        writes = [*entry.forgotten(), entry.begin_anew(message.marks)]
+        # It acknowledges late, so what it lacks may be as old as anything that publishers' brokers still keep.
+        kept_seconds = self._recovery.retention_seconds
+        numbers = tuple(entry.subscriptions)
+        moved = Resume(dict(message.marks), self._now - entry.since, kept_seconds, entry.life, numbers)
+        return [*self._written(writes), Inward(Received(client, moved))]
 
     def _on_register(self, event: Received[ClientId, Register]) -> list[Out]:
         message = event.message
@@ -244,6 +267,7 @@ class DurableClients(Restorable):
             "notes_kept": sum(map(len, self.entries.values())),
             "notes_lost": self.notes_lost,
             "dead_letters": len(self.letters),
+            "positions_mended": self.mended,
         }
 
     def check(self) -> None:

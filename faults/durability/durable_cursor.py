@@ -171,6 +171,19 @@ class DurableCursor:
             writes.append(self._drop())
         return writes
 
+    def agrees(self, marks: Mapping[ClientId, int]) -> bool:
+        """Return whether its position is what it says it has acknowledged, but for what it has lost."""
+        lost = {each.publisher for each in self.losses}
+        names = (self.marks.keys() | marks.keys()) - lost
+        return all(self.marks.get(name, 0) == marks.get(name, 0) for name in names)
+
+    def begin_anew(self, marks: Mapping[ClientId, int]) -> Write:
+        """Take its word for its position, and keep no notification; return what makes that stable."""
+        self.marks, self.losses = dict(marks), []
+        self._notes.clear()
+        self._events = self._bytes = 0
+        return self.row()
+
     def _left(self, note: Note) -> Rows:
         """Return the rows of a note that the position has not passed."""
         batch = note.batch

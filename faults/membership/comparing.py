@@ -5,8 +5,10 @@ Rules
 * Every `compare_heartbeats` a broker says to each other what both have to know alike, as digests. Who is told compares
   them with what it knows itself. These are: what the one has told the other that it wants; where the two stand, for
   those that belong to one cluster or are joined in the tree, or the view for the rendezvous point, which gives it out;
-  and the numbers under which events have gone between them.
+  the numbers under which events have gone between them; and what the one has passed on of advertisements and asked for
+  of filters, where there is admission control.
 * A subscriber that is not durable says what it was notified of, which has to be what its broker takes it to have had.
+  What a durable one says is compared by whoever keeps its position.
   A publisher says its last number: its broker cannot have accepted a higher one.
 * What is on its way makes the two differ for a moment. So a difference counts when it stays: when the same two digests
   have met :data:`STRIKES` times in a row, each some time after the one before.
@@ -22,7 +24,8 @@ So a broker whose state is damaged starts again within ``STRIKES + 1`` compariso
 crash. Nothing of it is by chance.
 
 Source: paper 4, section 2 (a fault changes the state and not the behaviour, and the condition is to hold again from any
-state); docs/decisions/0028-damaged-tables.md and 0043-damaged-state.md.
+state); docs/decisions/0028-damaged-tables.md, 0043-damaged-state.md and
+0052-damaged-stores-books-and-positions.md.
 """
 
 from __future__ import annotations
@@ -67,6 +70,16 @@ class Standing(Protocol):
         """Return the brokers that have yet to tell it all that they want."""
 
 
+class Accounts(Protocol):
+    """What is compared of admission control: what it has told others of its books, and holds of what they have told."""
+
+    def passed_on(self) -> Mapping[BrokerId, Iterable[Any]]:
+        """Return for each neighbour the advertisements that went there, and the filters that it was asked for."""
+
+    def taken_in(self, link: BrokerId) -> Iterable[Any]:
+        """Return the same as it has come from a neighbour and stands in the books."""
+
+
 class Streams(Protocol):
     """What is compared of who sends again what may be lost, and nothing twice."""
 
@@ -90,12 +103,15 @@ class Compared:
         See there.
     check
         Asserts what has to hold of all layers by themselves.
+    books
+        None where everything is admitted.
     """
 
     tables: Tables
     place: Standing
     streams: Streams
     check: Callable[[], None]
+    books: Accounts | None = None
 
 
 @dataclass(slots=True)
@@ -147,6 +163,7 @@ class Comparing(Restorable):
         compared.check()
         told = {other: digest(items) for (_, other), items in compared.tables.told().items()}
         agreed, streams = compared.place.agreed(), compared.place.streams()
+        books = {} if compared.books is None else compared.books.passed_on()
         compares: list[Out] = [
             Send(
                 other,
@@ -154,10 +171,11 @@ class Comparing(Restorable):
                     told.get(other, b""),
                     digest([agreed[other]]) if other in agreed else b"",
                     digest([streams[other]]) if other in streams else b"",
+                    digest(books[other]) if other in books else b"",
                     compared.streams.round(),
                 ),
             )
-            for other in dict.fromkeys((*told, *agreed, *streams))
+            for other in dict.fromkeys((*told, *agreed, *streams, *books))
         ]
         return [*compares, Inward(event)]
 
@@ -178,6 +196,9 @@ class Comparing(Restorable):
         if said.stream and source in streams:
             if self._stays(source, "stream", said.stream, digest([streams[source]])):
                 return [Inward(RoundWanted())]
+        if said.books and compared.books is not None:
+            if self._stays(source, "books", said.books, digest(compared.books.taken_in(source))):
+                raise self._damaged(f"has not in its books what broker {source} has passed on to it")
         return []
 
     def _held(self, broker: BrokerId) -> bytes:

@@ -29,6 +29,7 @@ from ...protocol.messages.pubsub import (
     Cancel,
     ClientMessage,
     Consumed,
+    HasConsumed,
     HasHad,
     Lost,
     Register,
@@ -225,9 +226,9 @@ class SubscriberMachine:
         self.position |= news
         return [Consumed(news, self.life)]
 
-    def has_had(self) -> HasHad:
-        """Return what it was given, for its broker to compare."""
-        return HasHad(dict(self.marks))
+    def has_had(self) -> HasHad | HasConsumed:
+        """Return what it was given, of a durable one what it has acknowledged, for its broker to compare."""
+        return HasConsumed(dict(self.position), self.life) if self.durable else HasHad(dict(self.marks))
 
     # Another broker, another process.
 

@@ -22,6 +22,8 @@ class Compare:
         Of where both stand.
     stream
         Of the numbers under which events have gone between the two.
+    books
+        Of the advertisements that the sender has passed on to this broker, and the filters that it has asked it for.
     round
         The last round that has begun at the sender.
     """
@@ -29,4 +31,5 @@ class Compare:
     told: bytes = b""
     place: bytes = b""
     stream: bytes = b""
+    books: bytes = b""
     round: RoundNumber = FIRST_ROUND

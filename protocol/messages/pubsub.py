@@ -172,6 +172,14 @@ class HasHad:
 
 
 @dataclass(frozen=True, slots=True)
+class HasConsumed:
+    """A durable subscriber in its `life` says what it has acknowledged so far, to be compared with what is known."""
+
+    marks: Mapping[str, int]
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
 class HasPublished:
     """A publisher says what the last number is that it has used, to be compared with what is known."""
 
@@ -339,6 +347,7 @@ ClientMessage: TypeAlias = (
     | Detach
     | Consumed
     | HasHad
+    | HasConsumed
     | HasPublished
     | Again
     | Flush

@@ -7,9 +7,9 @@ from rayvous.actors.broker.healing import HEALING_SCHEMES
 from rayvous.actors.chaos.run import draw_ray_case
 from rayvous.actors.network.network import Network
 from rayvous.faults.chaos.cases import draw_case
-from rayvous.faults.chaos.damage_cases import COMPARE_HEARTBEATS
+from rayvous.faults.chaos.damage_cases import ALWAYS, COMPARE_HEARTBEATS
 from rayvous.faults.chaos.injector import Injector
-from rayvous.faults.chaos.plans import DAMAGES, Damage, FaultPlan
+from rayvous.faults.chaos.plans import Damage, FaultPlan
 from rayvous.faults.checker.conditions import safe
 from rayvous.faults.checker.ltl import always, holds
 from rayvous.faults.checker.reliability import judge
@@ -42,7 +42,7 @@ QUICK = (
 TELLING = [
     name for name in HEALING_SCHEMES if name != "flooding"
 ]  # where brokers tell each other what they want
-CASES = [(scheme, what) for what in DAMAGES for scheme in (TELLING if what == "tables" else HEALING_SCHEMES)]
+CASES = [(scheme, what) for what in ALWAYS for scheme in (TELLING if what == "tables" else HEALING_SCHEMES)]
 
 
 def network(scheme, seed=0, compare_heartbeats=COMPARE_HEARTBEATS):

@@ -1,0 +1,77 @@
+"""A store that knows whether it was damaged: whatever is done to its rows is found when they are read."""
+
+import random
+
+import pytest
+from rayvous.actors.broker.damage import damage_store
+from rayvous.faults.durability.stores import MemoryStore
+from rayvous.faults.durability.summed import SUMS, SummedStore
+from rayvous.protocol.effects import Write
+from rayvous.protocol.errors import StateDamaged
+
+ROWS = [(("a", 1), {"x": 1}), (("a", 2), (1.5, "two")), (("b", 1), [3])]
+
+
+@pytest.fixture
+def store():
+    """A store with rows in two tables, some of them changed and removed on the way."""
+    made = SummedStore(MemoryStore())
+    made.commit([Write("t", key, "at first") for key, _ in ROWS] + [Write("u", (0,), 7)])
+    made.commit([Write("t", ("c", 9), 1), Write("t", ("c", 9), None), Write("t", ("never",), None)])
+    made.commit([Write("t", key, value) for key, value in ROWS])
+    return made
+
+
+def read(store):
+    return {table: list(store.rows(table)) for table in ("t", "u", "never written")}
+
+
+def test_it_is_a_store(store):
+    assert read(store) == {"t": ROWS, "u": [((0,), 7)], "never written": []}
+
+
+def test_it_goes_on_over_what_an_earlier_one_has_written(store):
+    again = SummedStore(store.inner)
+    again.commit([Write("t", ("a", 1), None), Write("t", ("d", 1), 4)])
+    assert dict(read(again)["t"]) == dict(ROWS[1:]) | {("d", 1): 4}
+    assert read(SummedStore(store.inner)) == read(again)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        Write("t", ("a", 1), None),
+        Write("t", ("a", 1), b"Vnonsense"),
+        Write("t", ("a", 1), {"x": 1}),
+        Write("t", ("z", 1), b"V"),
+        Write(SUMS, ("t",), None),
+        Write(SUMS, ("t",), (3, 0)),
+    ],
+    ids=["a row is gone", "changed", "of another kind", "added", "no sum", "another sum"],
+)
+def test_a_row_that_is_not_what_was_written_is_found(store, harm):
+    """Paper 4, section 2: a fault changes the state; what recovers from a store has to notice (definition 10)."""
+    store.inner.commit([harm])
+    with pytest.raises(StateDamaged, match="the table 't' of a store is not what was written to it"):
+        store.rows("t")
+    assert list(store.rows("u")) == [((0,), 7)], "another table is as it was"
+    with pytest.raises(StateDamaged):
+        SummedStore(store.inner).rows("t")
+
+
+def test_a_row_in_the_place_of_another_one_is_found(store):
+    rows = dict(store.inner.rows("t"))
+    store.inner.commit([Write("t", ("a", 1), rows["a", 2]), Write("t", ("a", 2), rows["a", 1])])
+    with pytest.raises(StateDamaged):
+        store.rows("t")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_damage_is_found_and_what_is_cleared_is_empty_and_works(store, seed):
+    assert damage_store(store, random.Random(seed)) > 0
+    with pytest.raises(StateDamaged):
+        read(store)
+    store.clear()
+    assert read(store) == {"t": [], "u": [], "never written": []}
+    store.commit([Write("t", (1,), "new")])
+    assert list(SummedStore(store.inner).rows("t")) == [((1,), "new")]

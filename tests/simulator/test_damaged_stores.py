@@ -1,0 +1,221 @@
+"""Books, positions of durable subscribers and stores that are damaged come back too (paper 4, section 2)."""
+
+from dataclasses import replace
+
+import pytest
+from rayvous.faults.chaos.damage_cases import COMPARE_HEARTBEATS
+from rayvous.faults.chaos.plans import Crash, Damage
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.durability.durable_cursor import DurableCursor
+from rayvous.faults.durability.stores import MemoryStore
+from rayvous.faults.durability.summed import SummedStore
+from rayvous.faults.membership.comparing import STRIKES
+from rayvous.protocol.errors import StateDamaged
+from rayvous.protocol.messages.admission import AdmissionConfig
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.language.questions import to_filter
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.chaos import draw_sim_case, run_chaos
+from rayvous.simulator.hosts import in_memory, in_memory_with_sums
+from rayvous.simulator.simulation import Simulation
+from rayvous.simulator.survey import subscription_problems
+
+BROKERS = 4
+FOUND_HEARTBEATS = (STRIKES + 1) * COMPARE_HEARTBEATS
+MENDED_HEARTBEATS = 40.0
+
+
+def network(scheme, compare_heartbeats=COMPARE_HEARTBEATS, **parts):
+    """Return a network with a publisher and a durable subscriber at each broker; a heartbeat is a second."""
+    recovery = Recovery.for_simulator(degree=3, compare_heartbeats=compare_heartbeats)
+    net = Simulation(ClusterTree(2, 2, degree=3).positions(), scheme, recovery=recovery, seed=1, **parts)
+    for place in range(BROKERS):
+        if "admission" in parts:
+            net.advertise(f"p{place}", place, "x >= 0", 5.0)
+        net.subscribe(f"s{place}", place, f"x > {place}", durable="store" in parts)
+    net.advance(6.0)
+    publish(net)
+    return net
+
+
+def publish(net):
+    for place in range(BROKERS):
+        net.publish(f"p{place}", place, [{"x": x} for x in range(6)])
+    net.advance(3.0)
+
+
+def problems_of_what_is_published_now(net):
+    since = net.now
+    publish(net)
+    net.advance(6.0)
+    net.account.settled(net.now)
+    verdict = judge(net.account.since(since))
+    assert verdict.notifications_expected > 0
+    return verdict.examples
+
+
+# Books.
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
+@pytest.mark.parametrize("compares", [True, False])
+def test_books_that_are_damaged_balance_again_and_not_without_comparing(scheme, compares):
+    """Found within (STRIKES + 1) * compare_heartbeats. Reference: paper 4, definition 8; paper 3, 4.2."""
+    net = network(scheme, COMPARE_HEARTBEATS if compares else None, admission=AdmissionConfig())
+    assert net.books_problems() == []
+    assert sum(net.damage(broker, "books") for broker in range(BROKERS)) > 0
+    assert net.books_problems() != []
+    net.advance(FOUND_HEARTBEATS + 1)
+    assert bool(net.failures) == compares
+    assert all(isinstance(error, StateDamaged) for error in net.failures.values())
+    net.advance(MENDED_HEARTBEATS)
+    assert (net.books_problems() == []) == compares
+    if compares:
+        assert problems_of_what_is_published_now(net) == [] and subscription_problems(net) == []
+
+
+@pytest.mark.parametrize("what", ["a filter is gone", "a filter is there", "a rate is another one"])
+def test_what_a_neighbour_knows_better_is_found_although_the_books_balance(what):
+    net = network("hybrid", admission=AdmissionConfig())
+    admitting = net.broker(0).admitting  # a normal broker, so it asks nobody for what its link is held for
+    admission, link = admitting.admission, 1
+    if what == "a filter is gone":
+        admission.books.drop(next(iter(admission.books.held[link])), link)
+    elif what == "a filter is there":
+        admission.books.hold(to_filter("x > 9"), link, 0)
+    else:
+        key, offers = next((key, each) for key, each in admission._offers.items() if link in each)
+        offers[link] = replace(offers[link], rate=offers[link].rate + 1)
+        admission._chosen[key] = link, offers[link]
+        admission.books.advertise(key, offers[link].filter, offers[link].rate, link)
+    admitting._follow()
+    admission.check()
+    net.advance(FOUND_HEARTBEATS + 1)
+    assert "has not in its books what broker" in str(net.failures[0])
+
+
+# Positions.
+
+
+@pytest.mark.parametrize("off", [-2, 1000])
+def test_a_position_is_what_its_subscriber_has_acknowledged(off, monkeypatch):
+    """Found with the next word of the subscriber, whether too low or too high; without that it stays."""
+    for compares in (True, False):
+        net = network("hybrid", store=in_memory)
+        if not compares:
+            monkeypatch.setattr(DurableCursor, "agrees", lambda cursor, marks: True)
+        durable = net.broker(2).durable
+        right = dict(durable.entries["s2"].marks)
+        assert right["p0"] == 6
+        durable.entries["s2"].marks["p0"] += off
+        net.advance(COMPARE_HEARTBEATS + 1)
+        assert (durable.entries["s2"].marks == right) == compares
+        assert durable.describe()["positions_mended"] == compares
+        if compares:
+            stored = dict(net.host(2).store.rows("subscribers"))["s2",]
+            assert stored[2] == right, "in the store, too"
+
+
+def test_what_a_damaged_position_has_let_go_is_sent_again():
+    """The subscriber has not acknowledged it, and its process dies."""
+    net = network("hybrid", store=in_memory)
+    entry = net.broker(2).durable.entries["s2"]
+    net.publish("p0", 0, [{"x": 5}])
+    net.advance(0.1)
+    assert entry.marks["p0"] == 6 and len(entry) == 1
+    entry.marks["p0"] = 1000
+    for write in entry.acknowledge({"p0": 1001}):  # as any acknowledgement does
+        net.host(2).store.commit([write])
+    assert len(entry) == 0
+    net.advance(COMPARE_HEARTBEATS)
+    net.stop("s2")
+    net.advance(6.0)
+    net.start("s2")
+    net.advance(10.0)
+    net.account.settled(net.now)
+    assert judge(net.account).holds
+
+
+def test_what_was_lost_is_not_taken_for_damage():
+    """A position goes on behind what is past its bounds, and the subscriber is told."""
+    cursor = DurableCursor("s", 1, 0.0, {"p": 3, "q": 5})
+    assert cursor.agrees({"p": 3, "q": 5, "new": 0}) and not cursor.agrees({"p": 3, "q": 4})
+    assert not cursor.agrees({"p": 3})
+    cursor.losses.append(type("Lost", (), {"publisher": "p", "first": 2, "last": 3})())
+    assert cursor.agrees({"p": 1, "q": 5}) and not cursor.agrees({"p": 1, "q": 6})
+
+
+# Stores.
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "lbdd"])
+def test_a_broker_whose_store_is_damaged_starts_clean(scheme):
+    """It reads nothing of it: found where it is read back, 0 heartbeats after the start."""
+    net = network(scheme, store=in_memory_with_sums)
+    for broker in (1, 2):
+        assert net.damage(broker, "store") > 0
+        net.crash(broker)
+    net.advance(1.0)
+    for broker in (1, 2):
+        net.restart(broker)
+        assert net.host(broker).cleared == 1 and net.broker(broker).durable.entries == {}
+    net.advance(MENDED_HEARTBEATS)
+    assert subscription_problems(net) == [] and len(net.living()) == BROKERS
+    assert problems_of_what_is_published_now(net) == []
+    net.crash(1)
+    net.restart(1)
+    assert net.host(1).cleared == 1, "what it has written since is right"
+
+
+def test_without_sums_a_broker_believes_its_store():
+    net = network("hybrid", store=lambda broker: MemoryStore())
+    assert net.damage(1, "store") == 0, "only a store that finds it is damaged by plan"
+    store = net.host(1).store
+    kept = dict(store.rows("kept"))
+    store._tables["kept"].clear()
+    net.crash(1)
+    net.restart(1)
+    assert kept and net.host(1).cleared == 0
+
+
+def test_an_undamaged_store_with_sums_is_one_like_any_other():
+    """The same case, with and without sums, goes the same way."""
+    reports = []
+    for make in (in_memory, in_memory_with_sums):
+        net = network("hybrid", store=make)
+        net.crash(2)
+        net.advance(2.0)
+        net.restart(2)
+        net.advance(10.0)
+        reports.append((net.steps, net.sent, list(net.notifications("s1"))))
+    assert reports[0] == reports[1] and isinstance(net.host(0).store, SummedStore)
+
+
+# Chaos.
+
+
+def test_chaos_draws_what_there_is_to_damage():
+    def drawn(**more):
+        case = draw_sim_case(3, damage=True, brokers_max=6, seconds=6.0, **more)
+        return {fault.what for fault in case.plan.faults if isinstance(fault, Damage)}, case
+
+    plain, _ = drawn()
+    with_all, case = drawn(stable=True, admission=True)
+    more = {"positions", "books", "store"}
+    assert not plain & more and more <= with_all
+    [at] = [
+        (each.at_seconds, each.broker) for each in case.plan.faults if getattr(each, "what", "") == "store"
+    ]
+    assert any(isinstance(each, Crash) and (each.at_seconds, each.broker) == at for each in case.plan.faults)
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+def test_chaos_that_damages_stores_and_books_holds(scheme, seed):
+    report = run_chaos(
+        seed, damage=True, stable=True, admission=True, scheme=scheme, brokers_max=6, seconds=6.0
+    )
+    assert report.holds and report.verdict.notifications_expected > 0, (
+        report.problems,
+        report.verdict.examples,
+    )
