@@ -4,6 +4,7 @@ import random
 
 import pytest
 from rayvous.actors.broker.damage import damage_store
+from rayvous.faults.durability.sqlite_store import SqliteStore
 from rayvous.faults.durability.stores import MemoryStore
 from rayvous.faults.durability.summed import SUMS, SummedStore
 from rayvous.protocol.effects import Write
@@ -12,10 +13,10 @@ from rayvous.protocol.errors import StateDamaged
 ROWS = [(("a", 1), {"x": 1}), (("a", 2), (1.5, "two")), (("b", 1), [3])]
 
 
-@pytest.fixture
-def store():
+@pytest.fixture(params=[MemoryStore, SqliteStore])
+def store(request, tmp_path):
     """A store with rows in two tables, some of them changed and removed on the way."""
-    made = SummedStore(MemoryStore())
+    made = SummedStore(request.param(*[tmp_path / "rows"] * (request.param is SqliteStore)))
     made.commit([Write("t", key, "at first") for key, _ in ROWS] + [Write("u", (0,), 7)])
     made.commit([Write("t", ("c", 9), 1), Write("t", ("c", 9), None), Write("t", ("never",), None)])
     made.commit([Write("t", key, value) for key, value in ROWS])

@@ -182,6 +182,20 @@ def test_a_subscription_that_was_admitted_says_so_elsewhere_and_one_that_is_refu
     assert machine.cancel(1) == [Cancel(1)] and machine.cancel(1) == [] and not machine.admitted
 
 
+def test_what_a_subscription_lacks_is_known_until_all_is_well_and_only_of_what_there_is():
+    """Paper 3, section 6 (further work): who is degraded is told, and told when it is over."""
+    machine = SubscriberMachine()
+    machine.subscribe(1, to_filter("x > 1"), 0.0)
+    refusals = (Refusal(3, "cpu", 2.0, 1.0),)
+    for number in (1, 2):
+        machine.stands(Standing(number, refusals))
+    assert machine.lacking == {1: refusals}
+    machine.stands(Standing(2, ()))
+    assert machine.lacking == {1: refusals}
+    machine.stands(Standing(1, ()))
+    assert machine.lacking == {}
+
+
 def test_what_is_in_force_and_its_priorities_outlive_the_process():
     machine, item = SubscriberMachine(durable=True), to_filter("x > 0")
     for number in (1, 2, 3):

@@ -85,3 +85,14 @@ def test_each_publisher_rises_whatever_comes(pieces):
             assert sequence > seen.get(name, 0)
             seen[name] = sequence
         assert seen[publisher] >= first + count - 1, "what is above the mark is never held back"
+
+
+def test_who_left_is_not_known_and_one_who_was_never_here_may_leave():
+    deduplicator = Deduplicator()
+    deduplicator.resume("alice", {"p": 7}, since=10.0)
+    assert deduplicator.missed("alice", "p", 9, 20.0) is not None
+    deduplicator.forget("alice")
+    deduplicator.forget("nobody")
+    assert deduplicator.marks("alice") is None
+    assert admitted(deduplicator, "alice", batch("p", 1, 1), accepted=9.0) == [("p", 1)], "since when, too"
+    assert deduplicator.missed("alice", "p", 9, 20.0) == Lost("p", 2, 9), "and of what it was told"

@@ -8,10 +8,10 @@ from rayvous.faults.durability.stores import MemoryStore
 from rayvous.faults.replay.replay import AGAIN_EVENTS_MAX, KEPT, Replay
 from rayvous.faults.replay.rounds import Rounds
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.effects import Deliver, Received, TellLost, Ticked, Write
+from rayvous.protocol.effects import Deliver, Inform, Received, TellLost, Ticked, Write
 from rayvous.protocol.ids import RoundNumber
-from rayvous.protocol.layers import Delivered, Inward, IsDelivered, RoundBegan, RoundWanted, Tell
-from rayvous.protocol.messages.pubsub import Events, Register, Resume
+from rayvous.protocol.layers import Delivered, Heard, Inward, IsDelivered, RoundBegan, RoundWanted, Tell
+from rayvous.protocol.messages.pubsub import Answer, Answers, Events, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.messages.rounds import Forgotten, Marker
 from rayvous.routing.language.questions import to_filter
@@ -115,6 +115,30 @@ def test_what_is_older_than_the_round_mends_is_not_told():
     assert machine.round(1, doubt=20.0) == [RoundBegan(RoundNumber(1, 1))]
 
 
+def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_at_once():
+    """It comes from elsewhere, and does not keep what was before. Reference: promise 2."""
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    machine.take(Received("s", WANTS))
+    tell, report, events = machine.publish("p", 4, again=True)
+    assert isinstance(tell.event, Tell) and [each[:2] for each in tell.event.message.entries] == [("p", 3)]
+    assert [(loss.publisher, loss.first, loss.last) for loss in report.losses] == [("p", 1, 3)]
+    assert sent([events]) == [("p", 4)]
+
+
+def test_of_losses_of_others_is_told_nothing_who_is_owed_the_events_of_publishers_here():
+    """Publishers at its broker satisfy it. Reference: paper 2, 2.3."""
+    for here, more, told in ((True, 0, ["here"]), (True, 1, ["far", "here"]), (False, 0, ["far", "here"])):
+        machine = Alone()
+        machine.take(Ticked(0.0))
+        machine.take(Received("s", WANTS))
+        news = Inform("s", Answers(1, (Answer("here", 1, WANTS.filter),), more, here))
+        assert machine.layer.alters[Inform](news) == [news]
+        gone = Forgotten((("far", 2, 0.0), ("here", 3, 0.0)), RoundNumber(0, 0), 0.0)
+        _, *reports = machine.layer.alters[Heard](Heard(2, gone))
+        assert [loss.publisher for each in reports for loss in each.losses] == told
+
+
 def test_who_moved_here_waits_for_a_round():
     machine = Alone()
     machine.take(Ticked(0.0))
@@ -166,6 +190,6 @@ def test_rows_that_are_not_needed_go_with_the_next_change():
     for number in range(5):
         machine.publish("p", 1 + number)
     machine.take(Ticked(20.0))
-    assert len(list(machine.store.rows(KEPT))) == 5
+    assert len(list(machine.store.rows(KEPT))) == 5, "few rows wait for a change"
     machine.publish("p", 6)
     assert len(list(machine.store.rows(KEPT))) == 1

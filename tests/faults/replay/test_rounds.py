@@ -61,6 +61,31 @@ def test_closing_again_forgets_the_round_in_which_it_was_open():
     assert machine.passes(7, TWO)
 
 
+def test_a_link_is_closed_since_it_was_closed_last_unless_it_was_closed_all_the_time():
+    """A round opens it that mends what was missed since then, and none that mends less."""
+    for opened_between in (True, False):
+        machine = rounds()
+        machine.close(7)
+        if opened_between:
+            machine.make_ready(7, FIRST_ROUND)
+            machine.begin(ONE)
+        machine.expire(20.0)
+        machine.close(7)
+        machine.make_ready(7, ONE)
+        machine.begin(TWO, doubt_seconds=5.0)
+        assert machine.passes(7, TWO) == opened_between
+        assert machine.too_old() != opened_between
+
+
+def test_nothing_is_kept_longer_than_it_has_to_be_unless_the_time_is_told_late():
+    machine = rounds(seconds=10.0)
+    machine.keep(0.0, "p", batch_of([{"n": 1}]))
+    machine.expire(10.0)
+    assert machine.kept()
+    machine.expire(10.5)
+    assert not machine.kept()
+
+
 def test_what_is_kept_is_bounded_by_count_and_what_is_forgotten_is_counted():
     machine = rounds(events_max=5)
     for number in range(4):
