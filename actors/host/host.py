@@ -45,7 +45,7 @@ from ..network.directory import NAMESPACE, rendezvous_name
 from ..parts import async_of
 from . import survey as host_survey
 from .backpressure import Backpressure
-from .broker_store import store_of
+from .broker_store import BrokerStores
 from .commits import Commits
 from .driver import Driver
 from .group import node_here
@@ -104,6 +104,7 @@ class BrokerHost:
         self._network = network
         self._recovery = recovery
         self._stable = stable
+        self._stores = None if stable is None else BrokerStores(stable, heals=recovery is not None)
         self._hosts: dict[BrokerId, Any] = {}
         self.seats: dict[BrokerId, HostedBroker] = {}
         self.transport = Transport(
@@ -148,8 +149,8 @@ class BrokerHost:
 
     def _take_seat(self, position: Position, life: int, *, joins: bool = False) -> None:
         """Make a broker, from its store when there is one."""
-        broker, heals = position.broker, self._recovery is not None
-        store = None if self._stable is None else store_of(self._stable, broker, life, heals=heals)
+        broker = position.broker
+        store = None if self._stores is None else self._stores.store_of(broker, life)
         self.transport.born(broker, life)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
         machine = Broker(

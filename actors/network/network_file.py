@@ -29,6 +29,7 @@ from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
+from ...protocol.stores import folder_of
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.topologies.cluster_trees import Topology, topology_of
 from .rights import check_rights
@@ -260,7 +261,8 @@ def _beside(path: Path, sections: dict[str, Any]) -> dict[str, Any]:
     beside = path.absolute().parent
     stable, telemetry, gateway = (sections.get(name) for name in ("stable", "telemetry", "gateway"))
     if stable is not None:
-        sections["stable"] = replace(stable, directory=beside / stable.directory)
+        if stable.database is None:
+            sections["stable"] = replace(stable, address=beside / folder_of(stable.address))
     if telemetry is not None and telemetry.folder is not None:
         sections["telemetry"] = replace(telemetry, folder=beside / telemetry.folder)
     if gateway is not None and gateway.tls:

@@ -53,7 +53,7 @@ class Settings:
         checks.flag("trace_events", self.trace_events)
         checks.flag("detached", self.detached)
         checks.optional("recovery", self.recovery, Recovery, "a Recovery()")
-        checks.optional("stable", self.stable, Stable, "a Stable(folder)")
+        checks.optional("stable", self.stable, Stable, "a Stable(address)")
         checks.optional("admission", self.admission, AdmissionConfig, "an AdmissionConfig()")
         checks.optional("telemetry", self.telemetry, TelemetryConfig, "a TelemetryConfig()")
         checks.optional("gateway", self.gateway, GatewayConfig, "a GatewayConfig()")

@@ -12,26 +12,23 @@ Rules
 
 * A file that is not ours, is of another version, is cut short or has rows whose checksum is wrong is refused, with its
   name and what to do. Nothing in a file is executed (`codec`).
-* Which row has which place is kept in memory, so that a commit touches one tree, mostly at its end.
 * One process at a time has a file open; another one is refused.
 
-This is the one file of the pure folders that does I/O; `tests/test_tidy.py` names it.
+What is in a row is in `rows`. With the store in PostgreSQL this is the only file of the pure folders that does I/O;
+`tests/test_tidy.py` names them.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ...protocol.effects import Key, Write
 from ...protocol.errors import InputError, StorageFailed
 from ...protocol.stability import SYNCHRONOUS, Synchronous
-from .codec import Encoder, decode
+from .rows import Rows, read
 
 APPLICATION_ID: Final = 0x52595653
 """``RYVS``: how a file says that it is ours."""
@@ -54,7 +51,6 @@ CREATE TABLE rows (
 """
 _PUT: Final = "INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?)"
 _DELETE: Final = "DELETE FROM rows WHERE place BETWEEN ? AND ?"
-_Name: TypeAlias = tuple[str, Key]
 _RESTORE: Final = (
     "restore it from a copy, or delete it together with its -wal file to start this broker empty"
 )
@@ -86,7 +82,6 @@ class SqliteStore:
         if synchronous not in SYNCHRONOUS:
             raise InputError(f"synchronous is {synchronous!r}: it is one of {', '.join(SYNCHRONOUS)}")
         self.path = Path(path)
-        self._places: dict[_Name, int] = {}
         try:
             if not self.path.exists():
                 _create(self.path)
@@ -129,12 +124,9 @@ class SqliteStore:
     def _find_places(self) -> None:
         try:
             found = self._connection.execute("SELECT section, key, place FROM rows ORDER BY place").fetchall()
-            self._places = {(section, tuple(json.loads(key))): place for section, key, place in found}
+            self._rows = Rows(found)
         except (sqlite3.Error, ValueError, TypeError) as error:
-            raise StorageFailed(f"{self.path}: cannot be read ({error}): {_RESTORE}") from None
-        if len(self._places) != len(found):
-            raise StorageFailed(f"{self.path}: broken (a row is there twice): {_RESTORE}")
-        self._last = found[-1][2] if found else 0
+            raise StorageFailed(f"{self.path}: broken ({error}): {_RESTORE}") from None
 
     def _unreadable(self, error: sqlite3.Error) -> StorageFailed:
         if "locked" in str(error):
@@ -157,13 +149,14 @@ class SqliteStore:
         StorageFailed
             If they cannot be (the disk is full or fails); then nothing has changed.
         """
-        places, last, encoder = dict[_Name, int | None](), self._last, Encoder()
+        plan = self._rows.plan(writes)
         execute = self._connection.execute
         try:
             execute("BEGIN IMMEDIATE")
             try:
-                for changed in _last_of_each(writes):
-                    last = self._change(changed, places, last, encoder)
+                for change in plan.changes:
+                    self._connection.executemany(_DELETE, change.gone)
+                    self._connection.executemany(_PUT, change.put)
                 execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -174,34 +167,7 @@ class SqliteStore:
                 f"{self.path}: {error}; what was committed before is safe: make room or mend the disk, and start "
                 f"the broker again"
             ) from None
-
-        for name, place in places.items():
-            if place is None:
-                self._places.pop(name, None)
-            else:
-                self._places[name] = place
-        self._last = last
-
-    def _change(
-        self, changed: dict[_Name, Any], places: dict[_Name, int | None], last: int, encoder: Encoder
-    ) -> int:
-        """Write rows, and note their new places in `places`; return the last place that is taken."""
-        gone: list[int] = []
-        put: list[tuple[Any, ...]] = []
-        for name, value in changed.items():
-            place = places[name] if name in places else self._places.get(name)
-            if value is None:
-                if place is not None:
-                    gone.append(place)
-                places[name] = None
-                continue
-            if place is None:
-                last = place = last + 1
-            places[name] = place
-            put.append((place, *_row(name, encoder.encode(value))))
-        self._connection.executemany(_DELETE, _runs(gone))
-        self._connection.executemany(_PUT, put)
-        return last
+        self._rows.take(plan)
 
     def rows(self, table: str) -> Iterator[tuple[Key, Any]]:
         """Return the rows of a table, in the order in which they were first written.
@@ -216,15 +182,7 @@ class SqliteStore:
             found = self._connection.execute(query, (table,)).fetchall()
         except sqlite3.Error as error:
             raise self._unreadable(error) from None
-        return iter([self._checked(table, *row) for row in found])
-
-    def _checked(self, table: str, key: str, value: bytes, checksum: int) -> tuple[Key, Any]:
-        if _checksum(table, key, value) != checksum:
-            raise StorageFailed(f"{self.path}: row {key} of {table!r} has a wrong checksum: {_RESTORE}")
-        try:
-            return tuple(json.loads(key)), decode(value)
-        except StorageFailed as error:
-            raise StorageFailed(f"{self.path}: row {key} of {table!r}: {error}: {_RESTORE}") from None
+        return read(found, table, str(self.path), _RESTORE)
 
     def close(self) -> None:
         """Let go of the file; what was committed stays."""
@@ -257,40 +215,3 @@ def _create(path: Path) -> None:
     finally:
         connection.close()
     new.replace(path)
-
-
-def _last_of_each(writes: Sequence[Write]) -> Iterator[dict[_Name, Any]]:
-    """Return of each row what it is in the end; anew when a row is put after it was removed, as that moves it."""
-    changed: dict[_Name, Any] = {}
-    for table, key, value in writes:
-        name = table, key
-        if value is not None and changed.get(name, value) is None:
-            yield changed
-            changed = {}
-        changed[name] = value
-    yield changed
-
-
-def _runs(places: list[int]) -> list[tuple[int, int]]:
-    """Return the first and last of each run of places without gaps: what goes together mostly came together."""
-    runs: list[tuple[int, int]] = []
-    for place in sorted(places):
-        if runs and runs[-1][1] == place - 1:
-            runs[-1] = runs[-1][0], place
-        else:
-            runs.append((place, place))
-    return runs
-
-
-def _row(name: _Name, data: bytes) -> tuple[str, str, bytes, int]:
-    table, key = name[0], _text(name[1])
-    return table, key, data, _checksum(table, key, data)
-
-
-def _text(key: Key) -> str:
-    """Return a key as JSON; what `json.dumps` does takes several times as long."""
-    return f"[{','.join([encode_basestring(part) if isinstance(part, str) else str(part) for part in key])}]"
-
-
-def _checksum(table: str, key: str, value: bytes) -> int:
-    return zlib.crc32(value, zlib.crc32(f"{table}\0{key}".encode()))

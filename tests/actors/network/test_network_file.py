@@ -22,7 +22,7 @@ brokers_per_cluster = 3
 heartbeat_seconds = 0.5
 
 [stable]
-directory = "state"
+address = "state"
 
 [admission.capacities.3]
 events_per_second = 100
@@ -49,6 +49,15 @@ def test_it_becomes_what_launch_takes(written):
         stable=rv.Stable(path.parent / "state"),
         admission=rv.AdmissionConfig(capacities={3: rv.Capacity(events_per_second=100)}),
     )
+
+
+def test_an_address_of_a_database_is_not_taken_for_a_folder(written):
+    path = written(GOOD.replace('"state"', '"postgresql://ann@db/flights?schema=west"'))
+    assert read_network_file(path).stable == rv.Stable("postgresql://ann@db/flights?schema=west")
+    path = written(GOOD.replace('"state"', '"postgresql://ann:pa55/@db"'))
+    with pytest.raises(InputError, match=r":10: stable\.address: .*cannot be read") as error:
+        read_network_file(path)
+    assert "pa55" not in str(error.value)
 
 
 def test_a_tree_by_hand_has_a_root_whose_parent_is_the_empty_text(written):

@@ -7,10 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rayvous.faults.durability.sqlite_store import APPLICATION_ID, SqliteStore
-from rayvous.faults.durability.stores import MemoryStore
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import InputError, StorageFailed
@@ -18,30 +15,9 @@ from rayvous.protocol.messages.pubsub import Events
 
 TABLES = ("heard", "out")
 
-keys = st.tuples(st.sampled_from(["link", "alice", 'ö"\\\0']), st.integers(0, 3)) | st.tuples(
-    st.integers(-1, 3)
-)
-values = st.none() | st.integers() | st.binary(max_size=8) | st.tuples(st.text(max_size=3))
-commits = st.lists(st.lists(st.builds(Write, st.sampled_from(TABLES), keys, values), max_size=6), max_size=8)
 
-
-def content(store: MemoryStore | SqliteStore) -> dict[str, list[object]]:
+def content(store: SqliteStore) -> dict[str, list[object]]:
     return {table: list(store.rows(table)) for table in TABLES}
-
-
-@settings(max_examples=40, deadline=None)
-@given(steps=commits)
-def test_a_file_keeps_what_memory_keeps(steps: list[list[Write]], tmp_path_factory) -> None:
-    path = tmp_path_factory.mktemp("store") / "broker.sqlite"
-    memory, store = MemoryStore(), SqliteStore(path, "off")
-    for writes in steps:
-        memory.commit(writes)
-        store.commit(writes)
-    assert content(store) == content(memory)
-    store.close()
-    again = SqliteStore(path, "off")
-    assert content(again) == content(memory)
-    again.close()
 
 
 @pytest.fixture
@@ -100,15 +76,6 @@ def test_another_version_is_refused(path: Path, version: int) -> None:
         connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     refused(path, "another version", f"format {version}", "another directory")
-
-
-def test_a_batch_over_several_links_has_a_row_for_each(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "broker.sqlite")
-    events = Events(batch_of([{"x": 1}]))
-    store.commit([Write("out", (link, 1), events) for link in (0, 1, 2)])
-    store.commit([Write("out", (1, 1), None)])
-    assert [key for key, _ in store.rows("out")] == [(0, 1), (2, 1)]
-    store.close()
 
 
 @pytest.mark.parametrize("left", [0, 100, 4096, 8192])

@@ -1,0 +1,314 @@
+"""Stable storage in PostgreSQL: the rows of all brokers of a network, in one schema of a database.
+
+Rules
+-----
+* One transaction a commit (paper 4: the backup is atomic), with the same rows as in a file (`rows`).
+* **Fenced.** Opening a broker's store begins its next *incarnation*, and each commit looks in its own transaction
+  whether the broker is still in the one that it began. A row lock orders the two: either the commit is done before the
+  successor reads, or it is refused. So a broker that was only cut off writes nothing once its successor has begun, and
+  one that comes late from an earlier life does not begin at all.
+* A commit whose connection is lost is made again under the same fence. A plan names places, so that does the same once
+  or twice, whether the first one was done or not. COMMIT is said only when the fence has answered, so a first one that
+  the server is still at has the row locked, and the second waits for it. Nothing else is tried again.
+* What a commit that returned survives depends on `synchronous`:
+
+      off      the death of brokers and their machines; a crash of the server may lose the last commits
+      normal   the crash of the server, too: a commit waits until it is on the server's disk
+      full     the loss of the server, too, where it has synchronous standbys: a commit waits for them
+
+* Connections are shared by the brokers of one process. A session that stands still within a transaction is ended by
+  the server, so that a lost machine does not hold up the successor of its brokers.
+* What the driver says is told without passwords.
+
+With the store in files this is the only file of the pure folders that does I/O; `tests/test_tidy.py` names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+from ...protocol.effects import Key, Write
+from ...protocol.errors import StorageFailed
+from ...protocol.extras import extra
+from ...protocol.ids import BrokerId
+from ...protocol.stability import Synchronous
+from ...protocol.stores import Database
+from .rows import Plan, Rows, read
+
+with extra("postgresql"):
+    import psycopg
+    from psycopg import sql
+    from psycopg_pool import ConnectionPool, PoolTimeout
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+Pool: TypeAlias = ConnectionPool[Connection]
+T = TypeVar("T")
+
+FORMAT: Final = 1
+"""Of the tables; another one is refused."""
+
+CONNECTIONS_MAX: Final = 4
+"""Of one process, however many brokers it has: each commits in one transaction at a time."""
+
+OPEN_SECONDS: Final = 30.0
+"""How long opening waits for the server, and for a predecessor that is in the middle of a commit."""
+
+OUTAGE_SECONDS: Final = 300.0
+"""How long a commit waits for a server that is away: a failover takes a minute or two."""
+
+STILL_SECONDS: Final = 10
+"""How long a session may do nothing within a transaction, and a machine not answer."""
+
+_LOCK: Final = 0x52595653
+"""Of an advisory lock: one process at a time makes the tables."""
+
+_CONNECTING: Final[dict[str, Any]] = {
+    "autocommit": True,
+    "application_name": "rayvous",
+    "connect_timeout": STILL_SECONDS,
+    "keepalives_idle": STILL_SECONDS,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": STILL_SECONDS * 1000,
+}
+
+_SYNCHRONOUS: Final[dict[Synchronous, str]] = {"off": "off", "normal": "local", "full": "on"}
+
+_TABLES: Final = """
+CREATE TABLE brokers (
+    broker integer PRIMARY KEY,
+    life integer NOT NULL,        -- how often it was started again, as the rendezvous point counts
+    incarnation bigint NOT NULL   -- how often its store was opened: the fence
+);
+CREATE TABLE journal (
+    broker integer NOT NULL,
+    place bigint NOT NULL,        -- rises with the first write of each row
+    section text NOT NULL,
+    key text NOT NULL,            -- a JSON list
+    value bytea NOT NULL,
+    checksum bigint NOT NULL,     -- CRC-32 of section, key and value
+    PRIMARY KEY (broker, place)
+);
+CREATE TABLE rayvous_format (version integer NOT NULL)
+"""
+_BEGIN: Final = """
+INSERT INTO brokers AS former VALUES (%s, %s, 1)
+ON CONFLICT (broker) DO UPDATE SET life = excluded.life, incarnation = former.incarnation + 1
+WHERE former.life <= excluded.life
+RETURNING incarnation
+"""
+_BEGIN_FRESH: Final = """
+INSERT INTO brokers VALUES (%s, %s, 1) ON CONFLICT (broker) DO NOTHING RETURNING incarnation
+"""
+_FENCE: Final = "SELECT 1 FROM brokers WHERE broker = %s AND incarnation = %s FOR NO KEY UPDATE"
+_DELETE: Final = """
+DELETE FROM journal USING unnest(%s::bigint[], %s::bigint[]) AS run (first, last)
+WHERE broker = %s AND place BETWEEN first AND last
+"""
+_PUT: Final = """
+INSERT INTO journal
+SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[], %b::bytea[], %s::bigint[])
+ON CONFLICT (broker, place) DO UPDATE SET value = excluded.value, checksum = excluded.checksum
+"""
+_PLACES: Final = "SELECT section, key, place FROM journal WHERE broker = %s ORDER BY place"
+_READ: Final = """
+SELECT key, value, checksum FROM journal WHERE broker = %s AND section = %s ORDER BY place
+"""
+_RESTORE: Final = "restore the database from a copy, or name another schema to start the network empty"
+
+
+class PostgresqlStores:
+    """The stores of one process's brokers in a database; the tables are made when they are not there.
+
+    Parameters
+    ----------
+    database
+        Where they are.
+    synchronous
+        What a commit waits for: "off", "normal" or "full".
+
+    Raises
+    ------
+    StorageFailed
+        If the database cannot be reached, or its tables are not ours or of another version.
+    """
+
+    def __init__(self, database: Database, synchronous: Synchronous = "normal") -> None:
+        self.database = database
+        self._settings = {
+            "synchronous_commit": _SYNCHRONOUS[synchronous],
+            "search_path": f'"{database.schema}"',
+            "idle_in_transaction_session_timeout": f"{STILL_SECONDS}s",
+        }
+        try:
+            with psycopg.connect(database.conninfo, **_CONNECTING) as connection:
+                self._configure(connection)
+                self._make_tables(connection)
+        except psycopg.Error as error:
+            raise StorageFailed(f"{database.shown}: {database.told(error)}") from None
+        self._pool: Pool = ConnectionPool(
+            database.conninfo,
+            kwargs=_CONNECTING,
+            name="rayvous",
+            min_size=1,
+            max_size=CONNECTIONS_MAX,
+            configure=self._configure,
+            open=True,
+        )
+
+    def _configure(self, connection: Connection) -> None:
+        for name, value in self._settings.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+
+    def _make_tables(self, connection: Connection) -> None:
+        shown, schema = self.database.shown, self.database.schema
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            if not _one(connection, "SELECT to_regnamespace(%s) IS NOT NULL", f'"{schema}"'):
+                connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+            if not _one(connection, "SELECT to_regclass('rayvous_format') IS NOT NULL"):
+                try:
+                    connection.execute(_TABLES)
+                except psycopg.errors.DuplicateTable:
+                    raise StorageFailed(
+                        f"{shown}: the schema has tables that are not of Rayvous, left as they are: name another one"
+                    ) from None
+                connection.execute("INSERT INTO rayvous_format VALUES (%s)", (FORMAT,))
+            version = _one(connection, "SELECT version FROM rayvous_format")
+        if version != FORMAT:
+            raise StorageFailed(
+                f"{shown}: written by another version of Rayvous (format {version}, this one reads {FORMAT}): use that "
+                "version, or name another schema"
+            )
+
+    def store_of(self, broker: BrokerId, life: int = 0, *, fresh: bool = False) -> PostgresqlStore:
+        """Return the store of a broker, whose next incarnation begins with that; see `PostgresqlStore`."""
+        return PostgresqlStore(self, broker, life, fresh=fresh)
+
+    def run(self, work: Callable[[Connection], T], seconds: float) -> T:
+        """Return what is done in a connection; it is done again when its connection is lost meanwhile.
+
+        Raises
+        ------
+        StorageFailed
+            If there is no connection for so many seconds, or each is lost, or the server refuses.
+        """
+        database, lost = self.database, ""
+        for _ in range(2 * CONNECTIONS_MAX):  # after a restart of the server all that are idle are lost
+            try:
+                with self._pool.connection(seconds) as connection:
+                    try:
+                        return work(connection)
+                    except psycopg.Error as error:
+                        lost = database.told(error)
+                        if not connection.closed:
+                            raise StorageFailed(
+                                f"{database.shown}: {lost}; what was committed before is safe"
+                            ) from None
+            except PoolTimeout:
+                raise StorageFailed(
+                    f"{database.shown}: the server does not answer for {seconds:g} s; what was committed before is safe"
+                    f"{f' (last: {lost})' if lost else ''}"
+                ) from None
+        raise StorageFailed(f"{database.shown}: each connection is lost: {lost}")
+
+    def close(self) -> None:
+        """Let go of the connections; what was committed stays."""
+        self._pool.close()
+
+
+class PostgresqlStore:
+    """Where one broker keeps what must outlive its machine.
+
+    Parameters
+    ----------
+    stores
+        Of its process.
+    broker, life
+        Whose it is, and how often that was started again as the rendezvous point knows.
+    fresh
+        Whether there must be nothing of an earlier incarnation.
+
+    Raises
+    ------
+    StorageFailed
+        If a later life has begun, or it is to be fresh and is not, or the database cannot be used.
+    """
+
+    def __init__(
+        self, stores: PostgresqlStores, broker: BrokerId, life: int = 0, *, fresh: bool = False
+    ) -> None:
+        self._stores = stores
+        self._broker = broker
+        self._where = f"{stores.database.shown}, broker {broker}"
+        self.incarnation, found = stores.run(
+            lambda connection: self._begin(connection, life, fresh), OPEN_SECONDS
+        )
+        try:
+            self._rows = Rows(found)
+        except (ValueError, TypeError) as error:
+            raise StorageFailed(f"{self._where}: broken ({error}): {_RESTORE}") from None
+
+    def _begin(self, connection: Connection, life: int, fresh: bool) -> tuple[int, list[Any]]:
+        with connection.transaction():
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{OPEN_SECONDS:g}s",))
+            began = connection.execute(_BEGIN_FRESH if fresh else _BEGIN, (self._broker, life)).fetchone()
+            if began is None and fresh:
+                raise StorageFailed(
+                    f"{self._where} is of an earlier network: name another schema, or drop this one"
+                )
+            if began is None:
+                raise StorageFailed(f"{self._where}: a later life of this broker than {life} has begun")
+            return int(began[0]), connection.execute(_PLACES, (self._broker,)).fetchall()
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Make changes stable in one transaction, all of them or none.
+
+        Raises
+        ------
+        StorageFailed
+            If they cannot be, or a later incarnation has begun; then nothing has changed.
+        """
+        plan = self._rows.plan(writes)
+        self._stores.run(lambda connection: self._write(connection, plan), OUTAGE_SECONDS)
+        self._rows.take(plan)
+
+    def _write(self, connection: Connection, plan: Plan) -> None:
+        broker = self._broker
+        with connection.pipeline(), connection.transaction():
+            fence = connection.execute(_FENCE, (broker, self.incarnation))
+            for change in plan.changes:
+                if change.gone:
+                    first, last = map(list, zip(*change.gone, strict=True))
+                    connection.execute(_DELETE, (first, last, broker))
+                if change.put:
+                    connection.execute(_PUT, (broker, *map(list, zip(*change.put, strict=True))))
+            if fence.fetchone() is None:
+                raise StorageFailed(
+                    f"{self._where}: it was started again elsewhere, so incarnation {self.incarnation} may not "
+                    "write any more"
+                )
+
+    def rows(self, table: str) -> Iterator[tuple[Key, Any]]:
+        """Return the rows of a table, in the order in which they were first written.
+
+        Raises
+        ------
+        StorageFailed
+            If they cannot be read, or a row is not what was written.
+        """
+        found = self._stores.run(
+            lambda connection: connection.execute(_READ, (self._broker, table), binary=True).fetchall(),
+            OPEN_SECONDS,
+        )
+        return read(found, table, self._where, _RESTORE)
+
+    def close(self) -> None:
+        """Do nothing: the connections are those of all brokers here."""
+
+
+def _one(connection: Connection, query: Any, *values: Any) -> Any:
+    """Return the one value that a query has."""
+    found = connection.execute(query, values).fetchone()
+    return None if found is None else found[0]

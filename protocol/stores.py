@@ -1,0 +1,128 @@
+"""Where stores are: a folder of files, or a database; and how that is said to people.
+
+Rules
+-----
+* An address is a folder, ``sqlite:///folder`` (``sqlite:////folder`` from the root), or
+  ``postgresql://user@host:port/database?schema=flights``.
+* What may hold a password is never shown: not in errors, not in a repr. So an address that is wrong is not repeated.
+* Nothing is opened here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from .checks import path
+from .errors import InputError
+
+DEFAULT_SCHEMA: Final = "rayvous"
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_SQLITE: Final = "sqlite:///"
+_POSTGRESQL: Final = ("postgresql", "postgres")
+_HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{1,5})?"
+_ADDRESS: Final = re.compile(
+    r"(?:postgresql|postgres)://"
+    r"(?:(?P<user>[^:@/?#\s]*)(?::(?P<password>[^@/?#\s]*))?@)?"
+    rf"(?P<hosts>{_HOST}(?:,{_HOST})*)"
+    r"(?:/(?P<database>[^/@:?#\s]*))?"
+    r"(?:\?(?P<query>[^#\s]*))?"
+)
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A PostgreSQL database that has the stores of a network.
+
+    Attributes
+    ----------
+    conninfo
+        What libpq takes; it may have a password.
+    schema
+        Has the tables.
+    shown
+        The address without what may be secret.
+    secrets
+        What is to be left out of whatever a driver says.
+    """
+
+    conninfo: str = field(repr=False)
+    schema: str
+    shown: str
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    def told(self, error: object) -> str:
+        """Return what a driver says, on one line and without secrets."""
+        text = " ".join(str(error).split())
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def is_database(address: str | Path) -> bool:
+    """Return whether an address is one of PostgreSQL."""
+    found = _SCHEME.match(str(address)) if isinstance(address, str | Path) else None
+    return found is not None and found[1].lower() in _POSTGRESQL
+
+
+def folder_of(address: str | Path) -> Path:
+    """Return the folder that an address names.
+
+    Raises
+    ------
+    InputError
+        If it names none.
+    """
+    if isinstance(address, str) and address.startswith(_SQLITE) and address != _SQLITE:
+        return path("address", address.removeprefix(_SQLITE))
+    if isinstance(address, str | Path) and (found := _SCHEME.match(str(address))):
+        raise InputError(
+            f"address: {found[1]}:/... is none that is known: it must be a folder, sqlite:///folder, or "
+            "postgresql://user@host/database"
+        )
+    return path("address", address)
+
+
+def database_of(address: str | Path) -> Database:
+    """Return the database that an address of PostgreSQL names.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read; the message does not repeat it.
+    """
+    text = str(address)
+    found = _ADDRESS.fullmatch(text)
+    if found is None or _BAD_ESCAPE.search(text):
+        raise InputError(
+            "address: this address of PostgreSQL cannot be read (it is not shown, as it may hold a password): write "
+            "postgresql://user@host:port/database?schema=name, with % and two digits for what is special in a name"
+        )
+    query = dict(part.partition("=")[::2] for part in (found["query"] or "").split("&") if part)
+    schema = query.pop("schema", DEFAULT_SCHEMA)
+    if not _SCHEMA.fullmatch(schema):
+        raise InputError(f"address: schema is {schema!r}: it must have small letters, digits and _ only")
+    bare = text.partition("?")[0]
+    user = f"{found['user']}@" if found["user"] else ""
+    named = f"/{found['database']}" if found["database"] else ""
+    secrets = [found["password"] or "", *(query.get(key, "") for key in ("password", "sslpassword"))]
+    return Database(
+        conninfo=f"{bare}?{'&'.join(map('='.join, query.items()))}" if query else bare,
+        schema=schema,
+        shown=f"postgresql://{user}{found['hosts']}{named}?schema={schema}",
+        secrets=tuple({each for secret in secrets if secret for each in (secret, unquote(secret))}),
+    )
+
+
+def shown_address(address: Any) -> str:
+    """Return an address as it may be shown to anybody."""
+    try:
+        return repr(database_of(address).shown if is_database(address) else str(folder_of(address)))
+    except InputError:
+        return "an address that cannot be used"

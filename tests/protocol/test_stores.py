@@ -1,0 +1,81 @@
+"""Addresses of stores: what they name, what is refused, and that a password is shown nowhere."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rayvous as rv
+from rayvous.protocol import extras
+from rayvous.protocol.errors import InputError, MissingExtra
+from rayvous.protocol.stores import database_of, folder_of, is_database
+
+SECRET = "pa55"
+
+
+@pytest.mark.parametrize(
+    ("address", "folder"),
+    [("state", "state"), (Path("/data"), "/data"), ("sqlite:///state", "state"), ("sqlite:////data/x", "/data/x")],
+)  # fmt: skip
+def test_a_folder(address: str | Path, folder: str) -> None:
+    assert not is_database(address)
+    assert folder_of(address) == Path(folder)
+    assert rv.Stable(address).validate().file_of(3) == Path(folder).absolute() / "broker-3.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("address", "conninfo", "schema", "shown"),
+    [
+        ("postgresql://", "postgresql://", "rayvous", "postgresql://?schema=rayvous"),
+        (
+            f"postgresql://ann:{SECRET}@db.example:5432/flights?schema=west&sslmode=require",
+            f"postgresql://ann:{SECRET}@db.example:5432/flights?sslmode=require",
+            "west",
+            "postgresql://ann@db.example:5432/flights?schema=west",
+        ),
+        (
+            f"postgres://a:1,[::1]:2/x?password={SECRET}%20&host=/run/pg",
+            f"postgres://a:1,[::1]:2/x?password={SECRET}%20&host=/run/pg",
+            "rayvous",
+            "postgresql://a:1,[::1]:2/x?schema=rayvous",
+        ),
+    ],
+)
+def test_a_database(address: str, conninfo: str, schema: str, shown: str) -> None:
+    database = database_of(address)
+    assert (database.conninfo, database.schema, database.shown) == (conninfo, schema, shown)
+    assert SECRET not in f"{database!r}{rv.Stable(address)!r}{database.told(f'wrong: {address}')}"
+    assert shown in repr(rv.Stable(address))
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (f"postgresql://ann:{SECRET}/x@db/flights", "cannot be read"),
+        (f"postgresql://ann:{SECRET}%zz@db/flights", "cannot be read"),
+        (f"postgresql://ann:{SECRET}#@db/flights", "cannot be read"),
+        (f"postgresql:/ann:{SECRET}@db", "cannot be read"),
+        (Path(f"postgresql://ann:{SECRET}@db"), "cannot be read"),
+        (f"postgresql://ann:{SECRET}@db/x?schema=West", "schema is 'West'"),
+        (f"mysql://ann:{SECRET}@db/flights", "mysql:/... is none that is known"),
+        ("sqlite:///", "sqlite:/... is none that is known"),
+        ("", "address is ''"),
+        (3, "address is 3"),
+    ],
+)
+def test_a_wrong_address_is_refused_and_not_repeated(address: Any, said: str) -> None:
+    stable = rv.Stable(address)
+    with pytest.raises(InputError) as error:
+        stable.validate()
+    assert said in str(error.value)
+    assert SECRET not in f"{error.value}{stable!r}"
+
+
+def test_pages_are_of_files() -> None:
+    with pytest.raises(InputError, match="pages_max is a limit of files"):
+        rv.Stable("postgresql://db/x", pages_max=100).validate()
+
+
+def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "_installed", lambda module: module != "psycopg")
+    with pytest.raises(MissingExtra, match=r"psycopg is not installed: pip install 'rayvous\[postgresql\]'"):
+        rv.Network.launch(rv.ClusterTree(1, 1), stable=rv.Stable("postgresql://db/x"))
