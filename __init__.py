@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .actors.clients.subscriber import Subscriber
     from .actors.network.network import Network, networks
     from .actors.telemetry.telemetry import Telemetry
+    from .experiments.reproduced import experiment
+    from .pipelines.drawing import draw
     from .pipelines.run import report
     from .protocol.configs import Limits
     from .protocol.errors import (
@@ -89,6 +91,8 @@ _HOMES = {
     "TopologyError": "protocol.errors",
     "attr": "routing.language.builders",
     "covers": "routing.language.comparing",
+    "draw": "pipelines.drawing",
+    "experiment": "experiments.reproduced",
     "intersects": "routing.language.comparing",
     "merge": "routing.language.comparing",
     "networks": "actors.network.network",
@@ -130,6 +134,8 @@ __all__ = [
     "TopologyError",
     "attr",
     "covers",
+    "draw",
+    "experiment",
     "intersects",
     "merge",
     "networks",

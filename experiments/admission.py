@@ -109,17 +109,23 @@ def _points(plan: AdmissionPlan, criteria: Sequence[str]) -> tuple[Point, ...]:
 
 PAPER: Final = AdmissionPlan()
 PLANS: Final = {
+    "small": replace(
+        PAPER, brokers=10, publishers=4, subscribers=(4, 12, 20), warm_seconds=6.0, measured_seconds=3.0
+    ),
     "quick": replace(PAPER, subscribers=(20, 60, 80, 100), warm_seconds=10.0, measured_seconds=5.0),
     "paper": PAPER,
     "copies": replace(PAPER, cpu_counts="copies"),
     "links": replace(PAPER, cpu=PAPER.bandwidth, bandwidth=PAPER.cpu),
 }
-"""``quick`` is shorter, and has no percentages of the way; the variants have all that the paper has."""
+"""``quick`` is shorter, and has no percentages of the way; ``small`` is a fifth of its network, for a glance; the
+variants have all that the paper has."""
+
+SHORT: Final = ("small", "quick")
 
 PRESETS: Final = {
     name: Repeated(
-        _points(plan, ("none", "full", "20 %", "40 %") if name == "quick" else tuple(CRITERIA)),
-        1 if name == "quick" else 4,
+        _points(plan, ("none", "full", "20 %", "40 %") if name in SHORT else tuple(CRITERIA)),
+        1 if name in SHORT else 4,
     )
     for name, plan in PLANS.items()
 }

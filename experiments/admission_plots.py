@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..actors.pictures.picture import chart
 from ..protocol.extras import extra
 from .admission_statements import OF_THE_WAY
 from .experiment import Rows
@@ -22,7 +23,7 @@ MARKERS = {"none": "x", "40 %": "^", "20 %": "s", "full": "o"}
 
 def figure_9(rows: Rows) -> Figure:
     """Return discarded events per second at a mean broker, and the share of refused subscriptions."""
-    figure = Figure(figsize=(9.5, 4), layout="constrained")
+    figure = chart(9.5, 4)
     left, right = figure.subplots(1, 2)
     _curves(left, rows, "discarded_per_second", "events discarded per second, mean broker")
     _curves(right, rows, "rejected", "subscriptions rejected", percent=True)
@@ -32,7 +33,7 @@ def figure_9(rows: Rows) -> Figure:
 
 def figure_10(rows: Rows) -> Figure:
     """Return the mean utilisation of CPU, memory (so the text) and links (so the caption)."""
-    figure = Figure(figsize=(13.5, 4), layout="constrained")
+    figure = chart(13.5, 4)
     for axes, key, label in zip(
         figure.subplots(1, 3),
         ("cpu", "memory", "bandwidth"),

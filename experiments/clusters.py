@@ -98,7 +98,11 @@ class Point:
 AXIS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 TREE: Final = ClusterTree(100, 11, degree=8, shape="transit-stub", links=730)
 
+SMALL_TREE: Final = ClusterTree(20, 11, degree=8, shape="transit-stub", links=146)
+"""A fifth of the paper's network, for a glance: what the paper says of 1,000 subscribers is not asked of it."""
+
 PRESETS: Final = {
+    "small": Plan(SMALL_TREE, {20: (1, 10, 50, 200), 80: (1, 10, 50, 200)}, 1, (SEND_SECONDS,)),
     "paper": Plan(TREE, {100: AXIS, 1_000: AXIS}, 10, (SEND_SECONDS, *SENSITIVITY)),
     "quick": Plan(
         TREE,

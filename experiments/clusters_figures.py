@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ..actors.pictures.picture import chart
 from ..protocol.extras import extra
 from .clusters import SCHEMES, curves
 
@@ -40,7 +41,7 @@ def draw_aed(rows: Rows) -> Figure:
 
 def _draw(rows: Rows, values: Mapping[str, str]) -> Figure:
     publishers = sorted({row["publishers"] for row in rows})
-    figure = Figure(figsize=(5.1 * len(publishers), 3.9 * len(values)), layout="constrained")
+    figure = chart(5.1 * len(publishers), 3.9 * len(values))
     panels = figure.subplots(len(values), len(publishers), squeeze=False)
     for line, (value, label) in zip(panels, values.items(), strict=True):
         for axes, many in zip(line, publishers, strict=True):

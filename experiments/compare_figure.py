@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..actors.pictures.style import DPI
+from ..actors.pictures.picture import chart
 from ..protocol.extras import extra
 
 with extra("plots"):
@@ -26,7 +26,7 @@ def figure(result: Mapping[str, Any]) -> Figure:
     busiest broker, and how long the death of a broker is felt; one bar a scheme, numbers written out.
     """
     rows: Sequence[Row] = result["results"]
-    picture = Figure(figsize=(15.0, 1.6 + 0.42 * len(rows)), dpi=DPI, layout="constrained")
+    picture = chart(15.0, 1.6 + 0.42 * len(rows))
     panels = picture.subplots(1, 5, sharey=True)
     _bars(panels[0], rows, "links crossed by an event", lambda row: row["crossings"], _BLUE, "{:.2f}")
     for name, style in (("bound_links", "-"), ("bound_multicast", ":")):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..actors.network.java import prepare_java
 from ..actors.network.network import Network
+from ..actors.pictures.dead import with_dead
 from ..actors.telemetry.files import graph_of, parts, runs
 from ..actors.telemetry.telemetry import Telemetry
 from ..faults.checker.verdict import Verdict
@@ -33,6 +34,7 @@ from .spark.session import jobs_of, on_one_machine, spark_session
 
 if TYPE_CHECKING:
     import networkx as nx
+    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
     from .report.report import Report
@@ -65,9 +67,11 @@ def report(
     run
         Which run of a folder; by default the one that was started last.
     graph
-        The network as it is to be drawn; by default as it was launched.
+        The network as it is to be drawn; by default as it is now, with who has died, or, of what was written down, as
+        it was launched.
     summary
-        What else is to stand in ``summary.json``; see :func:`~rayvous.pipelines.report.report.write_report`.
+        What else is to stand in ``summary.json``; see :func:`~rayvous.pipelines.report.report.write_report`. Of a
+        network the timeline of what was done to it is there by default.
     by_reference
         Whether Spark gets the rows from Ray's object store and not from files; by default when Ray runs on several
         machines. Only a session of RayDP can.
@@ -90,7 +94,7 @@ def report(
     check_summary({} if summary is None else checks.instance("summary", summary, Mapping, "a mapping"))
     checks.path("out_dir", out_dir)
     telemetry = _telemetry_of(source, run)
-    drawn = graph_of(telemetry.network) if graph is None else graph
+    drawn = _graph_of(source, telemetry) if graph is None else graph
     folder = check_folder(out_dir)
     with _session_for(source, session) as spark:
         from .figures.figures import figures_of
@@ -99,7 +103,8 @@ def report(
         with _tables(telemetry, folder / "tables", spark, by_reference) as tables:
             figures = figures_of(tables, drawn)
         took = {"spark_report_seconds": time.perf_counter() - began, "spark_jobs": jobs_of(spark) - jobs}
-    written = write_report(folder, figures, drawn, {"run": telemetry.run, **(summary or {}), **took})
+    told = {**_timeline_of(source, figures), **(summary or {}), **took}
+    written = write_report(folder, figures, drawn, {"run": telemetry.run, **told})
     return replace(written, took={**took, "report_seconds": time.perf_counter() - began})
 
 
@@ -110,6 +115,24 @@ def _telemetry_of(source: Telemetry | Network | str | Path, run: str | None) -> 
     if run is not None:
         raise InputError(f"run {checks.shown(run)}: only a folder has several runs")
     return source.telemetry() if isinstance(source, Network) else source
+
+
+def _graph_of(source: Telemetry | Network | str | Path, telemetry: Telemetry) -> nx.Graph:
+    if isinstance(source, Network):
+        return with_dead(source.describe(), source.positions)
+    return graph_of(telemetry.network)
+
+
+def _timeline_of(
+    source: Telemetry | Network | str | Path, figures: Mapping[str, pd.DataFrame]
+) -> dict[str, Any]:
+    """Return what was done to a network, by the time since it published first."""
+    rates = figures["rate_over_time"]
+    if not isinstance(source, Network) or not len(rates):
+        return {}
+    began = float(rates["time_seconds"].iloc[0])
+    moments = [{"seconds": at - began, "what": what} for at, what in source.timeline]
+    return {"started_at": began, "timeline": moments} if moments else {}
 
 
 def _session_for(

@@ -105,7 +105,7 @@ class SimulatedNetwork:
     record
         Called with every step of every broker, before its effects are carried out.
     telemetry
-        Takes what brokers' hosts write down; None for nothing.
+        Takes what brokers' hosts write down; True keeps it, None is for nothing.
     broker
         Makes a broker of (position, scheme, recovery, incarnation, seed), and of what else there is by name: `joins`,
         `store`, `stability`, `admission`; for tests with machines of their own.
@@ -156,7 +156,7 @@ class SimulatedNetwork:
         seed: int = 0,
         delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
         record: Callable[[Step], None] | None = None,
-        telemetry: SimulatedTelemetry | None = None,
+        telemetry: SimulatedTelemetry | bool | None = None,
         broker: Callable[..., Any] = Broker,
         rendezvous: Callable[..., Any] | None = rendezvous_of,
     ) -> None:
@@ -174,6 +174,7 @@ class SimulatedNetwork:
         self.scheme, self.recovery, self.admission = scheme, recovery, admission
         self.links = checks.optional("links", links, LinkModel, "a LinkModel()") or LinkModel()
         self.stability = stability or Stability()
+        telemetry = SimulatedTelemetry() if telemetry is True else telemetry or None
         parts = (recovery, store, queues, record, telemetry)
         self.plain = all(part is None for part in parts)
         self._quotas = admission is not None and recovery is None and store is None

@@ -24,7 +24,8 @@ class SimulatedTelemetry:
     Parameters
     ----------
     take
-        Called with chunks of the tables of `protocol.telemetry.tables`, the same as on Ray.
+        Called with chunks of the tables of `protocol.telemetry.tables`, the same as on Ray; None keeps them for
+        `tables`.
     trace_events
         Whether the tables with one row an event are kept too.
     limits
@@ -33,12 +34,14 @@ class SimulatedTelemetry:
 
     def __init__(
         self,
-        take: Callable[[dict[str, Table]], None],
+        take: Callable[[dict[str, Table]], None] | None = None,
         *,
         trace_events: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        self._take = take
+        self._kept: list[dict[str, Table]] = []
+        self.keeps = take is None
+        self._take = self._kept.append if take is None else take
         self._trace_events = checks.flag("trace_events", trace_events)
         self._limits = (checks.optional("limits", limits, Limits, "a Limits()") or Limits()).validate()
         self._buffers: dict[BrokerId, TelemetryBuffer] = {}
@@ -62,6 +65,11 @@ class SimulatedTelemetry:
         self._unflushed += 1
         if self._unflushed >= FLUSH_STEPS:
             self.flush()
+
+    def tables(self) -> dict[str, Table]:
+        """Return what was noted so far, by table; nothing where it was handed over instead."""
+        self.flush()
+        return merge_tables(self._kept)
 
     def flush(self) -> None:
         """Hand over what was noted so far."""

@@ -75,6 +75,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "TelemetryConfig": (validated(rv.TelemetryConfig), rv.TelemetryConfig),
     "Telemetry.from_folder": (rv.Telemetry.from_folder, rv.Telemetry.from_folder),
     "report": (rv.report, rv.report),
+    "draw": (rv.draw, rv.draw),
+    "experiment": (rv.experiment, rv.experiment),
     "Scenario": (rv.Scenario, rv.Scenario),
     "Scenario.load": (rv.Scenario.load, rv.Scenario.load),
     "Scenario.from_dict": (rv.Scenario.from_dict, rv.Scenario.from_dict),

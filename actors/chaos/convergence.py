@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = 0.05
 """Between two questions whether the network has converged."""
 
+HEALED: Final = "healed"
+"""How the moment begins at which all is mended."""
+
 
 class Convergence:
     """Waits until a network has come to rest, and until the clients of this process have moved."""
@@ -67,6 +70,8 @@ class Convergence:
                     f"network {name!r} has not converged within {timeout_seconds} s: {'; '.join(found[:5])}"
                 )
             self._attached.process.submit(asyncio.sleep(POLL_SECONDS)).result()
+        if self._hosts.timeline and not self._hosts.timeline[-1][1].startswith(HEALED):
+            self._hosts.tell(f"{HEALED}: the living are one settled network")
         return time.monotonic() - started
 
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:

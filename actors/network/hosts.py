@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,7 @@ from ..chaos.convergence import standing
 from ..chaos.link_faults import Forecast
 from ..host.errors import broker_errors
 from ..machines.links import hosts_here
+from ..pictures.graph import graph_of_places
 from .directory import Directory
 from .launching import start_again
 
@@ -38,30 +39,6 @@ if TYPE_CHECKING:
 
 TELL_SECONDS: Final = 2.0
 """How long the peers of a broker that is started again have to hear of it; who is late learns it from the broker."""
-
-
-def graph_of(
-    name: str, scheme: str, places: Iterable[Position], sizes: Mapping[BrokerId, Mapping[str, int]]
-) -> nx.Graph:
-    """Return the graph of the brokers that have said how much they keep; no edge leads to one that has not.
-
-    Places may name one that has left, or has come since: brokers are asked one after the other.
-    """
-    import networkx as nx
-
-    graph = nx.Graph(name=name, scheme=scheme)
-    described = [place for place in places if place.broker in sizes]
-    for place in described:
-        own = {"label": place.label, "role": place.role, "cluster": place.cluster}
-        graph.add_node(place.broker, **own, **sizes[place.broker])
-    kind = "cube" if scheme == "hypercube" else "tree"
-    for place in described:
-        if place.role != "NEB":
-            ends = [*((child, kind) for child in place.children), *((one, "group") for one in place.members)]
-            for end, of_kind in ends:
-                if end in graph and end != place.broker:
-                    graph.add_edge(place.broker, end, kind=of_kind)
-    return graph
 
 
 class Hosts:
@@ -77,6 +54,8 @@ class Hosts:
         Hosts that are known to be dead.
     closed
         Whether this process has closed the network.
+    timeline
+        (seconds since 1970, what): what this process did to brokers, and when it saw the network healed again.
     """
 
     def __init__(self, directory: Directory, rendezvous: Any) -> None:
@@ -84,6 +63,7 @@ class Hosts:
         self.rendezvous = rendezvous
         self.dead: set[Any] = set()
         self.closed = False
+        self.timeline: list[tuple[float, str]] = []
 
     @property
     def name(self) -> str:
@@ -197,7 +177,7 @@ class Hosts:
         sizes: dict[BrokerId, Mapping[str, int]] = {}
         for answer in self.ask("describe", timeout_seconds=60):
             sizes |= answer
-        return graph_of(self.name, self.directory.scheme, self.standing(), sizes)
+        return graph_of_places(self.name, self.directory.scheme, self.standing(), sizes)
 
     def standing(self) -> tuple[Position, ...]:
         """Return every living broker's place as it is now; in a network that does not heal, `positions`."""
@@ -212,6 +192,7 @@ class Hosts:
     def kill_broker(self, broker: BrokerId) -> list[BrokerId]:
         """Kill the actor of a broker, and return all brokers that died with it."""
         host = self.host_of(broker)
+        self.tell(f"killed {self._named(host)}")
         ray.kill(host, no_restart=True)
         return self._buried(host)
 
@@ -223,8 +204,9 @@ class Hosts:
         InputError
             If the process is on another machine.
         """
-        os.kill(self.pid_of(broker), signal.SIGKILL)
-        host = self.host_of(broker)
+        pid, host = self.pid_of(broker), self.host_of(broker)
+        self.tell(f"killed {self._named(host)}")
+        os.kill(pid, signal.SIGKILL)
         if self.directory.numbered:  # Ray starts it again
             return [other for other, at in self.directory.hosts.items() if at == host]
         return self._buried(host)
@@ -276,6 +258,7 @@ class Hosts:
             told = [other.relink.remote(broker, new, life) for other in self.hosts() if other != new]
             if told:
                 ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
+        self.tell(f"started broker {broker} again")
 
     def _lives(self, host: Any) -> bool:
         try:
@@ -308,6 +291,14 @@ class Hosts:
         if checks.whole_number("broker", broker) not in self.directory.hosts:
             raise InputError(f"no broker {broker}: there are {checks.shown(sorted(self.directory.hosts))}")
         return self.directory.hosts[broker]
+
+    def tell(self, what: str) -> None:
+        """Note a moment for the timeline."""
+        self.timeline.append((time.time(), what))
+
+    def _named(self, host: Any) -> str:
+        brokers = [str(broker) for broker, at in self.directory.hosts.items() if at == host]
+        return f"broker{'s' * (len(brokers) > 1)} {', '.join(brokers)}"
 
     def _buried(self, host: Any) -> list[BrokerId]:
         """Wait until Ray knows that a host is dead."""

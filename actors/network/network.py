@@ -53,7 +53,7 @@ from .status import NetworkStatus, status_of
 from .store import RayStore
 
 if TYPE_CHECKING:
-    from ..pictures.drawing import Picture
+    from ..pictures.picture import Picture
 
 __all__ = ["Network", "ensure_ray", "networks"]
 
@@ -410,6 +410,11 @@ class Network:
     def scheme(self) -> str:
         """The name of its routing scheme."""
         return self._hosts.directory.scheme
+
+    @property
+    def timeline(self) -> list[tuple[float, str]]:
+        """What this process did to brokers, and when it saw the network healed: (seconds since 1970, what)."""
+        return list(self._hosts.timeline)
 
     @property
     def heals(self) -> bool:

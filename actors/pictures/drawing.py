@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from ...protocol.configs import Position
-from ...protocol.errors import InputError
-from ...protocol.extras import extra
 from .dead import with_dead
+from .picture import Picture
 from .tree import tree_figure
-
-with extra("plots"):
-    from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -30,38 +24,6 @@ K = TypeVar("K")
 
 OVER_LINKS: Final = ("up", "down")
 """Kinds of transfers that go over a link between two brokers; ``multicast`` goes to a cluster."""
-
-
-class Picture:
-    """A drawn figure, which notebooks show.
-
-    Attributes
-    ----------
-    figure
-        The matplotlib figure, to add to it.
-    """
-
-    def __init__(self, figure: Figure) -> None:
-        self.figure = figure
-
-    def save(self, path: str | Path) -> Path:
-        """Write it to a file, in the format of its suffix, and return the path.
-
-        Raises
-        ------
-        InputError
-            If it cannot be written there, or the format is unknown.
-        """
-        try:
-            self.figure.savefig(path)
-        except (OSError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: {error}") from None
-        return Path(path)
-
-    def _repr_png_(self) -> bytes:
-        data = BytesIO()
-        self.figure.savefig(data, format="png")
-        return data.getvalue()
 
 
 def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) -> Picture:
@@ -78,7 +40,8 @@ def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) ->
     """
     links, groups = events_over(transfers)
     name = graph.name or "Network"
-    return Picture(tree_figure(with_dead(graph, positions), links, groups, f"{name}: events over each link"))
+    drawn: Picture = tree_figure(with_dead(graph, positions), links, groups, f"{name}: events over each link")
+    return drawn
 
 
 def events_over(transfers: pa.Table) -> tuple[dict[tuple[int, int], int], dict[int, int]]:

@@ -20,14 +20,14 @@ import numpy as np
 
 from ...protocol.extras import extra
 from .layout import Layout
-from .style import DEAD_COLOUR, DPI, OTHER_COLOUR, ROLE_COLOURS, role_handles, short
+from .picture import Picture, Sheet
+from .style import DEAD_COLOUR, OTHER_COLOUR, ROLE_COLOURS, role_handles, short
 from .tree_size import HUB_POINTS, LABEL_POINTS, SIDE_INCHES, Box, Canvas, Sizes, boxes_of, fit, sizes_of
 
 with extra("plots"):
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection
     from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
 _LOAD_COLOURS: Final[Colormap] = LinearSegmentedColormap.from_list("load", ["#C9CED6", "#E3B23C", "#C1272D"])
@@ -40,7 +40,8 @@ def tree_figure(
     link_events: Mapping[tuple[int, int], int],
     group_events: Mapping[int, int],
     title: str = "Cluster tree: events over each link",
-) -> Figure:
+    sheet: Sheet = Picture.of,
+) -> Any:
     """Draw the cluster tree; the more events went over a link, the wider and redder it is.
 
     Parameters
@@ -53,11 +54,15 @@ def tree_figure(
         ``{(low, high): events both ways}`` of tree links; a link that is not there carried nothing.
     group_events
         ``{cluster: events multicast in it}``.
+    title
+        Stands above.
+    sheet
+        On what it is drawn; by default a picture of its own.
     """
     sizes = sizes_of(graph, group_events)
     layout, inches = fit(graph, sizes)
     box = Canvas.around(layout, inches, sizes)
-    figure = Figure(figsize=(box.figure_width, box.figure_height), dpi=DPI)
+    figure = sheet(box.figure_width, box.figure_height)
     axes = figure.add_axes(box.axes())
     axes.set_axis_off()
     axes.set_xlim(box.left, box.right)
@@ -85,7 +90,7 @@ def tree_figure(
     return figure
 
 
-def _draw_scale(figure: Figure, box: Canvas, norm: Normalize) -> None:
+def _draw_scale(figure: Any, box: Canvas, norm: Normalize) -> None:
     width, height = box.at(min(4.2, box.figure_width - 1), 0.12)
     scale = figure.add_axes((*box.at(SIDE_INCHES + 0.1, 0.44), width, height))
     bar = figure.colorbar(ScalarMappable(norm, _LOAD_COLOURS), cax=scale, orientation="horizontal")

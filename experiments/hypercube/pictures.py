@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
 from ...routing.topologies.cube import mean_hops
 from ..experiment import Rows
@@ -19,7 +20,7 @@ COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E
 
 def draw_loads(rows: Rows) -> Figure:
     """Draw mean and largest load, and how even loads are, by the range of what brokers start (figures 6 and 7)."""
-    figure = Figure(figsize=(10.2, 3.9), layout="constrained")
+    figure = chart(10.2, 3.9)
     left, right = figure.subplots(1, 2)
     mine = [row for row in rows if row["most"]]
     for curve, colour in zip(dict.fromkeys(row["curve"] for row in mine), COLOURS, strict=False):
@@ -43,7 +44,7 @@ def draw_loads(rows: Rows) -> Figure:
 
 def draw_hops(rows: Rows) -> Figure:
     """Draw the mean hops of replies by dimensions, and formula (1)."""
-    figure = Figure(figsize=(5.6, 3.9), layout="constrained")
+    figure = chart(5.6, 3.9)
     axes = figure.subplots()
     cubes = sorted((row["dimensions"], row["hops"]) for row in rows if row["sources"] == PAIRS)
     axis = [many for many, _ in cubes]
@@ -58,7 +59,7 @@ def draw_hops(rows: Rows) -> Figure:
 
 def draw_saving(rows: Rows) -> Figure:
     """Draw the messages for an event and for a subscription by who wants it, on the largest networks."""
-    figure = Figure(figsize=(10.2, 3.9), layout="constrained")
+    figure = chart(10.2, 3.9)
     panels = figure.subplots(1, 2)
     size = max(row["size"] for row in rows)
     for axes, (value, label) in zip(
@@ -79,7 +80,7 @@ def draw_saving(rows: Rows) -> Figure:
 
 def draw_migration(rows: Rows) -> Figure:
     """Draw entries elsewhere and messages with events before, while and after a subscriber moves (figure 5)."""
-    figure = Figure(figsize=(10.2, 3.9), layout="constrained")
+    figure = chart(10.2, 3.9)
     for axes, (value, label) in zip(
         figure.subplots(1, 2),
         {"entries": "entries of other brokers", "events": "messages with events, for each published"}.items(),

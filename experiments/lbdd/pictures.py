@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
 from ..experiment import Rows
 from .statements import DEPTHS, LBDD_SECONDS, LOAD_MAX, POINT_TO_POINT_SECONDS, READINGS, by_subscribers
@@ -36,7 +37,7 @@ def draw_load(rows: Rows) -> Figure:
 
 
 def _twelve(rows: Rows, value: str, label: str, paper: float | None = None) -> Figure:
-    figure = Figure(figsize=(10.2, 3.9), layout="constrained")
+    figure = chart(10.2, 3.9)
     for axes, (taken, words) in zip(figure.subplots(1, 2), READINGS.items(), strict=True):
         for way in WAYS:
             line = by_subscribers(rows, way, value, taken)
@@ -70,7 +71,7 @@ def draw_contribution(rows: Rows) -> Figure:
 
 
 def _plans(rows: Rows, values: dict[str, str]) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(5.6, 3.9), layout="constrained")
+    figure = chart(5.6, 3.9)
     axes = figure.subplots()
     for prefix, style in zip(sorted({row["prefix"] for row in rows}), PREFIX_LINES, strict=False):
         mine = sorted((row for row in rows if row["prefix"] == prefix), key=lambda row: row["subscribers"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
 from ..experiment import Rows
 from .runs import CRASHES, DAMAGE
@@ -21,7 +22,7 @@ PANELS: Final = (
 
 def draw_reliability(rows: Rows) -> Figure:
     """Draw a curve for each size of network."""
-    figure = Figure(figsize=(15.0, 3.9), layout="constrained")
+    figure = chart(15.0, 3.9)
     for axes, (mode, value, label, below) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
         for size in sorted({row["size"] for row in rows}):
             line = sorted(

@@ -80,7 +80,12 @@ def _points(sizes: Sequence[int]) -> tuple[Point, ...]:
     )
 
 
-PRESETS: Final = {"quick": Repeated(_points((15, 31)), 2), "paper": Repeated(_points((15, 31, 63, 127)), 20)}
+PRESETS: Final = {
+    "small": Repeated(_points((3, 7)), 1),
+    "quick": Repeated(_points((15, 31)), 2),
+    "paper": Repeated(_points((15, 31, 63, 127)), 20),
+}
+"""``small`` is for a glance."""
 
 
 def measure(point: Point) -> Tables:

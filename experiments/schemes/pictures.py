@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
 from ..compare_figure import figure
 from ..experiment import Rows
@@ -31,7 +32,7 @@ def draw_compare(rows: Rows) -> Figure:
 
 def draw_scale(rows: Rows) -> Figure:
     """Draw what an event and a broker's table take, how long a death is felt, and the simulator's speed."""
-    picture = Figure(figsize=(15.0, 3.9), layout="constrained")
+    picture = chart(15.0, 3.9)
     for axes, (value, label) in zip(picture.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         for number, scheme in enumerate(SCHEMES):
             line = curve(rows, "brokers", value, scheme=scheme)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
 from ..experiment import Rows
 from .runs import NOBODY, VICTIMS
@@ -20,7 +21,7 @@ VALUES: Final = {
 
 def draw_healing(rows: Rows) -> Figure:
     """Draw times and events sent again by the number of clusters, a curve for each victim."""
-    figure = Figure(figsize=(13.5, 3.9), layout="constrained")
+    figure = chart(13.5, 3.9)
     least = min(row["members"] for row in rows)
     for axes, (value, label) in zip(figure.subplots(1, len(VALUES)), VALUES.items(), strict=True):
         for number, victim in enumerate(name for name in VICTIMS if name != NOBODY):

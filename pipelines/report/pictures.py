@@ -9,7 +9,8 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,9 @@ from . import plots
 
 with extra("spark"):
     import pandas as pd
-    from matplotlib.figure import Figure
+
+Draw = Callable[..., Any]
+"""Draws a picture, on the sheet that is given or of its own."""
 
 PICTURES: Final = ("rate", "tree", "load", "latency")
 """Every picture that a report can hold; its file has the same name, with ``.png``."""
@@ -46,17 +49,24 @@ def draw_pictures(
     summary
         Of the run; of it ``started_at`` (seconds since 1970) and ``timeline`` are used where they are.
     """
-    drawn = {
+    drawn = drawings(figures, graph, summary)
+    return {name: plots.save_png(draw(), folder / f"{name}.png") for name, draw in drawn.items()}
+
+
+def drawings(
+    figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]
+) -> dict[str, Draw]:
+    """Return what draws each picture that has something to show, by name; each takes a sheet, or makes a picture.
+
+    The parameters are those of `draw_pictures`.
+    """
+    found = {
         "rate": _rate(figures, graph, summary),
         "tree": _tree(figures, graph),
         "load": _load(figures, graph),
         "latency": _latency(figures),
     }
-    return {
-        name: plots.save_png(figure, folder / f"{name}.png")
-        for name, figure in drawn.items()
-        if figure is not None
-    }
+    return {name: draw for name, draw in found.items() if draw is not None}
 
 
 def named(text: str, graph: nx.Graph) -> str:
@@ -79,13 +89,14 @@ def marks_of(timeline: Sequence[Mapping[str, Any]], graph: nx.Graph) -> list[tup
     ]
 
 
-def _rate(figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]) -> Figure | None:
+def _rate(figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]) -> Draw | None:
     rates = figures.get("rate_over_time")
     if rates is None or not len(rates):
         return None
     began = summary.get("started_at")
     start = float(rates["time_seconds"].iloc[0]) if began is None else float(began)
-    return plots.rate_figure(
+    return partial(
+        plots.rate_figure,
         [float(at) - start for at in rates["time_seconds"]],
         float(rates["bin_seconds"].iloc[0]),
         list(rates["events_per_second"]),
@@ -95,7 +106,7 @@ def _rate(figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping
     )
 
 
-def _tree(figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> Figure | None:
+def _tree(figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> Draw | None:
     if not graph.number_of_nodes():
         return None
     links = figures["link_load"]
@@ -103,16 +114,17 @@ def _tree(figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> Figure | None
     ends = zip(tree["low"].astype(int), tree["high"].astype(int), strict=True)
     link_events = dict(zip(ends, tree["events"].astype(int), strict=True))
     group_events = dict(zip(groups["cluster"].astype(int), groups["events"].astype(int), strict=True))
-    return tree_figure(graph, link_events, group_events)
+    return partial(tree_figure, graph, link_events, group_events)
 
 
-def _load(figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> Figure | None:
+def _load(figures: Mapping[str, pd.DataFrame], graph: nx.Graph) -> Draw | None:
     loads = figures["broker_load"]
     if not len(loads):
         return None
     nodes = [int(broker) for broker in loads["broker"]]
     known = {node: dict(graph.nodes[node]) if node in graph else {} for node in nodes}
-    return plots.load_figure(
+    return partial(
+        plots.load_figure,
         [str(known[node].get("label", node)) for node in nodes],
         [str(known[node].get("role", "")) for node in nodes],
         [int(load) for load in loads["load"]],
@@ -128,10 +140,15 @@ def _balance(balance: pd.DataFrame) -> str:
     return f"max/mean {row['max_over_mean']:.2f}, Gini {row['gini']:.2f}"
 
 
-def _latency(figures: Mapping[str, pd.DataFrame]) -> Figure | None:
+def _latency(figures: Mapping[str, pd.DataFrame]) -> Draw | None:
     quantiles = figures.get("latency_quantiles")
     if quantiles is None or not len(quantiles):
         return None
     row = figures["latency_percentiles"].iloc[0]
     marks = {name: float(row[f"{name}_seconds"]) for name in ("p50", "p99")}
-    return plots.latency_figure(list(quantiles["probability"]), list(quantiles["latency_seconds"]), marks)
+    return partial(
+        plots.latency_figure,
+        list(quantiles["probability"]),
+        list(quantiles["latency_seconds"]),
+        marks,
+    )

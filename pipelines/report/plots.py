@@ -2,7 +2,8 @@
 
 Rules
 -----
-* Each function returns a new matplotlib ``Figure``; pyplot and its global state are never touched.
+* Each function draws on the sheet that it is given, by default a new picture, and returns that; pyplot and its global
+  state are never touched.
 * A figure's size in inches is the size at which it is meant to be shown: nothing in it is smaller than 8 points then.
 * Colours can be told apart by colour-blind readers; numbers are written out where there is room for them.
 * No Spark here: what is drawn comes in as plain numbers.
@@ -17,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...actors.pictures.picture import Sheet, chart
 from ...actors.pictures.style import (
     DEAD_COLOUR,
-    DPI,
     OTHER_COLOUR,
     PAGE_INCHES,
     ROLE_COLOURS,
@@ -34,7 +35,7 @@ with extra("plots"):
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-    from matplotlib.ticker import FuncFormatter, LogLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 BARS_A_ROW: Final = 60
 LABELLED_BARS_MAX: Final = 2 * BARS_A_ROW
@@ -66,7 +67,8 @@ def rate_figure(
     events_per_second: Sequence[float],
     notifications_per_second: Sequence[float],
     marks: Sequence[tuple[float, str]] = (),
-) -> Figure:
+    sheet: Sheet = chart,
+) -> Any:
     """Draw how many events were published and how many notifications made a second, over the time of the run.
 
     Parameters
@@ -77,8 +79,10 @@ def rate_figure(
         The rate in each bin.
     marks
         ``(seconds, what happened)``, by time: each a line with its label; from the first to the last is shaded.
+    sheet
+        On what it is drawn.
     """
-    figure = Figure(figsize=(PAGE_INCHES, 5.0), dpi=DPI, layout="constrained")
+    figure = sheet(PAGE_INCHES, 5.0)
     upper, lower = figure.subplots(2, 1, sharex=True)
     edges = np.append(np.asarray(starts_seconds, dtype=float), starts_seconds[-1] + bin_seconds)
     panels = (
@@ -119,8 +123,11 @@ def rate_figure(
 
 
 def latency_figure(
-    probabilities: Sequence[float], latencies_seconds: Sequence[float], marks: Mapping[str, float]
-) -> Figure:
+    probabilities: Sequence[float],
+    latencies_seconds: Sequence[float],
+    marks: Mapping[str, float],
+    sheet: Sheet = chart,
+) -> Any:
     """Draw how latency is distributed: its histogram over its distribution function.
 
     Parameters
@@ -130,10 +137,12 @@ def latency_figure(
         to 1.
     marks
         ``{name: latency in seconds}`` to draw as lines, such as p50 and p99.
+    sheet
+        On what it is drawn.
     """
     latencies = np.maximum(np.asarray(latencies_seconds, dtype=float), LATENCY_SECONDS_MIN)
     shares = np.asarray(probabilities, dtype=float)
-    figure = Figure(figsize=(PAGE_INCHES, 5.6), dpi=DPI, layout="constrained")
+    figure = sheet(PAGE_INCHES, 5.6)
     upper, lower = figure.subplots(2, 1, sharex=True)
     decades = math.log10(latencies[-1] / latencies[0]) if latencies[-1] > latencies[0] else 0.0
     pad = 10 ** max(0.05 * decades, 0.05)
@@ -156,6 +165,7 @@ def latency_figure(
     lower.set_xscale("log")
     lower.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,)))
     lower.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds(value)))
+    lower.xaxis.set_minor_formatter(NullFormatter())  # within one decade it would write powers of ten
     for axes in (upper, lower):
         axes.grid(True, which="major", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
@@ -179,7 +189,8 @@ def load_figure(
     loads: Sequence[int],
     note: str = "",
     dead: Sequence[bool] | None = None,
-) -> Figure:
+    sheet: Sheet = chart,
+) -> Any:
     """Draw the events that each broker handled, the busiest first.
 
     Up to 120 brokers have their names below the bars, in rows of 60; of more only the shape is drawn.
@@ -192,6 +203,8 @@ def load_figure(
         A line under the title, such as the Gini coefficient.
     dead
         Which brokers have died; none if not given. Their bars are hatched, and a dagger follows the name.
+    sheet
+        On what it is drawn.
     """
     died = list(dead or [False] * len(loads))
     order = sorted(range(len(loads)), key=lambda index: (-loads[index], index))
@@ -199,7 +212,7 @@ def load_figure(
     count = max(math.ceil(len(order) / BARS_A_ROW), 1) if labelled else 1
     a_row = math.ceil(len(order) / count)
     width = min(max(6.2, 0.5 * len(order) + 1.2), PAGE_INCHES)
-    figure = Figure(figsize=(width, 0.7 + 3.7 * count), dpi=DPI, layout="constrained")
+    figure = sheet(width, 0.7 + 3.7 * count)
     rows = list(np.atleast_1d(figure.subplots(count, 1, sharey=True)))
     top = max([*loads, 1])
     for row, axes in enumerate(rows):

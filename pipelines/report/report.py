@@ -27,11 +27,14 @@ import networkx as nx
 import pyarrow as pa
 import pyarrow.parquet
 
+from ...actors.pictures.picture import Picture, stacked
+from ...protocol import checks
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
 from ..figures.figures import NAMES
 from .page import write_page
-from .pictures import PICTURES, draw_pictures
+from .page_content import sentence
+from .pictures import PICTURES, draw_pictures, drawings
 
 with extra("spark"):
     import pandas as pd
@@ -50,6 +53,8 @@ class Report:
         picture or figure that had nothing to show is not there.
     figures
         ``{aggregate: pandas.DataFrame}``.
+    graph, summary
+        The network as it is drawn, and what was given to be told.
     took
         ``spark_report_seconds``: from the telemetry to Spark's figures; ``spark_jobs``; ``report_seconds``: from the
         telemetry until all was written. Empty where the figures came from elsewhere.
@@ -58,7 +63,33 @@ class Report:
     folder: Path
     paths: dict[str, Path]
     figures: dict[str, pd.DataFrame]
+    graph: nx.Graph = field(default_factory=nx.Graph, repr=False)
+    summary: Mapping[str, Any] = field(default_factory=dict, repr=False)
     took: dict[str, float] = field(default_factory=dict)
+
+    def draw(self, *names: str) -> Picture:
+        """Draw the run, on one figure: how it went over time, the network, its load, how late events came.
+
+        A dashed line marks what happened, as far as the summary has a ``timeline``. The network has the roles of
+        brokers, who has died, and how many events went over each link; the load is that of each broker.
+
+        Parameters
+        ----------
+        names
+            Of `pictures.PICTURES`: ``"rate"``, ``"tree"``, ``"load"``, ``"latency"``; all that have something to show
+            if none is given.
+
+        Raises
+        ------
+        InputError
+            If there is no such picture, or it has nothing to show in this run.
+        """
+        drawn = drawings(self.figures, self.graph, self.summary)
+        for name in names:
+            if checks.text("picture", name) not in drawn:
+                raise InputError(f"no picture {name!r}: this run has {', '.join(drawn) or 'none'}")
+        title = sentence(self.graph, self.summary) or str(self.summary.get("run", "A run"))
+        return stacked(title, [drawn[name] for name in names or drawn])
 
     def row(self, name: str) -> dict[str, Any]:
         """Return the first row of an aggregate as plain Python values; null is ``None``."""
@@ -109,7 +140,7 @@ def write_report(
             told["aggregates"][name] = _plain_rows(figures[name])
     paths["summary"].write_text(_json(told) + "\n", encoding="utf-8")
     paths["page"] = write_page(folder, figures, graph, summary, paths)
-    return Report(folder, paths, dict(figures))
+    return Report(folder, paths, dict(figures), graph, dict(summary))
 
 
 def check_summary(summary: Mapping[str, Any]) -> None:

@@ -98,7 +98,7 @@ def test_load_of_any_number_of_brokers(tmp_path, brokers, rows):
     figure = plots.load_figure([f"N{i}" for i in range(brokers)], roles, loads)
     assert len(figure.axes) == rows
     path = plots.save_png(figure, tmp_path / "load.png")
-    assert png_size(path)[0] <= plots.PAGE_INCHES * plots.DPI + 1
+    assert png_size(path)[0] <= plots.PAGE_INCHES * figure.dpi + 1
     names = [label.get_text() for axes in figure.axes for label in axes.get_xticklabels()]
     if brokers <= plots.LABELLED_BARS_MAX:
         assert set(names) == {f"N{i}" for i in range(brokers)}

@@ -1,9 +1,9 @@
-"""What is made of the answers of hosts."""
+"""A network as a graph."""
 
 from dataclasses import replace
 
 import pytest
-from rayvous.actors.network.hosts import graph_of
+from rayvous.actors.pictures.graph import graph_of_places
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 PLACES = ClusterTree(2, 2).positions()
@@ -14,7 +14,7 @@ PLACES = ClusterTree(2, 2).positions()
 def test_a_graph_has_those_that_have_answered_and_no_edge_to_anybody_else(gone: int) -> None:
     """Who has left may still be named as a child or a member, and who came since has not been asked."""
     sizes = {place.broker: {"filters": place.broker} for place in PLACES if place.broker != gone}
-    graph = graph_of(
+    graph = graph_of_places(
         "net", "hybrid", [replace(place, members=(*place.members, 9)) for place in PLACES], sizes
     )
     assert dict(graph.nodes(data="filters")) == {broker: broker for broker in sizes}

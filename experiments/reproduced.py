@@ -1,0 +1,129 @@
+"""One figure of a paper, made again by one call: what was measured, what the paper says of it, its picture.
+
+Rule: it is `reproduction.run` for one experiment, with nothing left behind unless a folder is named.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
+
+from ..pipelines.spark.local import local_session, open_session
+from ..protocol import checks
+from ..protocol.extras import extra, require
+from .statements import Statement
+
+with extra("spark"):
+    import pandas as pd
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..actors.pictures.picture import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """A figure or table of a paper, made again; notebooks show the sentences.
+
+    Attributes
+    ----------
+    name, source, preset
+        The experiment, the figure that it is, and how it was run.
+    rows
+        A row for each point of its curves.
+    statements
+        What the paper says of it, each with what was measured and whether it holds.
+    """
+
+    name: str
+    source: str
+    preset: str
+    rows: pd.DataFrame
+    statements: list[Statement]
+    _plain: list[dict[str, Any]] = field(repr=False)
+
+    @property
+    def failed(self) -> list[Statement]:
+        """The sentences that do not hold, and are not known not to."""
+        return [each for each in self.statements if each.fails]
+
+    def draw(self) -> Picture:
+        """Draw the figure."""
+        from .catalogue import EXPERIMENTS
+
+        return cast("Picture", EXPERIMENTS[self.name].draw(self._plain))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{escape(each.text)}</td>"
+            f"<td style='text-align:left'>{escape(json.dumps(each.measured, ensure_ascii=False))}</td>"
+            f"<td style='text-align:left'>{escape(_word(each))}</td></tr>"
+            for each in self.statements
+        )
+        holds = sum(each.holds for each in self.statements)
+        return (
+            f"<p><b>{escape(self.source)}</b>, preset {escape(self.preset)}: {holds} of {len(self.statements)} "
+            f"sentences hold</p><table><tr><th>the paper says</th><th>measured</th><th></th></tr>{rows}</table>"
+        )
+
+
+def experiment(
+    name: str,
+    out_dir: str | Path | None = None,
+    *,
+    preset: str = "quick",
+    runs: int | None = None,
+    session: SparkSession | None = None,
+) -> Reproduced:
+    """Make a figure or table of a paper again; ``rayvous experiment`` does the same from a shell.
+
+    Parameters
+    ----------
+    name
+        Which: see `rayvous.experiments.TITLES`.
+    out_dir
+        Where tables, picture and results are kept; None keeps none.
+    preset
+        ``"quick"``, or ``"paper"`` for the paper's parameters; some have ``"small"`` for a glance.
+    runs
+        How many of each point; None for those of the preset.
+    session
+        Your Spark session, which is left open; by default the one that is open in this process, or one on this machine
+        that is started for the call.
+
+    Raises
+    ------
+    InputError
+        If there is no such experiment or preset. Nothing was started then.
+    MissingExtra
+        If Spark or matplotlib is not installed.
+    """
+    require("spark")
+    require("plots")
+    from .reproduction import experiments, run
+
+    (one,) = experiments([checks.text("name", name)], checks.text("preset", preset))
+    if runs is not None:
+        checks.whole_number("runs", runs, 1)
+    place = TemporaryDirectory() if out_dir is None else nullcontext(str(checks.path("out_dir", out_dir)))
+    found = open_session(session)
+    with place as folder, local_session() if found is None else nullcontext(found) as spark:
+        result = run([name], Path(folder), spark, preset=preset, runs=runs)
+    rows = result["experiments"][name]["rows"]
+    said = [
+        Statement(**{key: value for key, value in each.items() if key != "experiment"})
+        for each in result["statements"]
+    ]
+    return Reproduced(name, one.source, preset, pd.DataFrame(rows), said, rows)
+
+
+def _word(statement: Statement) -> str:
+    if statement.holds:
+        return "holds"
+    return f"does not hold: {statement.known}" if statement.known else "does not hold, and nobody knows why"

@@ -1,0 +1,99 @@
+"""Anything that can be looked at as a picture, by one call.
+
+Rule: what is drawn is what the thing says of itself: its telemetry, its timeline, its figures. A picture of nothing is
+an error that says what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..actors.chaos.convergence import standing
+from ..actors.network.network import Network
+from ..actors.pictures.graph import graph_of_places
+from ..faults.chaos.report import ChaosReport
+from ..protocol import checks
+from ..protocol.errors import InputError
+from ..simulator.simulation import Simulation
+from ..simulator.survey import survey_of
+
+if TYPE_CHECKING:
+    from ..actors.pictures.picture import Picture
+
+WHAT = "a network, a simulation, a report, or reports of chaos"
+
+
+def draw(what: Any) -> Picture:
+    """Draw a network, a simulation or a report; notebooks show what is returned, its `save` writes a file.
+
+    Parameters
+    ----------
+    what
+        A `Network`, or a `Simulation` that has ``telemetry=True``: roles, who has died, and how many events went over
+        each link so far. What `rv.report` or `rv.experiment` returned: see its `draw`. What `run_chaos` returned: its
+        timeline, and the messages that it took; several of these: how long each kind of fault was felt.
+
+    Returns
+    -------
+    Picture
+        A matplotlib figure.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or has nothing to show.
+    MissingExtra
+        If matplotlib is not installed.
+    """
+    if isinstance(what, Simulation):
+        return _simulation(what)
+    if isinstance(what, ChaosReport):
+        return _chaos(what)
+    if isinstance(what, Sequence) and what and all(isinstance(each, ChaosReport) for each in what):
+        return _felt(what)
+    if isinstance(what, Network) or hasattr(what, "draw"):
+        return what.draw()  # type: ignore[no-any-return]
+    raise InputError(f"draw: {checks.shown(what)} is not {WHAT}")
+
+
+def _simulation(net: Simulation) -> Picture:
+    from ..actors.pictures.drawing import draw
+
+    if net.telemetry is None or not net.telemetry.keeps:
+        raise InputError("draw: this simulation keeps no telemetry: make it with telemetry=True")
+    survey = survey_of(net)
+    places = [standing(place, survey) for place in net.positions.values() if place.broker in survey]
+    transfers = net.telemetry.tables().get("transfers")
+    if transfers is None:
+        raise InputError("draw: nothing went over any link yet")
+    graph = graph_of_places("Simulation", net.scheme, places)
+    return draw(graph, net.positions.values(), pa.table(dict(transfers)))
+
+
+def _chaos(report: ChaosReport) -> Picture:
+    from ..actors.pictures.picture import stacked
+    from .report.chaos_plots import messages_figure, timeline_figure
+
+    verdict = "every promise holds" if report.holds else "not every promise holds"
+    title = f"Seed {report.seed}: {report.brokers} brokers, {report.events:,} events; {verdict}."
+    draws = [partial(timeline_figure, report.timeline)]
+    if report.messages:  # only the simulator counts them
+        draws.append(partial(messages_figure, report.messages))
+    return stacked(title, draws)
+
+
+def _felt(reports: Sequence[ChaosReport]) -> Picture:
+    from .report.chaos_plots import felt_figure
+
+    felt: dict[str, list[float]] = {}
+    for each in (found for report in reports for found in report.recoveries):
+        if each.alone and each.structure_seconds is not None:
+            felt.setdefault(each.kind, []).append(each.structure_seconds)
+    if not felt:
+        raise InputError("draw: no fault in these reports came alone, so that none can be told apart")
+    drawn: Picture = felt_figure(felt)
+    return drawn
