@@ -131,7 +131,7 @@ class Joined:
         Whether it was seen that the network was ended for everybody.
     """
 
-    def __init__(self, network: Network, inbox_events_max: int) -> None:
+    def __init__(self, network: Network, inbox_events_max: int = 1_000) -> None:
         self._network = network
         network.bound_inboxes(inbox_events_max)
         self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="gateway")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from ..actors.network.network import Network
+from ..protocol.errors import InputError
 from ..protocol.gateways import AccessConfig, GatewayConfig
 from .access import Access
 from .core import Gateway
@@ -24,7 +25,7 @@ class Listener(Protocol):
         """Where it is to be reached."""
         ...
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Serve from now on."""
         ...
 
@@ -41,6 +42,8 @@ def listeners_of(gateway: Gateway, config: GatewayConfig) -> list[Listener]:
     InputError
         If an address cannot be used, or a certificate cannot be read.
     """
+    if config.stomp is not None:
+        raise InputError("gateway stomp: this version does not serve it")
     return [HttpServer(app_of(gateway, origins=config.origins), config)]
 
 
@@ -87,9 +90,9 @@ async def serving(network: Network, config: GatewayConfig, access: AccessConfig)
     try:
         gateway = Gateway(joined, Access(access), config.limits)
         listeners = listeners_of(gateway, config)
-        for listener in listeners:
-            listener.start()
         try:
+            for listener in listeners:
+                await listener.start()
             yield Serving(gateway, joined, listeners)
         finally:
             await gateway.close()

@@ -176,14 +176,9 @@ class HttpServer:
         host = f"[{host}]" if ":" in host else host
         return f"http{'s' * self._tls}://{host}:{port}"
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Serve from now on; connections were taken since the server was made."""
         self._work = asyncio.get_running_loop().create_task(self._server.serve([self._listener]))
-
-    async def wait(self) -> None:
-        """Return when it has stopped."""
-        if self._work is not None:
-            await asyncio.shield(self._work)
 
     async def stop(self) -> None:
         """Take no more, let what is under way end, and stop."""
