@@ -36,7 +36,7 @@ PURE = (
     "protocol/", "routing/", "admission/", "faults/", "actors/broker/",
     "gateway/access.py", "gateway/positions.py", "gateway/queues.py", "gateway/deliveries.py",
     "gateway/stomp/frames.py", "gateway/stomp/content.py", "gateway/stomp/acknowledging.py", "gateway/stomp/session.py",
-    "gateway/stomp/wishes.py",
+    "gateway/stomp/wishes.py", "gateway/stomp/gaps.py",
 )  # fmt: skip
 """Value machines: no I/O, no clock, no chance, no logging."""
 

@@ -2,7 +2,8 @@
 
 Rules
 -----
-* `frames`, `content`, `acknowledging` and `session` are pure: bytes, frames and ticks in; frames and wishes out.
+* `frames`, `content`, `acknowledging`, `gaps` and `session` are pure: bytes, frames and ticks in,
+  frames and wishes out.
 * `connection` and `server` carry out the wishes over the gateway's core, and know nothing of brokers.
 * What headers mean, and what is left out, is said in docs/stomp.md.
 """

@@ -12,7 +12,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -24,6 +23,7 @@ from ..core import Delivery, Gateway, Stream
 from ..core import Session as CoreSession
 from ..queues import Gap
 from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode
+from .gaps import Gaps
 from .outgoing import Outgoing, Wire
 from .session import Session, State
 from .wishes import (
@@ -291,7 +291,7 @@ class Connection:
     # Handing out.
 
     async def _hand_out(self, number: int, stream: Stream, window: asyncio.Event) -> None:
-        gap = ""
+        gaps = Gaps()
         while True:
             window.clear()
             room = self._session.room(number, DELIVERIES_AT_ONCE)
@@ -303,28 +303,26 @@ class Connection:
             except StreamEnded as error:
                 self.fail(None, f"a subscription has ended: {error}")
                 return
-            gap = await self._bring(number, stream, items, gap)
+            await self._bring(number, stream, items, gaps)
 
-    async def _bring(self, number: int, stream: Stream, items: list[Delivery | Gap], gap: str) -> str:
-        """Say what a stream has brought; return the gap that stands before what comes next."""
+    async def _bring(self, number: int, stream: Stream, items: list[Delivery | Gap], gaps: Gaps) -> None:
+        """Say what a stream has brought."""
         last: Acknowledge | None = None
         try:
             for item in items:
                 await self._out.room()
                 if isinstance(item, Gap):
-                    gap = json.dumps(item.to_dict(), separators=(",", ":"))
+                    gaps.add(item)
                     continue
-                for out in self._session.deliver(number, item, gap):
+                for out in self._session.deliver(number, item, gaps.tell()):
                     if isinstance(out, Say):
                         self._say(out)
+                        self._gateway.counts["delivered"] += 1
                     elif isinstance(out, Acknowledge):
                         last = out  # it stands for those before it, too
-                gap = ""
-                self._gateway.counts["delivered"] += 1
         finally:
             if last is not None:
                 await _whole(stream.acknowledge(last.delivery.id))
-        return gap
 
     async def _unsubscribe(self, number: int) -> None:
         task, stream = self._tasks.pop(number), self._streams.pop(number)

@@ -41,7 +41,7 @@ _JMS_NAMES: Final = {
 }
 _HEADER_NAMES: Final = {attribute: header for header, attribute in _JMS_NAMES.items()}
 _NOT_CONTENT: Final = frozenset(("destination", "content-type", "content-length", "transaction", "receipt"))
-_MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gap", *_NOT_CONTENT))
+_MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gaps", *_NOT_CONTENT))
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,17})?", re.ASCII)
 
 

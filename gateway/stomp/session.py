@@ -385,10 +385,10 @@ class Session:
             return 0
         return most if one.open is None else min(most, one.open.room)
 
-    def deliver(self, number: int, delivery: Delivery, gap: str = "") -> list[Out]:
+    def deliver(self, number: int, delivery: Delivery, gaps: str = "") -> list[Out]:
         """Return the MESSAGE for a delivery to a subscription; nothing when that has ended.
 
-        What did not come before it, `gap`, is told in a header of its own.
+        What did not come before it, `gaps`, is told in a header of its own.
 
         Reference: STOMP 1.2, "MESSAGE".
         """
@@ -396,7 +396,7 @@ class Session:
         if one is None or self._state is not State.OPEN:
             return []
         self._numbers += 1
-        said = self._message(one, self._numbers, delivery, {"gap": gap} if gap else {})
+        said = self._message(one, self._numbers, delivery, {"gaps": gaps} if gaps else {})
         if one.open is not None:
             assert said.frame is not None
             one.open.sent(self._numbers, delivery, len(said.frame.body))

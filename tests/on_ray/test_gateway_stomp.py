@@ -13,26 +13,22 @@ import subprocess
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import rayvous as rv
 import stomp
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
-from rayvous.gateway.http.app import app_of
-from rayvous.gateway.http.server import HttpServer, listening
 from rayvous.gateway.joined import Joined
-from rayvous.gateway.stomp.server import StompServer, tls_of
-from rayvous.gateway.stomp.websocket import stomp_route
+from rayvous.gateway.serving import listeners_of
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal, digest_of
-from starlette.responses import FileResponse
-from starlette.routing import Route
 
 BOUND_SECONDS = 60.0
 STOMPJS = "@stomp/stompjs@7.1.1"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rayvous" / "stompjs"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PAGE = Path(__file__).with_name("stomp_page.html")
+SCRIPT = Path(__file__).with_name("stomp_page.js")
 ACCESS = AccessConfig(
     {
         "alice": Principal((digest_of("token-of-alice"),), publish="TRUE", subscribe="TRUE"),
@@ -56,20 +52,16 @@ class Served:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(BOUND_SECONDS)
 
     async def _start(self):
-        limits, tls = self._config.limits, tls_of(self._config)
-        self.core = Gateway(Joined(self.net), Access(ACCESS), limits)
-        plain, encrypted = (listening("gateway stomp", "127.0.0.1:0", limits) for _ in range(2))
-        self.port, self.tls_port = plain.getsockname()[1], encrypted.getsockname()[1]
-        self.plain, self.encrypted = StompServer(self.core, plain), StompServer(self.core, encrypted, tls)
-        pages = [
-            stomp_route(self.plain),
-            Route("/page", lambda request: FileResponse(PAGE)),
-            Route("/stomp.umd.min.js", lambda request: FileResponse(stompjs())),
-        ]
-        plain_http = GatewayConfig(http="127.0.0.1:0", limits=limits)
-        self.http = HttpServer(app_of(self.core, pages=pages), plain_http)
-        for server in (self.plain, self.encrypted, self.http):
-            await server.start()
+        limits = self._config.limits
+        self.core = Gateway(Joined(self.net, limits.queue_events_max), Access(ACCESS), limits)
+        addresses = {"http": "127.0.0.1:0", "stomp": "127.0.0.1:0", "origins": ("*",)}
+        http, plain = listeners_of(self.core, GatewayConfig(**addresses, limits=limits))
+        (encrypted,) = listeners_of(self.core, self._config)[1:]
+        self.listeners = [http, plain, encrypted]
+        self.port, self.tls_port = (urlsplit(each.url).port for each in (plain, encrypted))
+        self.broker = f"{http.url.replace('http', 'ws')}/stomp"
+        for listener in self.listeners:
+            await listener.start()
 
     def close(self):
         self._do(self._stop())
@@ -78,8 +70,8 @@ class Served:
         self._loop.close()
 
     async def _stop(self):
-        for server in (self.plain, self.encrypted, self.http):
-            await server.stop()
+        for listener in self.listeners:
+            await listener.stop()
         await self.core.close()
 
     @property
@@ -177,7 +169,7 @@ def certificate(tmp_path_factory):
 def served(ray_started, certificate):
     pem = {"certificate": certificate / "certificate.pem", "private_key": certificate / "key.pem"}
     with rv.Network.launch(rv.ClusterTree(2, 1), recovery=rv.Recovery(), brokers_per_actor=2) as net:
-        gateway = Served(net, GatewayConfig(limits=LIMITS, **pem))
+        gateway = Served(net, GatewayConfig("127.0.0.1:0", "127.0.0.1:0", limits=LIMITS, **pem))
         yield gateway
         gateway.close()
 
@@ -193,7 +185,7 @@ def client(served):
 
     yield make
     for one in clients:
-        if one.connection.is_connected():
+        if one.connection.is_connected() and not one.heard.errors:  # which ends it
             one.leave()
 
 
@@ -344,10 +336,13 @@ def browser(folder, url):
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
 @pytest.mark.skipif(shutil.which("npm") is None, reason="no npm: apt-get install npm")
 def test_stompjs_in_a_browser(client, served, tmp_path):
-    stompjs()
     alice = client()
     alice.subscribe("/told")
-    with browser(tmp_path, f"{served.http.url}/page"):
+    scripts = [Path(shutil.copy(file, tmp_path)).name for file in (stompjs(), SCRIPT)]
+    page = tmp_path / "page.html"
+    tags = "".join(f"<script src={name}></script>" for name in scripts)
+    page.write_text(f"<!doctype html><meta charset=utf-8>{tags}", encoding="utf-8")
+    with browser(tmp_path / "profile", f"{page.as_uri()}?{served.broker}"):
         (told,) = alice.heard.bodies(1)
     assert told["version"] == "1.2"
     assert json.loads(told["got"]) == {"JMSDestination": "/topic/page", "price": 11, "who": "Zoë"}

@@ -8,6 +8,7 @@ import pytest
 from rayvous.gateway.stomp.frames import CLIENT_COMMANDS, Frame, encode
 from rayvous.gateway.stomp.session import OPENING, TRANSITIONS, State
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
+from rayvous.protocol.messages.pubsub import Lost
 
 LIMITS = GatewayLimits(heartbeat_seconds=60.0)
 
@@ -226,11 +227,32 @@ def test_a_slow_reader_disturbs_nobody_and_is_told_what_was_shed(served):
         while count + told < 300:
             message = await slow.next("MESSAGE")
             count += 1
-            told += json.loads(message.headers.get("gap", '{"count": 0}'))["count"]
+            told += sum(gap["count"] for gap in json.loads(message.headers.get("gaps", "[]")))
         assert told > 0
         assert count + told == 300
 
     served(work, replace(LIMITS, queue_events_max=10))
+
+
+def test_what_the_network_lost_is_told_with_the_next_message(served):
+    async def work(client, core):
+        one = await client().connect()
+        await one.ask("SUBSCRIBE", id="0", destination="/events")
+        (name,) = core.upstream.kept
+        core.upstream.lose(name, Lost("bob", 3, 4))
+        core.upstream.lose(name, Lost("bob", 7, 9))
+        other = await client().connect()
+        await other.publish(x=1)
+        (gap,) = json.loads((await one.next("MESSAGE")).headers["gaps"])
+        assert gap == {
+            "reason": "network",
+            "count": None,
+            "of": [{"publisher": "bob", "first": 3, "last": 9}],
+        }
+        await other.publish(x=2)
+        assert "gaps" not in (await one.next("MESSAGE")).headers
+
+    served(work)
 
 
 def test_a_slow_reader_is_cut_off_where_the_limits_say_so(served):

@@ -169,4 +169,4 @@ def test_hostile_clients_disturb_nobody(served, caplog):
 
 @pytest.mark.slow
 def test_thousands_of_hostile_clients_disturb_nobody(served, caplog):
-    besiege(served, 2, int(os.environ.get("RAYVOUS_FUZZ_INPUTS", "4000")), caplog)
+    besiege(served, 2, int(os.environ.get("RAYVOUS_FUZZ_INPUTS", "10000")), caplog)

@@ -292,9 +292,9 @@ def test_a_message_says_what_it_is(talk, delivered):
     assert one.frame.headers["destination"] == "/events"
     assert "ack" not in one.frame.headers
     assert one.frame.body == b'{"x":1}'
-    (two,) = talk.session.deliver(client, delivered(7), gap='{"count":3}')
+    (two,) = talk.session.deliver(client, delivered(7), gaps='[{"count":3}]')
     assert two.frame.headers["ack"]
-    assert two.frame.headers["gap"] == '{"count":3}'
+    assert two.frame.headers["gaps"] == '[{"count":3}]'
 
 
 def test_auto_is_acknowledged_when_it_is_sent(talk, delivered):
