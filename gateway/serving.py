@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from ..actors.network.network import Network
-from ..protocol.errors import InputError
 from ..protocol.gateways import AccessConfig, GatewayConfig
 from .access import Access
 from .core import Gateway
 from .http.app import app_of
-from .http.server import HttpServer
+from .http.server import HttpServer, listening
 from .joined import Joined
+from .stomp.server import StompServer, tls_of
+from .stomp.websocket import stomp_route
 
 
 class Listener(Protocol):
@@ -35,16 +36,18 @@ class Listener(Protocol):
 
 
 def listeners_of(gateway: Gateway, config: GatewayConfig) -> list[Listener]:
-    """Return what listens, as the file of the network says.
+    """Return what listens, as the file of the network says. STOMP over WebSocket is there with HTTP.
 
     Raises
     ------
     InputError
         If an address cannot be used, or a certificate cannot be read.
     """
-    if config.stomp is not None:
-        raise InputError("gateway stomp: this version does not serve it")
-    return [HttpServer(app_of(gateway, origins=config.origins), config)]
+    listener = None if config.stomp is None else listening("gateway stomp", config.stomp, config.limits)
+    stomp = StompServer(gateway, listener, tls_of(config))
+    pages = [stomp_route(stomp, config.origins)]
+    http = HttpServer(app_of(gateway, origins=config.origins, pages=pages), config)
+    return [http] if listener is None else [http, stomp]
 
 
 class Serving:

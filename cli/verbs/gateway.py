@@ -37,11 +37,15 @@ def gateway(
     http: Annotated[
         str | None, typer.Option(help="Address and port for HTTP [127.0.0.1:8080]; port 0 is any free one.")
     ] = None,
+    stomp: Annotated[
+        str | None,
+        typer.Option(help="Address and port for STOMP, such as 127.0.0.1:61613; none if not given."),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option(help="For TLS: the certificate, in PEM.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="For TLS: its key, in PEM.")] = None,
     address: Address = None,
 ) -> None:
-    """Let clients outside Ray publish and subscribe over HTTP and WebSocket, until Ctrl-C.
+    """Let clients outside Ray publish and subscribe over HTTP, WebSocket and STOMP, until Ctrl-C.
 
     Who may do what stands in the section [access] of a network file; rayvous token makes a token and the lines for it.
     Prints where it is to be reached, once it serves. A network whose file has [gateway] has one on every node anyway.
@@ -57,7 +61,12 @@ def gateway(
     found = _found(file)
     with joined(network, address) as net:
         config, access = _settled(net, *found)
-        given: dict[str, Any] = {"http": http, "certificate": certificate, "private_key": private_key}
+        given: dict[str, Any] = {
+            "http": http,
+            "stomp": stomp,
+            "certificate": certificate,
+            "private_key": private_key,
+        }
         config = replace(config, **{name: value for name, value in given.items() if value is not None})
         ended = asyncio.run(_serve(net, config.validate(), access))
     if ended:
