@@ -19,6 +19,7 @@ _COUNTERS: Final = {
     "published": "Events that the network accepted from clients of this gateway.",
     "delivered": "Events, and gaps, that were written to clients of this gateway.",
     "shed": "Events that were shed since a client did not take them in time; of streams that have ended.",
+    "nacked": "Messages that clients of STOMP answered with NACK; of connections that have ended.",
 }
 
 

@@ -170,6 +170,23 @@ def test_a_durable_subscriber_that_is_cut_off_gets_what_it_has_not_acknowledged(
     served(work)
 
 
+def test_what_is_discarded_is_counted_and_does_not_come_again(served):
+    async def work(client, core):
+        bob, alice = await client().connect(), await client().connect()
+        await bob.ask("SUBSCRIBE", **DURABLE)
+        await alice.publish(x=1)
+        await bob.ask("NACK", id=(await bob.next("MESSAGE")).headers["ack"])
+        await bob.ask("UNSUBSCRIBE", id="0")
+        await alice.publish(x=2)
+        bob.put(Frame("SUBSCRIBE", DURABLE))
+        assert json.loads((await bob.next("MESSAGE")).body) == {"x": 2}
+        bob.coming.put_nowait(b"")
+        await bob.task
+        assert core.counts["nacked"] == 1
+
+    served(work)
+
+
 def test_auto_is_acknowledged_as_it_is_sent(served):
     async def work(client, core):
         bob, alice = await client().connect(), await client().connect()
