@@ -30,6 +30,7 @@ PAGES: Final = {
 """Files outside docs/ that are pages of the site, and where."""
 
 NOTEBOOKS: Final = "examples"
+FIRST: Final = ("first", "tour")
 REFERENCE: Final = "reference.md"
 GROUPS: Final = {
     "Networks": ("actors.network", "routing.topologies"),
@@ -46,11 +47,18 @@ _LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
+def on_config(config: Any) -> Any:
+    """Put a heading into the menu for the notebooks, after that of the guide."""
+    pages = [f"tutorials/{path.stem}.md" for path in notebooks()]
+    config.nav.insert(2, {"Tutorials": pages})
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are kept, or made, elsewhere."""
     for source, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
-    for path in sorted((ROOT / NOTEBOOKS).glob("*.ipynb")):
+    for path in notebooks():
         files.append(File.generated(config, f"tutorials/{path.stem}.md", content=notebook(path)))
     files.append(File.generated(config, REFERENCE, content=reference()))
     return files
@@ -91,6 +99,12 @@ def source_of(page: str) -> str:
         return f"{NOTEBOOKS}/{Path(page).stem}.ipynb"
     kept = {there: file for file, there in PAGES.items()}
     return kept.get(page, f"docs/{page}")
+
+
+def notebooks() -> list[Path]:
+    """Return the notebooks by their names, those to start with first."""
+    found = sorted((ROOT / NOTEBOOKS).glob("*.ipynb"))
+    return sorted(found, key=lambda path: not path.stem.startswith(FIRST))
 
 
 def notebook(path: Path) -> str:

@@ -71,8 +71,14 @@ def test_every_page_has_a_place_in_the_menu():
     menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     placed = {page for part in menu for page in re.findall(r"[\w/-]+\.md", str(part))}
     kept = {path.name for path in (ROOT / "docs").glob("*.md")} | {"decisions/README.md"}
-    tutorials = {hooks.page_of(str(path.relative_to(ROOT))) for path in (ROOT / "examples").glob("*.ipynb")}
-    assert placed == kept | tutorials | {*hooks.PAGES.values(), hooks.REFERENCE}
+    assert placed == kept | {*hooks.PAGES.values(), hooks.REFERENCE}
+
+
+def test_every_notebook_has_a_place_in_the_menu():
+    menu = hooks.on_config(SimpleNamespace(nav=[{"Overview": "index.md"}, {"Guide": []}])).nav
+    there = {hooks.page_of(str(path.relative_to(ROOT))) for path in (ROOT / "examples").glob("*.ipynb")}
+    assert set(menu[2]["Tutorials"]) == there
+    assert menu[2]["Tutorials"][0] == "tutorials/first_network.md"
 
 
 @pytest.mark.slow
