@@ -39,6 +39,7 @@ GROUPS: Final = {
     "Configuration": ("protocol.configs", "protocol.messages", "protocol.stability", "protocol.telemetry"),
     "Simulator and scenarios": ("simulator", "protocol.scenarios"),
     "Telemetry": ("actors.telemetry", "pipelines"),
+    "Experiments": ("experiments", "benchmarks"),
     "Errors": ("protocol.errors",),
 }
 """Headings of the reference, and the modules whose public names stand below each."""
