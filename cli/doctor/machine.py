@@ -35,10 +35,11 @@ PORTS: Final[Mapping[int, tuple[str, str]]] = {
     6379: ("the head of a cluster", "ray start --head --port 6380"),
     8265: ("Ray's dashboard", "ray start --head --include-dashboard true --dashboard-port 8266"),
     10001: ("ray:// from other machines", "ray start --head --ray-client-server-port 10002"),
+    8080: ("HTTP at a gateway", "rayvous gateway NETWORK --http 127.0.0.1:8081"),
 }
-"""Ports that `ray start --head` wants unless told otherwise: what for, and how it is told."""
+"""Ports that are taken unless told otherwise: what for, and how it is told."""
 
-RAY_PROGRAMS: Final = ("gcs_server", "raylet", "ray::", "ray/dashboard", "ray.util.client.server")
+RAY_PROGRAMS: Final = ("gcs_server", "raylet", "ray::", "ray/dashboard", "ray.util.client.server", "rayvous")
 CGROUPS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -119,7 +120,7 @@ def disk(folder: str, total: int, free: int, *, writable: bool) -> Finding:
 
 
 def look_at_ports() -> Iterator[Finding]:
-    """Look at who listens on the ports that the head of a cluster wants."""
+    """Look at who listens on the ports that the head of a cluster wants, and a gateway."""
     for number in PORTS:
         yield port(number, _listener(number) if _taken(number) else None)
 
@@ -151,6 +152,6 @@ def port(number: int, listener: str | None) -> Finding:
     if listener is None:
         return Finding(name, "ok", f"free, for {purpose}")
     if any(program in listener for program in RAY_PROGRAMS):
-        return Finding(name, "ok", f"a Ray that runs here has it, for {purpose}")
+        return Finding(name, "ok", f"taken by Ray or Rayvous, for {purpose}")
     who = listener.split(" ", 1)[0].rsplit("/", 1)[-1] or "another program"
     return Finding(name, "missing", f"{who} has it; it is wanted for {purpose}", todo)

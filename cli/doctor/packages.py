@@ -16,7 +16,9 @@ from .findings import Finding
 PACKAGE: Final = "rayvous"
 FOR: Final[Mapping[str, str]] = {
     "demo": "the flights that rayvous demo publishes",
+    "gateway": "clients outside Ray",
     "plots": "figures of the papers",
+    "postgresql": "stores of brokers in PostgreSQL",
     "spark": "reports and audits in Spark, through RayDP",
 }
 """What an extra is for, where its name does not say it."""

@@ -114,6 +114,7 @@ def test_a_folder_that_is_not_there_yet_is_judged_by_its_disk(tmp_path, monkeypa
 def test_who_has_a_port(monkeypatch):
     assert machine.port(6379, None).state == "ok"
     assert machine.port(6379, "/x/gcs_server --port=6379").state == "ok"
+    assert machine.port(8080, "/x/python /x/bin/rayvous gateway flights").state == "ok"
     other = machine.port(6379, "/usr/bin/redis-server *:6379")
     assert (other.state, other.todo) == ("missing", "ray start --head --port 6380")
     assert other.said.startswith("redis-server has it")

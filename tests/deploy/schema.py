@@ -145,7 +145,7 @@ KINDS: dict[str, Schema] = {
         spec=fields(
             "selector podMetricsEndpoints",
             selector=fields("matchLabels", matchLabels=TEXTS),
-            podMetricsEndpoints=several(fields("port", port=PORT_NAME, interval=TEXT)),
+            podMetricsEndpoints=several(fields("port", port=PORT_NAME, path=TEXT, interval=TEXT)),
         ),
     ),
 }

@@ -64,6 +64,13 @@ def test_packages_leave_nothing_behind(stages):
     assert "PIP_NO_CACHE_DIR=1" in of(stages[0], "ENV")[0]
 
 
+def test_extras_are_those_of_the_project_and_serve_what_the_manifests_start(stages):
+    (given,) = of(stages[0], "ARG")
+    extras = given.removeprefix("EXTRAS=").strip('"').split(",")
+    assert set(extras) <= PROJECT["optional-dependencies"].keys()
+    assert ("gateway" in extras) == ("[gateway]" in (ROOT / "deploy/kubernetes/network.yaml").read_text())
+
+
 def test_its_command_is_one_of_ours(stages):
     (command,) = of(stages[-1], "CMD")
     assert json.loads(command)[0] in PROJECT["scripts"]  # in the form that needs no shell

@@ -121,6 +121,11 @@ def test_the_job_finds_its_cluster_its_token_and_its_file(tmp_path):
     (tmp_path / file.name).write_text(content[file.name])
     settings = read_network_file(tmp_path / file.name)
     assert settings.recovery is not None  # or a pod that dies takes a part of the network away for good
+    for group in GROUPS:
+        there = [port for each in group["template"]["spec"]["containers"] for port in each["ports"]]
+        ports = {port["name"]: port["containerPort"] for port in there}
+        assert settings.gateway.http == f"0.0.0.0:{ports['gateway']}"
+        assert settings.gateway.stomp == f"0.0.0.0:{ports['stomp']}"
 
 
 def test_shared_memory_holds_what_ray_puts_there():
