@@ -59,7 +59,7 @@ bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench report --json
 
 docs: setup            ## the site: guide, tutorials, reference; open out/docs/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

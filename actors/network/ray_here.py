@@ -1,11 +1,15 @@
-"""What the Ray is that would be joined from here: ``python -m rayvous.actors.network.ray_here`` prints it as JSON.
+"""What the Ray is that would be joined from here: ``python -m rayvous.actors.network.ray_here SECONDS`` prints JSON.
 
-Rule: it is a program of its own, so that who asks can give it up: joining a Ray that does not answer has no limit.
+Rules
+-----
+* It is a program of its own, so that who asks can give it up: joining a Ray that does not answer has no limit.
+* It ends within the seconds, also when who asked is gone, and whatever it waits for: the kernel sees to that.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import Any
 
@@ -39,4 +43,5 @@ def seen() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    signal.alarm(int(sys.argv[1]))
     sys.stdout.write("\n" + json.dumps(seen()) + "\n")

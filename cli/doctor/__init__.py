@@ -2,7 +2,7 @@
 
 Rules
 -----
-* A look changes nothing and starts nothing that outlives it. Each has a limit of time, and all are taken at once.
+* A look changes nothing and starts nothing that stays. Each has a limit of time, and all are taken at once.
 * What judges (`machine`, `packages`) is given what was seen and returns findings; what looks is short.
 * *wrong* is what every network needs and does not have; *missing* is what one can do without, and says for what.
 """

@@ -19,7 +19,7 @@ RAY_SECONDS: Final = 20.0
 
 def look_at_ray() -> Iterator[Finding]:
     """Ask the Ray that would be joined from here, in a process of its own, which can be given up."""
-    words = [sys.executable, "-m", "rayvous.actors.network.ray_here"]
+    words = [sys.executable, "-m", "rayvous.actors.network.ray_here", str(int(RAY_SECONDS))]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=RAY_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -39,7 +39,7 @@ def _named() -> str | None:
 def ray_here(seen: Mapping[str, Any], named: str | None) -> Iterator[Finding]:
     """Judge what the process has seen: an error, no Ray, or one with nodes."""
     if "error" in seen:
-        yield Finding("Ray", "wrong", seen["error"], "unset RAY_ADDRESS" if named else "ray stop --force")
+        yield Finding("Ray", "wrong", seen["error"], "unset RAY_ADDRESS" if named else "ray stop")
         return
     if seen["address"] is None:
         yield Finding("Ray", "missing", "none runs here; rayvous up starts one", "rayvous up")

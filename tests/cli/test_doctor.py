@@ -1,6 +1,8 @@
 """What `rayvous doctor` says of a machine: judged by what was seen, within a limit of time, also without extras."""
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -194,3 +196,14 @@ def test_the_command_itself(tmp_path):
     assert told["compiler"]["state"] == told["Chromium"]["state"] == told["kernel"]["state"] == "missing"
     assert told["Ray"]["todo"] == "rayvous up"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_asking_a_ray_that_takes_calls_and_says_nothing_ends_in_time(tmp_path):
+    with socket.socket() as mute:
+        mute.bind(("", 0))
+        mute.listen()
+        named = {"RAY_ADDRESS": f"127.0.0.1:{mute.getsockname()[1]}", "RAY_TMPDIR": str(tmp_path)}
+        words = [sys.executable, "-m", "rayvous.actors.network.ray_here", "5"]
+        done = subprocess.run(words, env=os.environ | named, capture_output=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGALRM
