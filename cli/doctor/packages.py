@@ -28,10 +28,33 @@ def look() -> Iterator[Finding]:
     """Look at the Python that this is and at what is installed in it."""
     about = metadata.metadata(PACKAGE)
     yield python(platform.python_version(), about["Requires-Python"] or "")
-    asked = [Requirement(line) for line in metadata.requires(PACKAGE) or ()]
-    yield from base(asked, installed)
+    asked = asked_by(PACKAGE)
+    beside = list(their_extras(asked, asked_by))
+    yield from base(asked, beside, installed)
     for name in EXTRAS:
-        yield of_extra(name, asked, installed)
+        yield of_extra(name, asked, beside, installed)
+
+
+def asked_by(name: str) -> list[Requirement]:
+    """Return what a package asks for; nothing when it is not installed."""
+    try:
+        return [Requirement(line) for line in metadata.requires(name) or ()]
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def their_extras(
+    asked: Sequence[Requirement], of: Callable[[str], Sequence[Requirement]]
+) -> Iterator[Requirement]:
+    """Return, for ``ray[default]``, what Ray asks for in its extra ``default``; it serves the same purpose here.
+
+    pip does not look at an extra again when the package itself is there already: so ``ray`` alone passes for it.
+    """
+    for each in asked:
+        for one in of(each.name) if each.name != PACKAGE else ():
+            if not _wanted(one, "") and any(_wanted(one, extra) for extra in each.extras):
+                one.marker = each.marker
+                yield one
 
 
 def installed(name: str) -> str | None:
@@ -49,30 +72,58 @@ def python(version: str, asked: str) -> Finding:
     return Finding("Python", "wrong", f"{version}, and {asked} is asked for", "make setup PYTHON=python3.11")
 
 
-def base(asked: Sequence[Requirement], version_of: Callable[[str], str | None]) -> Iterator[Finding]:
+def base(
+    asked: Sequence[Requirement], beside: Sequence[Requirement], version_of: Callable[[str], str | None]
+) -> Iterator[Finding]:
     """Judge what every network needs: a line for each package that is not as asked, or one for all."""
-    wanted = [each for each in asked if _wanted(each, "")]
-    faults = [(each, said) for each in wanted if (said := _fault(each, version_of))]
+    faults = list(_faults(asked, beside, "", version_of))
     for each, said in faults:
-        yield Finding(each.name, "wrong", said, f"pip install '{each}'")
+        yield Finding(each.name, "wrong", said, f"pip install '{each.name}{_extras(each)}{each.specifier}'")
     if not faults:
-        shown = ", ".join(f"{each.name} {version_of(each.name)}" for each in wanted)
-        yield Finding("packages", "ok", shown)
+        yield Finding("packages", "ok", _shown(asked, "", version_of))
 
 
-def of_extra(name: str, asked: Sequence[Requirement], version_of: Callable[[str], str | None]) -> Finding:
+def of_extra(
+    name: str,
+    asked: Sequence[Requirement],
+    beside: Sequence[Requirement],
+    version_of: Callable[[str], str | None],
+) -> Finding:
     """Judge one extra: whether all that it brings is there, in the versions that are asked for."""
-    title = f"extra {name}"
-    wanted = [each for each in asked if _wanted(each, name) and not _wanted(each, "")]
-    faults = [said for each in wanted if (said := _fault(each, version_of))]
-    if faults:
+    title, todo = f"extra {name}", f"pip install '{PACKAGE}[{name}]'"
+    said = ", ".join(fault for _, fault in _faults(asked, beside, name, version_of))
+    if said:
         purpose = f"; it is for {FOR[name]}" if name in FOR else ""
-        return Finding(title, "missing", ", ".join(faults) + purpose, f"pip install '{PACKAGE}[{name}]'")
-    if not wanted:
-        return Finding(
-            title, "missing", "what is installed is older than the extra", f"pip install '{PACKAGE}[{name}]'"
-        )
-    return Finding(title, "ok", ", ".join(f"{each.name} {version_of(each.name)}" for each in wanted))
+        return Finding(title, "missing", said + purpose, todo)
+    shown = _shown(asked, name, version_of)
+    if not shown:
+        return Finding(title, "missing", "what is installed is older than the extra", todo)
+    return Finding(title, "ok", shown)
+
+
+def _shown(asked: Sequence[Requirement], extra: str, version_of: Callable[[str], str | None]) -> str:
+    return ", ".join(f"{each.name} {version_of(each.name)}" for each in asked if _brought(each, extra))
+
+
+def _faults(
+    asked: Sequence[Requirement],
+    beside: Sequence[Requirement],
+    extra: str,
+    version_of: Callable[[str], str | None],
+) -> Iterator[tuple[Requirement, str]]:
+    """Return what is not as asked, and what is wrong with it."""
+    for each in (*asked, *beside):
+        if _brought(each, extra) and (said := _fault(each, version_of)):
+            yield each, said
+
+
+def _brought(asked: Requirement, extra: str) -> bool:
+    """Return whether a package is wanted for an extra, and not by the base anyway; for the base if it is empty."""
+    return _wanted(asked, extra) and (not extra or not _wanted(asked, ""))
+
+
+def _extras(asked: Requirement) -> str:
+    return f"[{','.join(sorted(asked.extras))}]" if asked.extras else ""
 
 
 def _wanted(asked: Requirement, extra: str) -> bool:

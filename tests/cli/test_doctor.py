@@ -58,16 +58,27 @@ def test_what_hangs_or_breaks_is_a_finding():
 
 def test_packages_against_what_is_asked_for():
     there = {"numpy": "2.1.0", "ray": "2.60.1", "raydp": "1.6.5"}
-    (fine,) = packages.base(ASKED, there.get)
+    (fine,) = packages.base(ASKED, [], there.get)
     assert (fine.state, fine.said) == ("ok", "numpy 2.1.0, ray 2.60.1")
-    assert packages.of_extra("spark", ASKED, there.get).state == "ok"
+    assert packages.of_extra("spark", ASKED, [], there.get).state == "ok"
 
-    old, none = packages.base(ASKED, {"numpy": "1.26.0"}.get)
+    old, none = packages.base(ASKED, [], {"numpy": "1.26.0"}.get)
     assert (old.state, old.todo) == ("wrong", "pip install 'numpy<3,>=2'") and "1.26.0" in old.said
     assert none.said == "ray is not installed" and none.todo == "pip install 'ray[default]<2.61,>=2.60'"
-    missing = packages.of_extra("spark", ASKED, {"raydp": "1.5"}.get)
+    missing = packages.of_extra("spark", ASKED, [], {"raydp": "1.5"}.get)
     assert (missing.state, missing.todo) == ("missing", "pip install 'rayvous[spark]'")
-    assert packages.of_extra("plots", ASKED, there.get).state == "missing"
+    assert packages.of_extra("plots", ASKED, [], there.get).state == "missing"
+
+
+def test_an_extra_of_what_is_asked_for_is_looked_at_too():
+    of_ray = {"ray": ["packaging>=24", 'aiohttp>=3.13; extra == "default"', 'grpcio; extra == "other"']}
+    beside = list(
+        packages.their_extras(ASKED, lambda name: [Requirement(one) for one in of_ray.get(name, ())])
+    )
+    (fault,) = packages.base(ASKED, beside, {"numpy": "2.1.0", "ray": "2.60.1"}.get)
+    assert (fault.name, fault.state, fault.todo) == ("aiohttp", "wrong", "pip install 'aiohttp>=3.13'")
+    (fine,) = packages.base(ASKED, beside, {"numpy": "2.1.0", "ray": "2.60.1", "aiohttp": "3.14"}.get)
+    assert (fine.state, fine.said) == ("ok", "numpy 2.1.0, ray 2.60.1")
 
 
 def test_the_version_of_python():
