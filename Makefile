@@ -46,9 +46,9 @@ spark: setup           ## telemetry in Spark, on a Ray of its own
 test: check            ## everything: check, then ray, and beside it slow and spark; their output follows
 	@mkdir -p out; \
 	nice -n 19 $(MAKE) --no-print-directory --keep-going slow spark > out/beside.txt 2>&1 & beside=$$!; \
-	trap 'kill $$beside 2>/dev/null' EXIT; \
+	trap 'kill $$beside 2>/dev/null' EXIT INT TERM; \
 	$(MAKE) --no-print-directory ray; first=$$?; \
-	wait $$beside; second=$$?; trap - EXIT; \
+	wait $$beside; second=$$?; trap - EXIT INT TERM; \
 	cat out/beside.txt; exit $$((first > second ? first : second))
 
 bench: setup           ## our speed beside its limits; JSON on standard output
