@@ -34,6 +34,9 @@ def test_the_answers_are_those_of_comparing_one_by_one(seed: int) -> None:
             if other != item:
                 assert relations.above[slot] == covers(other, item), (str(item), str(other))
                 assert relations.below[slot] == covers(item, other), (str(item), str(other))
+        if item in kept:
+            same = relations.same
+            assert same == columns.slot(item) and not relations.above[same] and not relations.below[same]
         assert relations.meets.sum() == sum(intersects(item, other) for other in kept)
         if item not in kept:
             columns.insert(item)
