@@ -3,6 +3,8 @@
 Reference: paper 3, section 4.2; docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
 """
 
+from itertools import pairwise
+
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.books import Books
 from rayvous.admission.controller import Admission
@@ -47,6 +49,43 @@ def test_what_is_multicast_is_one_message_on_the_group_and_comes_to_every_member
     books.advertise(("out", 2), to_filter("x = 3"), 10 * MICRO, 9)
     assert [each.broker for each in books.degraded()[EVERYTHING, 2]] == [2]
     assert str(Refusal(0, "bandwidth", 9, 5, -1)).startswith("broker 0 to its cluster: bandwidth")
+
+
+def test_what_does_not_fit_on_the_group_is_refused_by_its_name():
+    books = cluster().books
+    books.advertise(("out", 1), to_filter("x = 1"), 90 * MICRO, 9)
+    refusals = books.refusals(EVERYTHING, 1)
+    assert Refusal(0, "bandwidth", 90.0, 60.0, -1) in refusals
+    assert {each.resource for each in refusals} <= {"bandwidth", "cpu"}
+
+
+def test_what_members_hand_on_is_charged_to_the_link_of_each_copy():
+    """Paper 5: members take part in distributing; here each hands on to the next one. No copy is on the group."""
+
+    def chain(origin, others):
+        return {sender: (to,) for sender, to in pairwise((origin, *others))}
+
+    ways = Ways(group=(1, 2), speaks=True)
+    admission = Admission(0, AdmissionConfig(), (1, 2, 9), ways, chain)
+    for _ in range(2):
+        books = admission.books
+        assert books.flows.link_account(1) is None, "others have it"
+        books.advertise(("out", 1), to_filter("x = 1"), 20, 9)
+        books.advertise(("in", 1), to_filter("x = 2"), 7, 1)
+        books.hold(EVERYTHING, 2, 0)
+        rates = {account: amount for account, amount in books.reserved().items() if amount}
+        del rates["memory", None]
+        assert rates == {
+            ("cpu", None): 27,
+            ("cpu", 1): 27,
+            ("cpu", 2): 27,
+            ("bandwidth", 1): 20,
+            ("bandwidth", (1, 2)): 20,
+            ("bandwidth", (1, 0)): 7,
+            ("bandwidth", 2): 7,
+        }
+        books.check()
+        admission.books.lead(ways)  # who stands elsewhere hands on as before
 
 
 def test_what_is_measured_at_a_member_counts_at_whoever_speaks_for_it():
