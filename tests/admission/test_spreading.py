@@ -5,13 +5,19 @@ Reference: paper 3, section 3.1; promise 1 (publishers publish only what they ad
 
 import pytest
 from rayvous.admission.controller import Admission
-from rayvous.protocol.effects import Send
+from rayvous.protocol.effects import Inform, Send
 from rayvous.protocol.messages.admission import (
+    MICRO,
     AdmissionConfig,
     Advertise,
+    Advertised,
     Ask,
+    AskAnswer,
+    Capacity,
     Greeting,
+    KnownBehind,
     Release,
+    Standing,
     Unadvertise,
     Unadvertised,
 )
@@ -43,6 +49,34 @@ def test_what_withdraws_an_advertisement_late_withdraws_nothing_newer(
 
 def test_what_was_never_advertised_is_withdrawn_in_vain() -> None:
     assert Admission(0, AdmissionConfig(), [1]).handle("p", Unadvertise(7, 3)) == []
+
+
+def test_an_advertisement_that_comes_back_is_not_believed_but_answered():
+    """So no two brokers believe in one that is gone because each has it from the other."""
+    machine = Admission(0, AdmissionConfig(), [1, 2])
+    machine.handle(1, Advertised("p", 1, WIDE, 10, 5, (7, 1)))
+    assert machine.books.adverts["p", 1].link == 1
+    out = machine.handle(1, Advertised("p", 1, WIDE, 10, 6, (7, 0, 1)))
+    assert machine.books.adverts == {}
+    assert sent_to(out, 2) == [Unadvertised("p", 1)] and sent_to(out, 1) == [KnownBehind(6)]
+    machine.check()
+
+
+def test_who_no_longer_gets_what_was_promised_is_told_and_told_when_all_is_well():
+    """Reference: paper 3, section 6; under the full guarantee only."""
+    for share, told in ((0.0, True), (0.4, False)):
+        machine = Admission(0, AdmissionConfig(share, capacity=Capacity(15)), [1])
+        machine.handle(1, Advertised("p", 1, to_filter("x > 5"), 10 * MICRO, 5, (1,)))
+        (ask,) = sent_to(machine.handle("s", Register(1, WIDE)), 1)
+        machine.handle(1, AskAnswer(ask.token, 1, ()))
+        more = Advertised("q", 2, to_filter("x > 3"), 10 * MICRO, 6, (1,))
+        for message, lacks in ((more, True), (Unadvertised("q", 2), False)):
+            out = machine.handle(1, message)
+            news = [each.news for each in out if isinstance(each, Inform) and each.client == "s"]
+            assert [(type(each), each.number, bool(each.refusals)) for each in news] == (
+                [(Standing, 1, lacks)] if told else []
+            )
+            assert bool(machine.lacking("s")) == (told and lacks)
 
 
 def test_what_was_asked_since_a_greeting_is_not_forgotten_when_it_is_answered():
