@@ -1,4 +1,4 @@
-"""What stable storage costs: events a second through one broker's write path, in memory and in SQLite files.
+"""What stable storage costs: events a second through one broker's write path, in memory, in files and in PostgreSQL.
 
 The write path is what an event meets at a broker with a store: the machine of `faults.durability.numbered_links`
 numbers it, keeps it for the next broker and asks for the commit; the store encodes and commits several steps
@@ -6,15 +6,16 @@ together, as the host does when they wait together; the next broker's acknowledg
 process, without Ray, with publications of several sizes and several of them a commit. The messages are there when the
 clock starts.
 
-**What batched commits allow** is measured beside it, in the same run and on the same disk: SQLite puts the same bytes,
-one row a publication, and deletes them later, in as many transactions. Those bytes are encoded before its clock
-starts, and it knows no keys, checksums, numbers or acknowledgements. So what is compared is all that we do with what
-SQLite alone cannot be spared. It runs with the settings of the store: the same journal, pages and `synchronous`.
+**What batched commits allow** is measured beside it, in the same run and on the same disk or server: SQLite, or
+PostgreSQL, puts the same bytes, one row a publication, and deletes them later, in as many transactions. Those bytes are
+encoded before its clock starts, and it knows no keys, checksums, numbers or acknowledgements, and no fence. So what is
+compared is all that we do with what a database alone cannot be spared. It runs with the settings of the store: the same
+journal, pages and `synchronous`, or the same session.
 
-The two take turns, `ROUNDS` times, each time with a new file, and the fastest round of each counts. `of_commit_rate` is
-the quotient in seconds on the clock, `of_commit_cpu` in seconds of the processor: on a machine that does other work
-too, only the second means anything, and it leaves out the waiting for the disk, which both share and which flatters
-whoever is slower. `bare` is the broker's router alone.
+The two take turns, `ROUNDS` times, each time with a new file or a new broker, and the fastest round of each counts.
+`of_commit_rate` is the quotient in seconds on the clock, `of_commit_cpu` in seconds of the processor: on a machine that
+does other work too, only the second means anything, and it leaves out the waiting for the disk, which both share and
+which flatters whoever is slower. A server's own work is not in it. `bare` is the broker's router alone.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from uuid import uuid4
 
 from ..actors.broker import Broker
 from ..faults.durability.codec import encode
@@ -34,8 +38,10 @@ from ..faults.durability.sqlite_store import SqliteStore
 from ..faults.durability.stores import MemoryStore, Store
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.effects import Effect, Persist, Received, Ticked, Write
+from ..protocol.extras import extra
 from ..protocol.messages.pubsub import Ack, Events, Numbered
 from ..protocol.stability import SYNCHRONOUS, Synchronous
+from ..protocol.stores import Database, database_of
 from ..routing.topologies.cluster_trees import ClusterTree
 
 STEPS_A_COMMIT: Final = 16
@@ -56,6 +62,7 @@ def run(
     events: int = 200_000,
     batch_events: Sequence[int] = (1, 64, 512),
     directory: str | Path | None = None,
+    database: str | None = None,
 ) -> dict[str, Any]:
     """Measure, and return the figures as plain data.
 
@@ -67,9 +74,11 @@ def run(
         Events in one publication; each is measured.
     directory
         Where the files go for the time of the run; the system's temporary folder when None. What it is on decides.
+    database
+        Address of a PostgreSQL database to measure instead of files; a schema is made in it, and dropped in the end.
     """
     results = []
-    with tempfile.TemporaryDirectory(dir=directory) as folder:
+    with _files(directory) if database is None else _tables(database_of(database)) as contender:
         for size in batch_events:
             batches = _load(min(events, size * BATCHES_MAX), size)
             count = sum(map(len, batches))
@@ -83,8 +92,9 @@ def run(
                 "bare_events_per_second": round(count / alone.clock),
                 "memory_events_per_second": round(count / memory.clock),
             }
-            results += [common | _compare(batches, setting, Path(folder)) for setting in SYNCHRONOUS]
-    return {"benchmark": "durability", "events": events, "steps_a_commit": STEPS_A_COMMIT, "results": results}
+            results += [common | _compare(batches, setting, contender) for setting in SYNCHRONOUS]
+    head = {"benchmark": "durability", "store": "sqlite" if database is None else "postgresql"}
+    return head | {"events": events, "steps_a_commit": STEPS_A_COMMIT, "results": results}
 
 
 def _load(events: int, batch_events: int) -> list[EventBatch]:
@@ -98,26 +108,39 @@ def _load(events: int, batch_events: int) -> list[EventBatch]:
     ]
 
 
-def _compare(batches: list[EventBatch], synchronous: Synchronous, folder: Path) -> dict[str, Any]:
-    count = sum(map(len, batches))
+class Contender(Protocol):
+    """A kind of store, and its database alone."""
+
+    name: str
+
+    def store(self, synchronous: Synchronous) -> Store:
+        """Open a new store."""
+        ...
+
+    def bare(self, synchronous: Synchronous) -> Any:
+        """Open the database alone: what puts and deletes bytes in one transaction, `commit`, and can be closed."""
+        ...
+
+
+def _compare(batches: list[EventBatch], synchronous: Synchronous, contender: Contender) -> dict[str, Any]:
+    total = sum(map(len, batches))
     steps = _steps(batches)
     values = [encode(Events(batch)) for batch in batches]
     ours, limit = [], []
-    for nth in range(ROUNDS):
-        path = folder / f"{synchronous}-{len(batches[0])}-{nth}"
-        store = SqliteStore(path.with_suffix(".sqlite"), synchronous)
+    for _ in range(ROUNDS):
+        store = contender.store(synchronous)
         ours.append(_timed(partial(_write_path, steps, store)))
         store.close()
-        connection = _opened(path.with_suffix(".limit"), synchronous)
-        limit.append(_timed(partial(_bare_commits, values, connection)))
-        connection.close()
-    we, sqlite = _fastest(ours), _fastest(limit)
+        bare = contender.bare(synchronous)
+        limit.append(_timed(partial(_bare_commits, values, bare.commit)))
+        bare.close()
+    we, alone = _fastest(ours), _fastest(limit)
     return {
         "synchronous": synchronous,
-        "sqlite_events_per_second": round(count / we.clock),
-        "bare_commits_events_per_second": round(count / sqlite.clock),
-        "of_commit_rate": round(sqlite.clock / we.clock, 2),
-        "of_commit_cpu": round(sqlite.processor / we.processor, 2),
+        f"{contender.name}_events_per_second": round(total / we.clock),
+        "bare_commits_events_per_second": round(total / alone.clock),
+        "of_commit_rate": round(alone.clock / we.clock, 2),
+        "of_commit_cpu": round(alone.processor / we.processor, 2),
     }
 
 
@@ -170,23 +193,115 @@ def _commit(store: Store, effects: list[Effect]) -> None:
     store.commit(writes)
 
 
-def _opened(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
-    """Open a new file with the settings of a store and a table for bytes."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA locking_mode = exclusive")
-    connection.execute("PRAGMA journal_mode = wal")
-    connection.execute(f"PRAGMA synchronous = {synchronous}")
-    connection.execute("CREATE TABLE rows (place INTEGER PRIMARY KEY, value BLOB)")
-    return connection
-
-
-def _bare_commits(values: list[bytes], connection: sqlite3.Connection) -> None:
-    """Put the same bytes into a table of SQLite, and take them out again, in transactions of the same size."""
+def _bare_commits(values: list[bytes], commit: Callable[[Sequence[bytes], int], None]) -> None:
+    """Put the same bytes into a table, and take them out again, in transactions of the same size."""
     for first in range(0, len(values), STEPS_A_COMMIT):
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(
-            "INSERT INTO rows (value) VALUES (?)", ((v,) for v in values[first : first + STEPS_A_COMMIT])
+        commit(values[first : first + STEPS_A_COMMIT], first)
+    commit([], len(values))
+
+
+@contextmanager
+def _files(directory: str | Path | None) -> Iterator[Contender]:
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        yield _Files(Path(folder))
+
+
+class _Files:
+    """Files of SQLite in a folder."""
+
+    name = "sqlite"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = count()
+
+    def store(self, synchronous: Synchronous) -> Store:
+        return SqliteStore(self._folder / f"{next(self._numbers)}.sqlite", synchronous)
+
+    def bare(self, synchronous: Synchronous) -> Any:
+        return _BareSqlite(self._folder / f"{next(self._numbers)}.limit", synchronous)
+
+
+class _BareSqlite:
+    """A new file with the settings of a store and a table for bytes."""
+
+    def __init__(self, path: Path, synchronous: Synchronous) -> None:
+        self._connection = connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA locking_mode = exclusive")
+        connection.execute("PRAGMA journal_mode = wal")
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("CREATE TABLE rows (place INTEGER PRIMARY KEY, value BLOB)")
+        self.close = connection.close
+
+    def commit(self, values: Sequence[bytes], gone: int) -> None:
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        self._connection.executemany("INSERT INTO rows (value) VALUES (?)", ((value,) for value in values))
+        execute("DELETE FROM rows WHERE place <= ?", (gone,))
+        execute("COMMIT")
+
+
+@contextmanager
+def _tables(database: Database) -> Iterator[Contender]:
+    tables = _Tables(replace(database, schema=f"bench_{uuid4().hex}"))
+    try:
+        yield tables
+    finally:
+        tables.drop()
+
+
+class _Tables:
+    """Tables of PostgreSQL in a schema that is made for the run."""
+
+    name = "postgresql"
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._numbers = count()
+
+    def store(self, synchronous: Synchronous) -> Store:
+        from ..faults.durability.postgresql_store import PostgresqlStores
+
+        stores = PostgresqlStores(self._database, synchronous)
+        store = stores.store_of(next(self._numbers))
+        store.close = stores.close  # type: ignore[method-assign]  # with the connections, which are of this one alone
+        return store
+
+    def bare(self, synchronous: Synchronous) -> Any:
+        return _BarePostgresql(self._database, synchronous, next(self._numbers))
+
+    def drop(self) -> None:
+        with extra("postgresql"):
+            import psycopg
+            from psycopg import sql
+        with psycopg.connect(self._database.conninfo) as connection:
+            connection.execute(
+                sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self._database.schema))
+            )
+
+
+class _BarePostgresql:
+    """A connection with the settings of a store and a new table for bytes; several rows go in one statement."""
+
+    def __init__(self, database: Database, synchronous: Synchronous, number: int) -> None:
+        with extra("postgresql"):
+            import psycopg
+            from psycopg import sql
+
+        from ..faults.durability.postgresql_store import settings_of
+
+        self._connection = connection = psycopg.connect(database.conninfo, autocommit=True)
+        for name, value in settings_of(database, synchronous).items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        table = sql.Identifier(f"bare_{number}")
+        connection.execute(
+            sql.SQL("CREATE TABLE {} (place bigserial PRIMARY KEY, value bytea)").format(table)
         )
-        connection.execute("DELETE FROM rows WHERE place <= ?", (first,))
-        connection.execute("COMMIT")
-    connection.execute("DELETE FROM rows")
+        self._put = sql.SQL("INSERT INTO {} (value) SELECT unnest(%b::bytea[])").format(table)
+        self._delete = sql.SQL("DELETE FROM {} WHERE place <= %s").format(table)
+        self.close = connection.close
+
+    def commit(self, values: Sequence[bytes], gone: int) -> None:
+        with self._connection.pipeline(), self._connection.transaction():
+            self._connection.execute(self._put, (list(values),))
+            self._connection.execute(self._delete, (gone,))

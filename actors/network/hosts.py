@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -250,17 +250,25 @@ class Hosts:
                 f"broker {broker} cannot be started again: launch the network with recovery=Recovery()"
             )
         with broker_errors(f"starting broker {broker} again"):
-            if host not in self.dead and self._lives(host):
+            if self.lives(host):
                 raise InputError(f"broker {broker} is alive")
-            life = ray.get(self.rendezvous.next_life.remote(broker), timeout=60)
-            new = start_again(self.directory, self.rendezvous, broker, life)
-            self.directory.hosts[broker] = new
-            told = [other.relink.remote(broker, new, life) for other in self.hosts() if other != new]
-            if told:
-                ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
+            self.start_again([broker])
         self.tell(f"started broker {broker} again")
 
-    def _lives(self, host: Any) -> bool:
+    def start_again(self, brokers: Sequence[BrokerId]) -> None:
+        """Start dead brokers in their next life, together in a new actor, and tell the others."""
+        life = ray.get(self.rendezvous.next_life.remote(*brokers), timeout=60)
+        new = start_again(self.directory, self.rendezvous, brokers, life)
+        self.directory.hosts.update(dict.fromkeys(brokers, new))
+        others = [other for other in self.hosts() if other != new]
+        told = [other.relink.remote(broker, new, life) for other in others for broker in brokers]
+        if told:
+            ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
+
+    def lives(self, host: Any) -> bool:
+        """Return whether a host is not known to be dead; one that stands still lives."""
+        if host in self.dead:
+            return False
         try:
             ray.get(host.pid.remote(), timeout=TELL_SECONDS)
         except RayActorError:

@@ -201,7 +201,8 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     name, recovery, positions = settings.name, settings.recovery, settings.positions()
     stages.show(BROKERS, 0, len(positions))
     token = uuid4().hex
-    rendezvous = claim(name, settings.detached, None if recovery is None else token, nodes=settings.nodes[:1])
+    lasts = recovery is not None or settings.stable is not None
+    rendezvous = claim(name, settings.detached, token if lasts else None, nodes=settings.nodes[:1])
     actors = [rendezvous]
     try:
         collector = _start_collector(settings, token, positions)
@@ -318,16 +319,17 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
         raise
 
 
-def start_again(directory: Directory, rendezvous: Any, broker: BrokerId, life: int) -> Any:
-    """Start a dead broker in an actor of its own, known to the rendezvous point before it says a word."""
-    position = next(position for position in directory.positions if position.broker == broker)
-    host = _start_host(directory, [broker], life)
+def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> Any:
+    """Start dead brokers in one actor of their own, known to the rendezvous point before they say a word."""
+    positions = [position for position in directory.positions if position.broker in brokers]
+    host = _start_host(directory, brokers, life)
     try:
-        ray.get(host.seat.remote([position], life))
-        ray.get(rendezvous.reborn.remote(broker, host))
-        known = directory.hosts
-        known = {other: known[other] for other in position.neighbours if other in known}
-        ray.get(host.connect.remote(known, rendezvous))
+        ray.get(host.seat.remote(positions, life))
+        ray.get([rendezvous.reborn.remote(broker, host) for broker in brokers])
+        known, met = directory.hosts, {other for position in positions for other in position.neighbours}
+        ray.get(
+            host.connect.remote({other: known[other] for other in sorted(met) if other in known}, rendezvous)
+        )
         ray.get(host.begin.remote())
     except BaseException:
         ray.kill(host)

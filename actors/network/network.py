@@ -47,6 +47,7 @@ from .hosts import Hosts
 from .launching import ensure_ray, networks, start_network, starts_ray
 from .network_file import from_file
 from .operations import Operations
+from .rolling import Rolling
 from .settings import Settings
 from .stages import Progress, check_progress, told
 from .status import NetworkStatus, status_of
@@ -76,6 +77,7 @@ class Network:
         self._attached = Attaching(self._hosts, self._process)
         self._convergence = Convergence(self._hosts, self._attached)
         self._operations = Operations(self._hosts)
+        self._rolling = Rolling(self._hosts, self._operations, self._convergence)
         self._admission = NetworkAdmission(self._hosts, self._process)
         self._gateways: list[Any] = []  # an actor lives as long as somebody knows it
 
@@ -116,6 +118,7 @@ class Network:
     remove_brokers = of("_operations", Operations.remove_brokers)
     remove_cluster = of("_operations", Operations.remove_cluster)
     reoptimise = of("_operations", Operations.reoptimise)
+    restart_rolling = of("_rolling", Rolling.restart_rolling)
 
     admission = of("_admission", NetworkAdmission.admission)
     books = of("_admission", NetworkAdmission.books)
@@ -374,7 +377,7 @@ class Network:
             *gateways_of(self._hosts.directory),
         }:
             ray.kill(part)
-        if self._hosts.recovery is not None:
+        if self._hosts.recovery is not None or self._hosts.directory.numbered:
             RayStore(self._hosts.directory.token).clear()
 
     # What it is and how it is.

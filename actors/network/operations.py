@@ -138,15 +138,15 @@ class Operations:
             raise InputError("the last broker of a network cannot leave it: close the network")
         deadline = time.monotonic() + timeout_seconds
         with broker_errors(f"removing brokers {brokers}"):
-            ray.get(self._hosts.rendezvous.retire.remote(brokers), timeout=60)
-            self._tell(brokers, "dismiss")
-            self._empty(brokers)
+            self.send_clients_away(brokers)
             for broker in brokers:
                 self._lead_out(broker, deadline)
 
-    def _empty(self, brokers: list[BrokerId]) -> None:
-        """Wait until the clients have gone, and let those go that have not."""
+    def send_clients_away(self, brokers: list[BrokerId]) -> None:
+        """Let the clients of these brokers go to others, and nobody come; let those go that have not in time."""
         assert self._hosts.recovery is not None
+        ray.get(self._hosts.rendezvous.retire.remote(brokers), timeout=60)
+        self._tell(brokers, "dismiss")
         patience = 2 * self._hosts.recovery.client_patience_seconds
 
         def gone() -> bool:

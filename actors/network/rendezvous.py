@@ -270,12 +270,13 @@ class Rendezvous:
         if self._store is not None:
             self._store.put("directory", self._directory)
 
-    def next_life(self, broker: BrokerId) -> int:
-        """Return the number of the life that a broker begins now; one that is used by nobody is no harm."""
-        self._lives[broker] = self._lives.get(broker, 0) + 1
+    def next_life(self, *brokers: BrokerId) -> int:
+        """Return the number of the life that brokers begin now; one that is used by nobody is no harm."""
+        life = 1 + max(self._lives.get(broker, 0) for broker in brokers)
+        self._lives.update(dict.fromkeys(brokers, life))
         if self._store is not None:
             self._store.put("lives", self._lives)
-        return self._lives[broker]
+        return life
 
     def reborn(self, broker: BrokerId, host: Any) -> None:
         """Take note that a broker has been started again, in this actor."""

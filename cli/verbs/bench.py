@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from ...protocol.checks import one_of
 from ...protocol.errors import InputError
 from ...protocol.extras import require
+from ...protocol.stability import Stable
 from .. import console
 from ..machines import again_among_hosts
 from ..options import AsJson, at_most
@@ -84,18 +86,37 @@ def bench_durability(
         Path | None,
         typer.Option(help="Where the files go for the run; the disk that it is on is what is measured."),
     ] = None,
+    store: Annotated[str, typer.Option(help="sqlite, or postgresql.")] = "sqlite",
+    database: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With --store postgresql, where a schema is made for the run; else what PGHOST and its like name.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure stable storage: events a second in memory and in SQLite files, beside SQLite's own batched commits.
+    """Measure stable storage: events a second in memory and in a store, beside the database's own batched commits.
 
-    Examples: rayvous bench durability --json; rayvous bench durability --directory /data --batch-events 512
+    Examples: rayvous bench durability --json; rayvous bench durability --directory /data --batch-events 512;
+    rayvous bench durability --store postgresql --database postgresql://ann@db/flights
     """
     from ...benchmarks import durability
 
     sizes = tuple(batch_events) if batch_events else (1, 64, 512)
     if events < 1 or min(sizes) < 1:
         raise InputError("--events and --batch-events: there must be at least 1")
-    _show_bench(durability.run(events=events, batch_events=sizes, directory=directory), as_json)
+    if one_of("--store", store, ("sqlite", "postgresql")) == "postgresql":
+        if directory is not None:
+            raise InputError("--directory is for the files of --store sqlite")
+        database = database or "postgresql://"
+        if Stable(database).validate().database is None:
+            raise InputError("--database: it must be postgresql://user@host/database")
+    elif database is not None:
+        raise InputError("--database is for --store postgresql")
+    _show_bench(
+        durability.run(events=events, batch_events=sizes, directory=directory, database=database), as_json
+    )
 
 
 @bench.command("admission")

@@ -5,6 +5,7 @@ Each waits until the network is whole again, and says how long that took.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from ..options import AsJson
 
 if TYPE_CHECKING:
     from ...actors.network.network import Network
+    from ...actors.network.rolling import Replaced
 
 HEALED_SECONDS = 120.0
 
@@ -97,20 +99,39 @@ def remove(
 
 def restart(
     network: NetworkName,
-    broker: Broker,
+    broker: Annotated[int | None, typer.Argument(help="A dead broker.")] = None,
+    rolling: Annotated[
+        bool, typer.Option("--rolling", help="Every broker, one process after the other, without a loss.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=0, max=1e9, help="Seconds that each process may take with --rolling.")
+    ] = HEALED_SECONDS,
     wait: Wait = True,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a dead broker again; with a store it goes on with all that it had accepted.
+    """Start a dead broker again, with a store with all that it had accepted; or every broker, one after the other.
 
     Examples
     --------
       rayvous restart flights 5
+      rayvous restart flights --rolling
     """
+    if (broker is None) != rolling:
+        raise InputError("restart: give a broker, or --rolling")
     with joined(network, address) as net:
-        net.restart_broker(broker)
-        _done(net, f"broker {broker} was started again", {"broker": broker}, wait=wait, as_json=as_json)
+        if broker is not None:
+            net.restart_broker(broker)
+            _done(net, f"broker {broker} was started again", {"broker": broker}, wait=wait, as_json=as_json)
+            return
+        done = net.restart_rolling(timeout, None if as_json else _say_replaced)
+    if as_json:
+        console.print_json({"network": network, "replaced": [asdict(each) for each in done]})
+
+
+def _say_replaced(one: Replaced) -> None:
+    said = f"started again: broker {', '.join(map(str, one.brokers))}; whole after {one.seconds:.1f} s"
+    console.out.print(f"{said}; {one.left} left" if one.left else said, markup=False)
 
 
 def reoptimise(network: NetworkName, address: Address = None, as_json: AsJson = False) -> None:

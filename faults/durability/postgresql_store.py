@@ -118,6 +118,15 @@ SELECT key, value, checksum FROM journal WHERE broker = %s AND section = %s ORDE
 _RESTORE: Final = "restore the database from a copy, or name another schema to start the network empty"
 
 
+def settings_of(database: Database, synchronous: Synchronous) -> dict[str, str]:
+    """Return the settings of every session."""
+    return {
+        "synchronous_commit": _SYNCHRONOUS[synchronous],
+        "search_path": f'"{database.schema}"',
+        "idle_in_transaction_session_timeout": f"{STILL_SECONDS}s",
+    }
+
+
 class PostgresqlStores:
     """The stores of one process's brokers in a database; the tables are made when they are not there.
 
@@ -136,11 +145,7 @@ class PostgresqlStores:
 
     def __init__(self, database: Database, synchronous: Synchronous = "normal") -> None:
         self.database = database
-        self._settings = {
-            "synchronous_commit": _SYNCHRONOUS[synchronous],
-            "search_path": f'"{database.schema}"',
-            "idle_in_transaction_session_timeout": f"{STILL_SECONDS}s",
-        }
+        self._settings = settings_of(database, synchronous)
         try:
             with psycopg.connect(database.conninfo, **_CONNECTING) as connection:
                 self._configure(connection)

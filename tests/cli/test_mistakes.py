@@ -28,6 +28,17 @@ import pytest
         (["experiment", "tct", "--runs", "0"], "--runs"),
         (["chaos", "--seeds", "9999999"], "--seeds 9999999: it must be at most 1,000,000"),
         (["bench", "matching", "--filters", "10", "--filters", "10000000000"], "at most 100,000,000"),
+        (
+            ["bench", "durability", "--store", "oracle"],
+            "--store is 'oracle': it must be one of sqlite, postgresql",
+        ),
+        (["bench", "durability", "--database", "postgresql://"], "--database is for --store postgresql"),
+        (
+            ["bench", "durability", "--store", "postgresql", "--database", "/x"],
+            "--database: it must be postgresql://user@host",
+        ),
+        (["restart", "flights"], "restart: give a broker, or --rolling"),
+        (["restart", "flights", "3", "--rolling"], "restart: give a broker, or --rolling"),
         (["bench", "distribute", "--hosts", "1"], "--hosts must be at least 2"),
         (["bench", "distribute", "--hosts", "101"], "--hosts 101: it must be at most 100"),
         (["bench", "distribute", "--publisher", "12"], "--publisher 12: brokers are numbered from 0 to 11"),

@@ -1,0 +1,137 @@
+"""A rolling restart: every process of brokers is replaced, one after the other, while events flow.
+
+Rules
+-----
+* The next one is begun when the network is whole again, never before.
+* In a network that heals, the clients of a process go to other brokers first, as when brokers leave
+  (`Operations.send_clients_away`), and what it has to pass on leaves it. Then it ends, and its brokers are started
+  again together, in their next life, in their places.
+* Where brokers number what they send, Ray starts the process again, and they go on from their stores.
+* A process that is dead already is only started again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from ...protocol import checks
+from ...protocol.errors import BrokerUnavailable, InputError
+from ...protocol.ids import BrokerId
+from ..chaos.convergence import Convergence
+from ..host.errors import broker_errors
+from .hosts import Hosts
+from .operations import Operations
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """One process of a rolling restart.
+
+    Attributes
+    ----------
+    brokers
+        Who was started again.
+    seconds
+        How long it took until the network was whole again.
+    left
+        How many processes are still to come.
+    """
+
+    brokers: tuple[BrokerId, ...]
+    seconds: float
+    left: int
+
+
+class Rolling:
+    """Replaces the processes of a running network."""
+
+    def __init__(self, hosts: Hosts, operations: Operations, convergence: Convergence) -> None:
+        self._hosts = hosts
+        self._operations = operations
+        self._convergence = convergence
+
+    def restart_rolling(
+        self, timeout_seconds: float = 60.0, progress: Callable[[Replaced], None] | None = None
+    ) -> list[Replaced]:
+        """Start every broker again, one process after the other; nothing is lost and nothing comes twice.
+
+        Parameters
+        ----------
+        timeout_seconds
+            For each process, from its end until the network is whole again; and for the network to be whole before.
+        progress
+            Called after each.
+
+        Returns
+        -------
+        list of Replaced
+            In the order in which they were.
+
+        Raises
+        ------
+        InputError
+            If the network neither heals nor has stores, or heals and has one process only: nobody could take over.
+        BrokerUnavailable
+            If the network is not whole in time; those that come later are as they were.
+        """
+        checks.seconds("timeout_seconds", timeout_seconds)
+        checks.callback("progress", progress)
+        hosts = self._hosts
+        hosts.require_open()
+        heals, name = hosts.recovery is not None, hosts.name
+        if not heals and not hosts.directory.numbered:
+            raise InputError(
+                f"network {name!r} cannot be restarted without loss: launch it with recovery=Recovery(), or with "
+                "stable=Stable(...)"
+            )
+        if heals:
+            hosts.find_reborn()
+        waiting = [self._at(host) for host in dict.fromkeys(hosts.directory.hosts.values())]
+        if heals and len(waiting) == 1:
+            raise InputError(
+                f"all brokers of network {name!r} are in one process: nobody could take over meanwhile"
+            )
+        if heals and not hosts.dead:
+            self._convergence.await_convergence(timeout_seconds)
+        done: list[Replaced] = []
+        for place, brokers in enumerate(waiting, 1):
+            started = time.monotonic()
+            with broker_errors(f"starting brokers {brokers} again"):
+                if heals:
+                    self._replace(brokers, timeout_seconds)
+                else:
+                    self._restart(brokers[0], timeout_seconds)
+            done.append(Replaced(tuple(brokers), time.monotonic() - started, len(waiting) - place))
+            if progress is not None:
+                progress(done[-1])
+        return done
+
+    def _at(self, host: Any) -> list[BrokerId]:
+        return [broker for broker, other in self._hosts.directory.hosts.items() if other == host]
+
+    def _replace(self, brokers: list[BrokerId], timeout_seconds: float) -> None:
+        """Replace a process of a network that heals."""
+        host = self._hosts.host_of(brokers[0])
+        if self._hosts.lives(host):
+            self._operations.send_clients_away(brokers)
+            ray.get(host.quiet.remote(False), timeout=timeout_seconds)
+            self._hosts.kill_broker(brokers[0])
+        self._hosts.start_again(brokers)
+        self._convergence.await_convergence(timeout_seconds)
+
+    def _restart(self, broker: BrokerId, timeout_seconds: float) -> None:
+        """Let Ray start a process again whose brokers go on from their stores, and wait until they have."""
+        host, deadline = self._hosts.host_of(broker), time.monotonic() + timeout_seconds
+        again = {"max_task_retries": -1}
+        before = ray.get(host.pid.options(**again).remote(), timeout=timeout_seconds)
+        ray.kill(host, no_restart=False)
+        while ray.get(host.pid.options(**again).remote(), timeout=timeout_seconds) == before:
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(f"broker {broker} does not end within {timeout_seconds} s")
+        left = max(0.001, deadline - time.monotonic())
+        ray.get(host.describe.options(**again).remote(), timeout=left)
