@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
@@ -38,6 +38,9 @@ CALLS_AT_ONCE: Final = 10_000
 
 KNOCK_SECONDS: Final = 3.0
 """How long the head of a Ray cluster may take to take a connection."""
+
+_HEAD: Final = "node:__internal_head__"
+"""A resource that Ray gives to the head."""
 
 START_RAY: Final = "ray start --head"
 """The command that starts a Ray which outlives its process."""
@@ -198,19 +201,20 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         If an actor dies meanwhile.
     """
     _check_nodes(settings.nodes)
+    nodes = settings.nodes or off_the_head(ray.nodes())
     name, recovery, positions = settings.name, settings.recovery, settings.positions()
     stages.show(BROKERS, 0, len(positions))
     token = uuid4().hex
     lasts = recovery is not None or settings.stable is not None
-    rendezvous = claim(name, settings.detached, token if lasts else None, nodes=settings.nodes[:1])
+    rendezvous = claim(name, settings.detached, token if lasts else None, nodes=nodes[:1])
     actors = [rendezvous]
     try:
-        collector = _start_collector(settings, token, positions)
+        collector = _start_collector(settings, token, positions, nodes[:1])
         actors.append(collector)
         directory = Directory(
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
-            nodes=settings.nodes, gateway=settings.gateway, access=settings.access,
+            nodes=nodes, gateway=settings.gateway, access=settings.access,
         )  # fmt: skip
         made = launch_hosts(directory, settings.brokers_per_actor, actors, stages)
         connect(directory, made, rendezvous)
@@ -222,6 +226,23 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
             ray.kill(started)
         raise
     return directory, rendezvous
+
+
+def off_the_head(nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the nodes that work where the head of a Ray cluster does not; none where that is left to Ray.
+
+    A head that was given no CPUs is to do nothing but to know the cluster. Ray would put actors that ask for no CPU on
+    it all the same, and they would go with it when it dies.
+
+    Parameters
+    ----------
+    nodes
+        As `ray.nodes` has them.
+    """
+    living = [node for node in nodes if node["Alive"]]
+    if any(_HEAD in node["Resources"] and node["Resources"].get("CPU") for node in living):
+        return ()
+    return tuple(sorted(node["NodeID"] for node in living if node["Resources"].get("CPU")))
 
 
 def _check_nodes(nodes: Sequence[str]) -> None:
@@ -241,10 +262,10 @@ def _near(nodes: Sequence[str]) -> dict[str, Any]:
     return {"scheduling_strategy": NodeAffinitySchedulingStrategy(nodes[0], soft=True), "memory": 1}
 
 
-def _start_collector(settings: Settings, token: str, positions: list[Position]) -> Any:
+def _start_collector(settings: Settings, token: str, positions: list[Position], nodes: Sequence[str]) -> Any:
     """Start the collector of a network, which Ray starts again as often as it dies."""
     title = collector_name(settings.name)
-    options = _near(settings.nodes[:1])
+    options = _near(nodes)
     lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1, **options)
     network = network_of(positions, settings.scheme)
     return lasting.remote(run_name(settings.name, token), settings.telemetry, network)

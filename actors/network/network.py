@@ -231,7 +231,8 @@ class Network:
         nodes
             Ray's ids of the nodes that the brokers stand on, in turn: broker b on ``nodes[b % len(nodes)]``, or on
             another one when that has died; the rendezvous point and the collector on the first. With several brokers
-            an actor the first of these counts. None leaves it to Ray.
+            an actor the first of these counts. None leaves it to Ray, or takes all that have CPUs where the head of the
+            cluster has none: so nothing is lost with the head.
         gateway, access
             Where clients outside Ray come in, on every node, and what each of them may do; None for no gateway. See
             docs/gateway.md.

@@ -3,7 +3,9 @@
 import json
 import sys
 import threading
-from itertools import islice
+import time
+from contextlib import suppress
+from itertools import count, islice
 from pathlib import Path
 
 import ray
@@ -15,6 +17,9 @@ LOST = 1
 EVENTS, MORE = 60, 5
 BOUND_SECONDS = 60.0
 ROOM = {"num_cpus": 0, "object_store_memory": 100 << 20}
+QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 6}
+"""Ray gives a node up after some three seconds."""
+LOOK_SECONDS = 0.1
 
 
 def take(subscriber, number):
@@ -27,7 +32,8 @@ class Nodes:
     """The nodes of one cluster: the one of this process, and those that may be lost."""
 
     def __init__(self):
-        self.cluster = Cluster(initialize_head=True, head_node_args=ROOM | {"include_dashboard": False})
+        head = ROOM | {"include_dashboard": False, "_system_config": QUICK}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
         ray.init(
             address=self.cluster.address, namespace="rayvous", log_to_driver=False, logging_level="error"
         )
@@ -36,6 +42,12 @@ class Nodes:
     def add(self):
         node = self.cluster.add_node(**ROOM)
         return node, node.node_id
+
+    def lose(self, node, name):
+        """Kill a node, and return when Ray has given it up; that can only be looked at."""
+        self.cluster.remove_node(node, allow_graceful=False)
+        while any(each["NodeID"] == name and each["Alive"] for each in ray.nodes()):
+            time.sleep(LOOK_SECONDS)
 
     def end(self):
         ray.shutdown()
@@ -59,7 +71,7 @@ def heals(nodes, address):
             publisher.publish({"x": x})
         publisher.flush()
         net.release(publisher)
-        nodes.cluster.remove_node(lost, allow_graceful=False)
+        nodes.lose(lost, at)
         net.await_convergence(BOUND_SECONDS)
         net.restart_broker(LOST)
         net.await_convergence(BOUND_SECONDS)
@@ -80,29 +92,32 @@ def numbered(nodes, address):
         alice = net.subscriber("alice", broker=0)
         alice.subscribe("x >= 0")
         publisher, other = net.publisher("pub", broker=LOST), net.publisher("other", broker=2)
-        half, gone, published = threading.Event(), threading.Event(), []
+        half, gone, numbers = threading.Event(), threading.Event(), []
 
         def load():
-            while len(published) < EVENTS or not gone.is_set():
-                published.append(publisher.publish({"x": len(published)}))
-                if len(published) == EVENTS // 2:
+            for x in count():
+                with suppress(rv.BrokerUnavailable):  # it keeps the event, which goes ahead of the next one
+                    numbers.append(publisher.publish({"x": x}))
+                    if gone.is_set() and x >= EVENTS:
+                        return
+                if x == EVENTS // 2:
                     half.set()
 
         feed = threading.Thread(target=load)
         feed.start()
         half.wait(BOUND_SECONDS)
-        nodes.cluster.remove_node(lost, allow_graceful=False)
+        nodes.lose(lost, at)
         gone.set()
         feed.join(BOUND_SECONDS)
         for x in range(MORE):
             other.publish({"x": x})
-        heard = take(alice, len(published) + MORE)
+        heard = take(alice, numbers[-1] + MORE)
         net.settle(BOUND_SECONDS)
         heard += take(alice, 0)
         return {
             "was": before == at,
             "moved": net.node_of(LOST) != at,
-            "published": len(published),
+            "published": numbers[-1],
             "heard": heard,
         }
 

@@ -250,6 +250,7 @@ def test_a_broker_that_is_started_again_is_there_again() -> None:
     old = point.host_of(2)
     point.relocate("subscriber", "s", 2, {2: old}, [2])
     assert point.next_life(2) == 1 and point.next_life(2) == 2 and point.next_life(3) == 1
+    assert point.next_life(0, 1) == 1 and point.next_life(1) == 2 and point.next_life(0, 1) == 3
     new = Host([])
     point.reborn(2, new)
     point.relocate("subscriber", "s", 3, {2: old}, [3])  # who saw only the old one die is late
