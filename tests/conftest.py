@@ -1,6 +1,8 @@
-"""What all tests share: the flag that rewrites golden traces, and a fence around the fast suite."""
+"""What all tests share: the flag that rewrites golden traces, a fence around the fast suite, how to run notebooks."""
 
+import ast
 import gc
+import json
 import os
 import shlex
 import socket
@@ -10,6 +12,7 @@ import time
 import warnings
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import ray
@@ -208,3 +211,55 @@ def golden(request):
         assert text == path.read_text(encoding="utf-8"), "the layout differs: run pytest --rewrite"
 
     return check
+
+
+# Notebooks: run in this process from top to bottom, so that they share its Ray and its Spark.
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+NEEDED_IN = {"on_ray": "ray", "on_spark": "spark", "tests": "nothing"}
+"""A notebook says in its metadata what it needs, and is run by the tests of the folder that has it."""
+
+SHOWN_AS = ("_repr_png_", "_repr_html_", "__repr__")
+
+
+def pytest_generate_tests(metafunc):
+    if "notebook" in metafunc.fixturenames:
+        here = NEEDED_IN[Path(metafunc.module.__file__).parent.name]
+        found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in EXAMPLES.glob("*.ipynb")}
+        names = sorted(name for name, each in found.items() if each["metadata"]["rayvous"]["needs"] == here)
+        metafunc.parametrize("notebook", [(name, found[name]) for name in names], ids=names, indirect=True)
+
+
+@pytest.fixture
+def notebook(request, monkeypatch):
+    """``notebook(PRESET="small")``: run it, return its variables; values given follow the cell tagged ``parameters``.
+
+    A cell that raises raises here, and so does a last expression that cannot be shown as a notebook would.
+    """
+
+    def run(**parameters):
+        name, kept = request.param
+        module = ModuleType("__main__")
+        monkeypatch.setitem(
+            sys.modules, "__main__", module
+        )  # as in a kernel: what cells define is found there
+        variables = vars(module)
+        for number, cell in enumerate(kept["cells"]):
+            if cell["cell_type"] == "code":
+                assert not cell["outputs"], "notebooks are kept without their outputs"
+                _run_cell("".join(cell["source"]), f"{name}.ipynb, cell {number}", variables)
+                if "parameters" in cell["metadata"].get("tags", ()):
+                    variables |= parameters
+        return variables
+
+    return run
+
+
+def _run_cell(source, where, variables):
+    tree = ast.parse(source, where)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, where, "exec"), variables)
+    if last is not None:
+        value = eval(compile(ast.Expression(last.value), where, "eval"), variables)
+        shows = [getattr(value, each, None) for each in SHOWN_AS]
+        assert value is None or next(show for show in shows if show)(), f"{where} shows nothing"

@@ -28,7 +28,7 @@ with extra("plots"):
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection
     from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 _LOAD_COLOURS: Final[Colormap] = LinearSegmentedColormap.from_list("load", ["#C9CED6", "#E3B23C", "#C1272D"])
 _NUMBER_SHARES: Final = (0.62, 0.55, 0.68, 0.48, 0.74, 0.4, 0.8, 0.32)
@@ -96,6 +96,7 @@ def _draw_scale(figure: Any, box: Canvas, norm: Normalize) -> None:
     bar = figure.colorbar(ScalarMappable(norm, _LOAD_COLOURS), cax=scale, orientation="horizontal")
     bar.outline.set_visible(False)
     scale.tick_params(labelsize=8, length=2, pad=2)
+    scale.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))  # events are whole
     scale.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     figure.text(
         *box.at(SIDE_INCHES + 0.1, 0.1),

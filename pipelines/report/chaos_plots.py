@@ -7,6 +7,7 @@ in as plain data. For the rest see `plots`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any, Final
 
 from ...actors.pictures.picture import Sheet, chart
@@ -47,7 +48,8 @@ def timeline_figure(timeline: Sequence[tuple[float, str]], sheet: Sheet = chart)
     for height, lane in enumerate(lanes):
         times = [at for at, _, mine in found if mine == lane]
         axes.scatter(times, [height] * len(times), s=36, color=LANES[lane], zorder=3)
-    first, last = min([0.0, *(at for at, _ in timeline)]), max([1.0, *(at for at, _ in timeline)])
+    shown = [at for at, _, lane in found if lane] + [at for at, _, _ in told]
+    first, last = min([0.0, *shown]), max([1.0, *shown])
     for row, (at, what, lane) in enumerate(told):  # one above the other, so that they never meet
         colour = LANES.get(lane, "#007A5A")
         axes.axvline(at, color=colour, linestyle="--", linewidth=1.0, alpha=0.7)
@@ -115,10 +117,11 @@ def felt_figure(seconds: Mapping[str, Sequence[float]], sheet: Sheet = chart) ->
     for height, kind in enumerate(kinds):
         values = sorted(seconds[kind])
         axes.scatter(values, [height] * len(values), s=30, color="#0072B2", alpha=0.6, zorder=3)
-        axes.plot([values[len(values) // 2]] * 2, [height - 0.3, height + 0.3], color="#B84A00", zorder=4)
+        axes.plot([median(values)] * 2, [height - 0.3, height + 0.3], color="#B84A00", zorder=4)
     axes.set_yticks(range(len(kinds)), [f"{kind} ({len(seconds[kind])})" for kind in kinds])
     axes.set_ylim(len(kinds) - 0.4, -0.6)
-    axes.set_xlim(left=min([0.0, *(value for values in seconds.values() for value in values)]))
+    longest = max([1.0, *(value for values in seconds.values() for value in values)])
+    axes.set_xlim(-0.02 * longest, 1.04 * longest)
     axes.set_xlabel("seconds until clusters and tree were sound again (bar: the median)")
     axes.grid(True, axis="x", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
