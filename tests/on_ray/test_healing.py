@@ -53,6 +53,10 @@ def test_a_designated_broker_is_killed_between_its_parent_and_its_child(
             assert net.kill_broker(victim) == [victim]
             assert not net.converged()
             assert net.await_convergence(BOUND_SECONDS) > 0.5
+            assert [what.partition(":")[0] for _, what in net.timeline] == [
+                f"killed broker {victim}",
+                "healed",
+            ]
         traffic.verify(100, BOUND_SECONDS)
         (heir,) = members(net, middle)
         assert designated(net, middle) == heir

@@ -1,5 +1,7 @@
 """A run, a simulation and a report of chaos as pictures, each by one call."""
 
+from types import SimpleNamespace
+
 import pytest
 import rayvous as rv
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -9,6 +11,8 @@ from rayvous.faults.chaos.recovery_times import Recovered
 from rayvous.faults.chaos.report import ChaosReport
 from rayvous.pipelines.report.chaos_plots import timeline_figure
 from rayvous.pipelines.report.report import write_report
+from rayvous.pipelines.run import _timeline_of
+from rayvous.simulator.telemetry import SimulatedTelemetry
 
 TREE = rv.ClusterTree(clusters=3, brokers_per_cluster=2)
 
@@ -34,14 +38,14 @@ def test_a_report_is_one_figure_with_roles_links_loads_the_dead_and_what_happene
 
 
 def test_pictures_keep_their_size_and_stand_below_each_other(report):
-    figure = report.draw("tree", "load")
-    alone = [report.draw(name).get_size_inches() for name in ("tree", "load")]
-    wide, high = figure.get_size_inches()
+    """Inches: the load of six brokers is 6.2 by 4.4, latencies are as wide as a page, and 5.6 high."""
+    figure = report.draw("load", "latency")
     FigureCanvasAgg(figure).draw()
-    upper, lower = (part.bbox.height / figure.dpi for part in figure.subfigs)
-    assert wide == max(size[0] for size in alone)
-    assert high == pytest.approx(upper + lower, abs=0.8)
-    assert upper / lower == pytest.approx((alone[0][1] - 0.5) / (alone[1][1] - 0.5), rel=0.1)
+    sizes = [part.bbox.size / figure.dpi for part in figure.subfigs]
+    assert [size[0] for size in sizes] == pytest.approx([10.2, 10.2], rel=0.02)
+    assert [size[1] for size in sizes] == pytest.approx([4.4, 5.6], rel=0.02)
+    (load, _) = figure.subfigs
+    assert load.subfigs[0].bbox.width / figure.dpi == pytest.approx(6.2, rel=0.02)
 
 
 def test_a_picture_that_is_not_there_is_refused_by_name(report):
@@ -69,6 +73,8 @@ def test_a_simulation_shows_its_links_and_who_has_died():
 def test_a_simulation_without_telemetry_says_how_to_have_it():
     with pytest.raises(rv.InputError, match="telemetry=True"):
         rv.draw(rv.Simulation(TREE.positions()))
+    with pytest.raises(rv.InputError, match="telemetry=True"):  # it is handed over, and not here any more
+        rv.draw(rv.Simulation(TREE.positions(), telemetry=SimulatedTelemetry(print)))
     with pytest.raises(rv.InputError, match="nothing went over any link"):
         rv.draw(rv.Simulation(TREE.positions(), telemetry=True))
 
@@ -116,3 +122,18 @@ def test_only_faults_that_came_alone_are_compared():
     assert not any("crash" in text for text in texts(rv.draw([chaos(alone, mixed)])))
     with pytest.raises(rv.InputError, match="no fault in these reports came alone"):
         rv.draw([chaos(mixed)])
+
+
+def test_what_was_done_to_a_network_stands_in_its_report_by_the_time_since_it_published_first(figures):
+    net = object.__new__(rv.Network)
+    net._hosts = SimpleNamespace(
+        timeline=[(1_700_000_000.5, "killed broker 5"), (1_700_000_002.0, "healed: all")]
+    )
+    told = _timeline_of(net, figures())
+    assert told["started_at"] == 1_700_000_000.0
+    assert told["timeline"] == [
+        {"seconds": 0.5, "what": "killed broker 5"},
+        {"seconds": 2.0, "what": "healed: all"},
+    ]
+    net._hosts.timeline.clear()
+    assert _timeline_of(net, figures()) == {} == _timeline_of("a folder", figures())
