@@ -61,13 +61,21 @@ def _summary(status: NetworkStatus, healing_seconds: float | None) -> Text:
         (status.name, "bold"), f": {status.scheme}, {len(status.brokers)} brokers in {clusters} clusters, "
     )
     if status.healthy:
-        return text.append("healthy", style="bold green")
+        return text.append("healthy", style="bold green").append(_latency(status))
     since = "" if healing_seconds is None else f" for {healing_seconds:,.1f} s"
     if status.heals and not status.problems:
         return text.append(f"whole without broker {', '.join(dead)}", style="bold yellow")
     if status.heals:
         return text.append(f"healing{since}", style="bold yellow")
     return text.append(f"broken{since}, and does not heal", style="bold red")
+
+
+def _latency(status: NetworkStatus) -> str:
+    """Say what the last minute's latencies were; nothing when there were none."""
+    p50, p99 = (status.latency_seconds[name] for name in ("p50", "p99"))
+    if p50 is None or p99 is None:
+        return ""
+    return f"; latency p50 {1000 * p50:,.1f} ms, p99 {1000 * p99:,.1f} ms"
 
 
 def _tree(status: NetworkStatus) -> RenderableType:

@@ -187,9 +187,7 @@ class Driver:
             case Renew(to, over_group):
                 seat.renew(to, over_group)
             case Deliver():
-                if seat.metrics is not None:
-                    seat.metrics.delivered(now, effect)
-                self._deliver(seat, effect, pressure)
+                self._deliver(seat, effect, now, pressure)
             case Propose(client, broker):
                 if (owner := seat.owners.get(client)) is not None:  # publishers do not poll
                     owner.propose(client, broker, seat.tally)
@@ -217,8 +215,10 @@ class Driver:
         if pressure is not None and box.full:
             pressure.outboxes[box] = None
 
-    def _deliver(self, seat: HostedBroker, deliver: Deliver, pressure: Backpressure | None) -> None:
-        seat.notifications += len(deliver.rows)
+    def _deliver(
+        self, seat: HostedBroker, deliver: Deliver, now: float, pressure: Backpressure | None
+    ) -> None:
+        seat.delivered(now, deliver)
         here = seat.absent.reachable(deliver, seat.owners, seat.durable)
         if here is None:
             return

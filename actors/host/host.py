@@ -409,6 +409,12 @@ class BrokerHost:
             await self._wake()
         return {broker: host_survey.sizes_of(seat) for broker, seat in self.seats.items()}
 
+    async def look(self) -> dict[BrokerId, host_survey.Look]:
+        """Return what a look at each broker here shows."""
+        if self._asleep:
+            await self._wake()
+        return {broker: host_survey.look_at(seat) for broker, seat in self.seats.items()}
+
     async def check(self) -> None:
         """Assert every broker's invariants; for tests."""
         if self._asleep:

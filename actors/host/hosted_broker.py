@@ -2,7 +2,7 @@
 
 Rules
 -----
-* A seat has no behaviour of its own but to say when all that its broker wanted done has left it.
+* A seat has no behaviour of its own but to count, and to say when all that its broker wanted done has left it.
 * `answers` is what the broker owes its clients.
 """
 
@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+from ...protocol.effects import Deliver
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ..broker import Broker
+from ..telemetry.latency import RecentLatencies
 from ..telemetry.metrics import BrokerMetrics
 from .absent import Absent
 from .commits import Commits
@@ -34,6 +36,7 @@ class HostedBroker:
     events_in: int = 0
     events_out: int = 0
     notifications: int = 0
+    latencies: RecentLatencies = field(default_factory=RecentLatencies)
     expired_events: int = 0  # dropped because they had waited for the broker for too long
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
@@ -44,6 +47,15 @@ class HostedBroker:
     commits: Commits | None = None  # where the broker has a store
     told_at: float = 0.0  # when it was told the time last
     absent: Absent = field(default_factory=Absent)
+
+    def delivered(self, now: float, deliver: Deliver) -> None:
+        """Count what is handed to subscribers, and how long it took."""
+        count = len(deliver.rows)
+        seconds = max(0.0, now - float(deliver.batch.published_at[deliver.rows].mean()))
+        self.notifications += count
+        self.latencies.add(now, seconds, count)
+        if self.metrics is not None:
+            self.metrics.delivered(seconds)
 
     def renew(self, broker: BrokerId, over_group: bool) -> None:
         """Let what leaves from here on reach a broker that has missed something."""

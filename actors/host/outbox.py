@@ -145,6 +145,7 @@ class Outbox:
         self._broken = False
         self.events = 0  # that wait or fly; a message that carries none counts as one
         self.lost_events = 0
+        self.sent_events = 0  # that the other side has taken
         self._fly = fly
         self._call_events_max = call_events_max
         self._events_max = events_max
@@ -216,6 +217,7 @@ class Outbox:
                 continue  # all that waited has expired
             try:
                 lost_copies = await self._fly(load.messages)
+                self.sent_events += load.events
             except Exception as error:
                 # The other side is gone. Nothing here can mend that; the loss is counted and said, never silent.
                 lost_copies = 1

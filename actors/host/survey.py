@@ -5,6 +5,7 @@ Rule: asking changes nothing.
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 from ...faults.chaos.books import SeenBooks
@@ -12,7 +13,7 @@ from ...faults.chaos.routes import SeenRoutes
 from ...faults.durability.durable_cursor import DeadLetter
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
-from ...protocol.ids import ClientId
+from ...protocol.ids import GROUP, BrokerLink, ClientId
 from ...protocol.messages.admission import Refusal
 from ..broker import Broker, routes_of
 from ..broker import books_of as seen_books
@@ -26,6 +27,32 @@ class Seen(NamedTuple):
 
     routes: SeenRoutes | None
     books: SeenBooks | None
+
+
+class Look(NamedTuple):
+    """A broker as `Network.status` shows it.
+
+    Attributes
+    ----------
+    sizes
+        What it keeps and has done so far, by name.
+    sent
+        How many events it has handed to each neighbour so far; `GROUP` is its cluster, all of it at once.
+    latencies
+        How many of its notifications took how long in the last minute (`telemetry.latency`).
+    """
+
+    sizes: dict[str, int]
+    sent: dict[BrokerLink, int]
+    latencies: dict[int, int]
+
+
+def look_at(seat: HostedBroker) -> Look:
+    """Return what a look at a broker shows."""
+    sent: dict[BrokerLink, int] = {to: box.sent_events for to, box in seat.links.items()}
+    if seat.group is not None:
+        sent[GROUP] = seat.group.sent_events
+    return Look(sizes_of(seat), sent, seat.latencies.counts(time.time()))
 
 
 def seen_of(broker: Broker) -> Seen:

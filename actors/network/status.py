@@ -18,8 +18,10 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from ...protocol.configs import Position
-from ...protocol.ids import BrokerId, ClusterId
+from ...protocol.ids import BrokerId, BrokerLink, ClusterId
 from ..host.errors import broker_errors
+from ..host.survey import Look
+from ..telemetry.latency import quantile, together
 
 if TYPE_CHECKING:
     from ..chaos.convergence import Convergence
@@ -49,6 +51,8 @@ class BrokerStatus:
         The brokers above and below it in the tree; none where views say who is in.
     sizes
         What it keeps and has done so far, by name (`Network.describe`); empty when it does not answer.
+    sent
+        How many events it has handed to each neighbour so far; ``-1`` is its cluster, all of it at once.
     """
 
     broker: BrokerId
@@ -59,6 +63,7 @@ class BrokerStatus:
     parent: BrokerId | None
     children: tuple[BrokerId, ...]
     sizes: dict[str, int]
+    sent: dict[BrokerLink, int]
 
     @property
     def queued(self) -> int:
@@ -85,6 +90,8 @@ class NetworkStatus:
         Every broker that has not left, rising.
     problems
         What is not mended yet, in words; empty when all is well.
+    latencies
+        How many notifications took how long in the last minute, by bucket (`actors.telemetry.latency`).
     """
 
     name: str
@@ -93,11 +100,17 @@ class NetworkStatus:
     at_seconds: float
     brokers: tuple[BrokerStatus, ...]
     problems: tuple[str, ...]
+    latencies: dict[int, int]
 
     @property
     def healthy(self) -> bool:
         """Whether every broker answers and nothing waits to be mended."""
         return not self.problems and all(one.state == "alive" for one in self.brokers)
+
+    @property
+    def latency_seconds(self) -> dict[str, float | None]:
+        """The median of the last minute's latencies and what 99 % of them took at most; None when there were none."""
+        return {"p50": quantile(self.latencies, 0.5), "p99": quantile(self.latencies, 0.99)}
 
     def rates(self, before: NetworkStatus) -> dict[BrokerId, dict[str, float]]:
         """Return what each broker did in a second since an earlier look, by name; not of one that is new or dead."""
@@ -116,7 +129,8 @@ class NetworkStatus:
         """Return it as JSON has it, with rates if there are any."""
         made = asdict(self)
         made["healthy"] = self.healthy
-        del made["at_seconds"]
+        made["latency_seconds"] = self.latency_seconds
+        del made["at_seconds"], made["latencies"]
         for one in made["brokers"]:
             one["rates"] = (rates or {}).get(one["broker"])
         return made
@@ -143,16 +157,19 @@ def status_of(
     if heals:
         with broker_errors(f"looking at network {hosts.name!r}", "the rendezvous point"):
             hosts.find_reborn(answer_seconds)
-    said, silent = _said(hosts, ("describe", "survey") if heals else ("describe",), answer_seconds)
-    sizes, survey = said["describe"], said.get("survey", {})
+    said, silent = _said(hosts, ("look", "survey") if heals else ("look",), answer_seconds)
+    looks: dict[BrokerId, Look] = said["look"]
+    survey = said.get("survey", {})
     positions = {one.broker: one for one in (*hosts.directory.positions, *hosts.standing_by(survey))}
-    brokers = [_one(positions[broker], sizes, silent) for broker in sorted(positions)]
+    brokers = [_one(positions[broker], looks.get(broker), broker in silent) for broker in sorted(positions)]
     if heals:
         problems = convergence.problems_by(survey)
     else:
         problems = [f"broker {one.broker} is {one.state}" for one in brokers if one.state != "alive"]
     scheme = hosts.directory.scheme
-    return NetworkStatus(hosts.name, scheme, heals, time.monotonic(), tuple(brokers), tuple(problems))
+    latencies = together(look.latencies for look in looks.values())
+    at = time.monotonic()
+    return NetworkStatus(hosts.name, scheme, heals, at, tuple(brokers), tuple(problems), latencies)
 
 
 def _said(
@@ -182,10 +199,11 @@ def _said(
     return said, silent
 
 
-def _one(place: Position, sizes: dict[BrokerId, dict[str, int]], silent: set[BrokerId]) -> BrokerStatus:
-    state: State = "alive" if place.broker in sizes else "silent" if place.broker in silent else "dead"
+def _one(place: Position, look: Look | None, silent: bool) -> BrokerStatus:
+    state: State = "alive" if look is not None else "silent" if silent else "dead"
     above = place.parent if place.role != "NEB" else None
     below = place.children if place.role != "NEB" else ()
+    sizes, sent = ({}, {}) if look is None else (look.sizes, look.sent)
     return BrokerStatus(
-        place.broker, place.label, place.cluster, place.role, state, above, below, sizes.get(place.broker, {})
+        place.broker, place.label, place.cluster, place.role, state, above, below, sizes, sent
     )

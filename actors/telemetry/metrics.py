@@ -18,7 +18,6 @@ from typing import Any, Final
 from ray.util.metrics import Counter, Gauge, Histogram
 
 from ...protocol.configs import Position
-from ...protocol.effects import Deliver
 
 LABELS: Final = ("network", "broker", "cluster", "role")
 
@@ -102,7 +101,6 @@ class BrokerMetrics:
         for gauge in self._instruments.gauges.values():
             gauge.set(0, self._labels)
 
-    def delivered(self, now: float, deliver: Deliver) -> None:
+    def delivered(self, seconds: float) -> None:
         """Note how long a batch of notifications took."""
-        seconds = now - float(deliver.batch.published_at[deliver.rows].mean())
-        self._instruments.latency.observe(max(0.0, seconds), self._labels)
+        self._instruments.latency.observe(seconds, self._labels)

@@ -12,11 +12,11 @@ SIZES = {
 
 def broker(number, cluster, role, *, state="alive", parent=None, children=(), events=100):
     sizes = {} if state != "alive" else {**SIZES, "events_in": events}
-    return BrokerStatus(number, f"B{number}", cluster, role, state, parent, children, sizes)
+    return BrokerStatus(number, f"B{number}", cluster, role, state, parent, children, sizes, {})
 
 
-def network(*brokers, problems=(), heals=True, at=1.0):
-    return NetworkStatus("flights", "hybrid", heals, at, brokers, problems)
+def network(*brokers, problems=(), heals=True, at=1.0, latencies=None):
+    return NetworkStatus("flights", "hybrid", heals, at, brokers, problems, latencies or {})
 
 
 TREE = (
@@ -50,6 +50,9 @@ def test_the_first_line_says_how_it_is():
         network(*TREE[:3], silent, heals=False, problems=("silent",))
     )
     assert not network(*TREE[:3], silent).healthy
+    assert "healthy; latency p50 0.1 ms, p99 1.9 ms" in " ".join(
+        printed(network(*TREE, latencies={0: 90, 31: 10})).split()
+    )
 
 
 def test_the_tree_has_each_cluster_once_and_a_row_tells_what_a_broker_does():

@@ -1,0 +1,75 @@
+"""How long notifications took lately: counts in buckets that hosts keep, and a reader adds up and asks for quantiles.
+
+Rules
+-----
+* Buckets are those of a logarithmic scale, so a quantile is right to `STEP` whatever the latencies are.
+* What is older than `SECONDS` is forgotten, a slot of a sixth of it at a time. A host keeps a few hundred numbers.
+* A batch counts with the mean time of its notifications, as in the histogram for Prometheus.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+SECONDS: Final = 60.0
+"""How far back counts reach, at least; at most a slot further."""
+
+STEP: Final = 1.1
+"""How much longer one bucket's times are than those of the one before."""
+
+_SLOTS: Final = 6
+_SHORTEST_SECONDS: Final = 1e-4
+_LAST_BUCKET: Final = math.ceil(math.log(1000.0 / _SHORTEST_SECONDS, STEP))
+
+
+class RecentLatencies:
+    """How many notifications took how long in the last minute."""
+
+    def __init__(self) -> None:
+        self._slots: dict[int, dict[int, int]] = {}
+
+    def add(self, now: float, seconds: float, count: int) -> None:
+        """Count notifications of a batch that took so long in the mean, at a time in seconds."""
+        slot = int(now // (SECONDS / _SLOTS))
+        if slot not in self._slots:
+            self._slots[slot] = {}
+            self._forget(slot)
+        bucket = _bucket(seconds)
+        counts = self._slots[slot]
+        counts[bucket] = counts.get(bucket, 0) + count
+
+    def counts(self, now: float) -> dict[int, int]:
+        """Return how many there were in the last minute, by bucket."""
+        self._forget(int(now // (SECONDS / _SLOTS)))
+        return together(self._slots.values())
+
+    def _forget(self, slot: int) -> None:
+        for old in [each for each in self._slots if not slot - _SLOTS <= each <= slot]:
+            del self._slots[old]
+
+
+def _bucket(seconds: float) -> int:
+    if seconds <= _SHORTEST_SECONDS:
+        return 0
+    return min(_LAST_BUCKET, math.ceil(math.log(seconds / _SHORTEST_SECONDS, STEP)))
+
+
+def together(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    """Return the counts of several hosts, or slots, as one."""
+    out: dict[int, int] = {}
+    for each in counts:
+        for bucket, count in each.items():
+            out[bucket] = out.get(bucket, 0) + count
+    return out
+
+
+def quantile(counts: Mapping[int, int], share: float) -> float | None:
+    """Return the time in seconds that this share of all took at most, to `STEP`; None if there were none."""
+    left = share * sum(counts.values())
+    for bucket in sorted(counts):
+        left -= counts[bucket]
+        if left <= 0:
+            return _SHORTEST_SECONDS * STEP**bucket
+    return None
