@@ -17,6 +17,7 @@ Rates: TypeAlias = Mapping[BrokerId, Mapping[str, float]]
 Order: TypeAlias = Literal["id", "load"]
 
 STYLES: Final = {"alive": "green", "silent": "yellow", "dead": "red"}
+CONDITION_STYLES: Final = {"healthy": "green", "healing": "yellow", "whole": "yellow", "broken": "red"}
 PROBLEMS_MAX: Final = 5
 TREE_MAX: Final = 60
 """Brokers up to which the tree is drawn; of more nobody sees anything in it."""
@@ -56,18 +57,15 @@ def status_view(
 
 def _summary(status: NetworkStatus, healing_seconds: float | None) -> Text:
     clusters = len({one.cluster for one in status.brokers})
-    dead = [str(one.broker) for one in status.brokers if one.state == "dead"]
     text = Text.assemble(
         (status.name, "bold"), f": {status.scheme}, {len(status.brokers)} brokers in {clusters} clusters, "
     )
-    if status.healthy:
-        return text.append("healthy", style="bold green").append(_latency(status))
-    since = "" if healing_seconds is None else f" for {healing_seconds:,.1f} s"
-    if status.heals and not status.problems:
-        return text.append(f"whole without broker {', '.join(dead)}", style="bold yellow")
-    if status.heals:
-        return text.append(f"healing{since}", style="bold yellow")
-    return text.append(f"broken{since}, and does not heal", style="bold red")
+    word = status.condition.split()[0]
+    text.append(status.condition, style=f"bold {CONDITION_STYLES[word]}")
+    if word == "healthy":
+        return text.append(_latency(status))
+    since = "" if healing_seconds is None or word == "whole" else f" for {healing_seconds:,.1f} s"
+    return text.append(since + (", and does not heal" if word == "broken" else ""))
 
 
 def _latency(status: NetworkStatus) -> str:

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from ..admission.bucket import TokenBucket
@@ -37,6 +37,7 @@ from .streams import Stream
 __all__ = ["Accepted", "Delivery", "Gap", "Gateway", "Session", "Stream"]
 
 DURABLE_CHARACTERS_MAX: Final = 128
+Operating: TypeAlias = Literal["watch", "operate"]
 
 
 class _Present:
@@ -204,6 +205,17 @@ class Session:
     def streams(self) -> tuple[Stream, ...]:
         """What it has open."""
         return tuple(self._streams)
+
+    def may(self, right: Operating) -> bool:
+        """Return whether the principal may watch the network, or operate it."""
+        return bool(getattr(self._of.rights.principal, right))
+
+    def require(self, right: Operating) -> None:
+        """Return if the principal may watch the network, or operate it; AccessDenied if not."""
+        self._require_open()
+        with self._gateway._refusals():
+            if not self.may(right):
+                raise AccessDenied(f"{self.principal!r} may not {right} this network", right)
 
     # Publishing.
 

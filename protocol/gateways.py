@@ -43,6 +43,8 @@ class Principal:
         The digests of its tokens; any of them will do, so that one can be replaced by the next.
     publish, subscribe
         Selectors. It may publish the events that the first matches, and subscribe to what the second covers.
+    watch, operate
+        Whether it may see how the network is, on the live page; and kill brokers there.
     events_per_second, burst_events
         How much it may publish: a token bucket of that rate; None for a burst of one second's events.
     connections_max
@@ -56,6 +58,8 @@ class Principal:
     token_sha256: tuple[str, ...] = ()
     publish: str = NOBODY
     subscribe: str = NOBODY
+    watch: bool = False
+    operate: bool = False
     events_per_second: float = 1_000.0
     burst_events: int | None = None
     connections_max: int = 64
@@ -72,7 +76,9 @@ class Principal:
                 )
         for right in ("publish", "subscribe"):
             checks.text(f"{name} {right}", getattr(self, right))
-        skip = ("token_sha256", "publish", "subscribe")
+        for right in ("watch", "operate"):
+            checks.instance(f"{name} {right}", getattr(self, right), bool, "true or false")
+        skip = ("token_sha256", "publish", "subscribe", "watch", "operate")
         checks.positive_fields(self, name, skip=skip, none=("burst_events",))
         return self
 

@@ -40,11 +40,14 @@ class Look(NamedTuple):
         How many events it has handed to each neighbour so far; `GROUP` is its cluster, all of it at once.
     latencies
         How many of its notifications took how long in the last minute (`telemetry.latency`).
+    books
+        What is reserved of what there is, by resource; None without admission control.
     """
 
     sizes: dict[str, int]
     sent: dict[BrokerLink, int]
     latencies: dict[int, int]
+    books: dict[str, Any] | None
 
 
 def look_at(seat: HostedBroker) -> Look:
@@ -52,7 +55,7 @@ def look_at(seat: HostedBroker) -> Look:
     sent: dict[BrokerLink, int] = {to: box.sent_events for to, box in seat.links.items()}
     if seat.group is not None:
         sent[GROUP] = seat.group.sent_events
-    return Look(sizes_of(seat), sent, seat.latencies.counts(time.time()))
+    return Look(sizes_of(seat), sent, seat.latencies.counts(time.time()), books_of(seat.broker))
 
 
 def seen_of(broker: Broker) -> Seen:

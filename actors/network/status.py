@@ -53,6 +53,8 @@ class BrokerStatus:
         What it keeps and has done so far, by name (`Network.describe`); empty when it does not answer.
     sent
         How many events it has handed to each neighbour so far; ``-1`` is its cluster, all of it at once.
+    books
+        What it has reserved of what there is, as in `Network.admission`; None without admission control.
     """
 
     broker: BrokerId
@@ -64,6 +66,7 @@ class BrokerStatus:
     children: tuple[BrokerId, ...]
     sizes: dict[str, int]
     sent: dict[BrokerLink, int]
+    books: dict[str, Any] | None
 
     @property
     def queued(self) -> int:
@@ -108,6 +111,18 @@ class NetworkStatus:
         return not self.problems and all(one.state == "alive" for one in self.brokers)
 
     @property
+    def condition(self) -> str:
+        """How it is, in a word or a few: healthy, healing, whole without brokers that are dead, or broken."""
+        if self.healthy:
+            return "healthy"
+        if not self.heals:
+            return "broken"
+        if self.problems or any(one.state == "silent" for one in self.brokers):
+            return "healing"
+        dead = ", ".join(str(one.broker) for one in self.brokers if one.state == "dead")
+        return f"whole without broker {dead}"
+
+    @property
     def latency_seconds(self) -> dict[str, float | None]:
         """The median of the last minute's latencies and what 99 % of them took at most; None when there were none."""
         return {"p50": quantile(self.latencies, 0.5), "p99": quantile(self.latencies, 0.99)}
@@ -129,6 +144,7 @@ class NetworkStatus:
         """Return it as JSON has it, with rates if there are any."""
         made = asdict(self)
         made["healthy"] = self.healthy
+        made["condition"] = self.condition
         made["latency_seconds"] = self.latency_seconds
         del made["at_seconds"], made["latencies"]
         for one in made["brokers"]:
@@ -203,7 +219,7 @@ def _one(place: Position, look: Look | None, silent: bool) -> BrokerStatus:
     state: State = "alive" if look is not None else "silent" if silent else "dead"
     above = place.parent if place.role != "NEB" else None
     below = place.children if place.role != "NEB" else ()
-    sizes, sent = ({}, {}) if look is None else (look.sizes, look.sent)
+    sizes, sent, books = ({}, {}, None) if look is None else (look.sizes, look.sent, look.books)
     return BrokerStatus(
-        place.broker, place.label, place.cluster, place.role, state, above, below, sizes, sent
+        place.broker, place.label, place.cluster, place.role, state, above, below, sizes, sent, books
     )

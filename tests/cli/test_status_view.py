@@ -12,7 +12,7 @@ SIZES = {
 
 def broker(number, cluster, role, *, state="alive", parent=None, children=(), events=100):
     sizes = {} if state != "alive" else {**SIZES, "events_in": events}
-    return BrokerStatus(number, f"B{number}", cluster, role, state, parent, children, sizes, {})
+    return BrokerStatus(number, f"B{number}", cluster, role, state, parent, children, sizes, {}, None)
 
 
 def network(*brokers, problems=(), heals=True, at=1.0, latencies=None):

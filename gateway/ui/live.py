@@ -1,0 +1,213 @@
+"""The routes of the live page: its files, and the WebSocket that brings looks and takes what the viewer asks for.
+
+Rules
+-----
+* The first word of a viewer is its token, since a page cannot set a header; until then it gets nothing.
+* Who may watch sees every broker and, in the box for selectors, only what it may subscribe to. To kill a broker takes
+  another right.
+* A viewer is a client as any other: bounded, and cut off when it takes nothing.
+* The page takes nothing from elsewhere, and the browser is told so.
+
+Words to the server: ``{"token": text or null}``, then ``{"try": selector or null}`` and ``{"kill": broker}``. Words
+from it have a ``kind``: ``look`` (`watch.frame_of`), ``events``, ``said``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any, Final
+
+from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError
+from ...protocol.extras import extra
+from ...protocol.ids import BrokerId
+from ..core import Gateway, Session
+from ..deliveries import Delivery
+from ..streams import Stream
+from .watch import Watch
+
+with extra("gateway"):
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute, Mount, WebSocketRoute
+    from starlette.staticfiles import StaticFiles
+    from starlette.types import Scope
+    from starlette.websockets import WebSocket, WebSocketDisconnect
+
+REFUSED: Final = 4401
+"""The code with which a viewer's connection is closed that may not watch; the reason says why."""
+
+SHOWN_MAX: Final = 20
+"""Events of a trial that are sent at once; who watches reads no more."""
+
+WORD_CHARACTERS_MAX: Final = 8_192
+_REASON_BYTES_MAX: Final = 120
+
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+
+
+def ui_routes(gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], None]) -> list[BaseRoute]:
+    """Return the routes of the page, to be put under ``/ui``.
+
+    Parameters
+    ----------
+    gateway
+        Opens sessions.
+    watch
+        Looks at the network.
+    kill
+        Ends the process of a broker; it may take a while, and is called in a thread.
+    """
+
+    async def live(socket: WebSocket) -> None:
+        await _Viewer(socket, gateway, watch, kill).serve()
+
+    return [
+        WebSocketRoute("/live", live),
+        Mount("/", _Page(packages=[("rayvous.gateway.ui", "page")], html=True)),
+    ]
+
+
+class _Page(StaticFiles):
+    """The files of the page."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_HEADERS)
+        return response
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        if path == ".":
+            path = "index.html"
+        return await super().get_response(path, scope)
+
+
+class _Viewer:
+    """One who watches."""
+
+    def __init__(
+        self, socket: WebSocket, gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], None]
+    ) -> None:
+        self._socket, self._gateway, self._watch, self._kill = socket, gateway, watch, kill
+        self._one_at_a_time = asyncio.Lock()
+        self._trial: asyncio.Task[None] | None = None
+
+    async def serve(self) -> None:
+        await self._socket.accept()
+        try:
+            async with asyncio.timeout(self._gateway.limits.request_seconds):
+                session = await self._signed_in()
+            async with session:
+                await self._watching(session)
+        except TimeoutError:
+            await self._refuse("no token came in time")
+        except (AccessDenied, LimitReached, InputError) as error:
+            await self._refuse(str(error))
+        except WebSocketDisconnect:
+            return
+
+    async def _refuse(self, reason: str) -> None:
+        await self._socket.close(REFUSED, reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore"))
+
+    async def _signed_in(self) -> Session:
+        token = (await self._word()).get("token")
+        if token is not None and not isinstance(token, str):
+            raise InputError("a token is a text")
+        session = await self._gateway.open(token or None)
+        try:
+            session.require("watch")
+        except AccessDenied:
+            await session.close()
+            raise
+        return session
+
+    async def _word(self) -> dict[str, Any]:
+        text = await self._socket.receive_text()
+        if len(text) > WORD_CHARACTERS_MAX:
+            raise InputError(f"a word of {len(text):,} characters, the limit is {WORD_CHARACTERS_MAX:,}")
+        try:
+            word = json.loads(text)
+        except ValueError:
+            raise InputError("a word is a JSON object") from None
+        if not isinstance(word, dict):
+            raise InputError("a word is a JSON object")
+        return word
+
+    async def _watching(self, session: Session) -> None:
+        looks = asyncio.create_task(self._looks(session))
+        listening = asyncio.create_task(self._listen(session))
+        try:
+            await asyncio.wait((looks, listening), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending = [looks, listening, *([] if self._trial is None else [self._trial])]
+            for task in ending:
+                task.cancel()
+            ended = await asyncio.gather(*ending, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception) and not isinstance(error, asyncio.CancelledError):
+                raise error
+
+    async def _send(self, word: dict[str, Any]) -> None:
+        async with self._one_at_a_time, asyncio.timeout(self._gateway.limits.stall_seconds):
+            await self._socket.send_text(json.dumps(word, allow_nan=False))
+
+    async def _looks(self, session: Session) -> None:
+        may_kill = session.may("operate")
+        async with aclosing(self._watch.frames()) as frames:
+            async for frame in frames:
+                await self._send({**frame, "may_kill": may_kill})
+
+    async def _listen(self, session: Session) -> None:
+        while True:
+            word = await self._word()
+            try:
+                if "try" in word:
+                    await self._try(session, word["try"])
+                elif "kill" in word:
+                    await self._do_kill(session, word["kill"])
+            except RayvousError as error:
+                await self._say(str(error))
+
+    async def _say(self, text: str) -> None:
+        await self._send({"kind": "said", "text": text})
+
+    # A selector that is tried.
+
+    async def _try(self, session: Session, selector: Any) -> None:
+        if self._trial is not None:
+            self._trial.cancel()
+            await asyncio.gather(self._trial, return_exceptions=True)
+            self._trial = None
+        if selector is None:
+            return
+        if not isinstance(selector, str):
+            raise InputError("a selector is a text")
+        stream = await session.subscribe(selector, narrow=True)
+        await self._say(f"subscribed to {stream.filter}")
+        self._trial = asyncio.create_task(self._bring(stream))
+
+    async def _bring(self, stream: Stream) -> None:
+        count = 0
+        try:
+            while True:
+                items = [item for item in await stream.receive() if isinstance(item, Delivery)]
+                count += len(items)
+                shown = [item.text for item in items[-SHOWN_MAX:]]
+                await self._send({"kind": "events", "count": count, "events": shown})
+        except RayvousError as error:
+            await self._say(str(error))
+        finally:
+            await stream.close()
+
+    async def _do_kill(self, session: Session, broker: Any) -> None:
+        session.require("operate")
+        if type(broker) is not int:
+            raise InputError("a broker is a number")
+        await asyncio.to_thread(self._kill, broker)

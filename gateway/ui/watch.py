@@ -1,0 +1,227 @@
+"""What the live page shows: one look a second at the network for all who watch it, and what happened meanwhile.
+
+Rules
+-----
+* The network is looked at while somebody watches. After a pause the next look tells what has changed since the last.
+* Whoever is slow misses looks and keeps none of them waiting: it gets the newest when it is ready.
+* What happened is kept up to `ENTRIES_MAX`, the oldest let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from ...actors.network.status import BrokerStatus, NetworkStatus
+from ...protocol.errors import RayvousError
+
+Mood: TypeAlias = Literal["good", "bad", ""]
+
+ENTRIES_MAX: Final = 100
+BOOKS_MAX: Final = 100
+"""Rows of books that are shown, the fullest first; what has no limit cannot be full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that happened: when it was seen, in words, and whether that is good."""
+
+    at: float
+    text: str
+    mood: Mood = ""
+
+
+class Timeline:
+    """What differs from one look to the next, in words. Pure."""
+
+    def __init__(self) -> None:
+        self.entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
+        self._before: NetworkStatus | None = None
+        self._unwell_since: float | None = None
+
+    def look(self, now: NetworkStatus, at: float) -> None:
+        """Take in a look, made at a time in seconds of the wall clock."""
+        before, self._before = self._before, now
+        if before is not None:
+            self._brokers(before, now, at)
+        self._condition(now, at)
+
+    def _brokers(self, before: NetworkStatus, now: NetworkStatus, at: float) -> None:
+        then = {one.broker: one for one in before.brokers}
+        for one in now.brokers:
+            was = then.pop(one.broker, None)
+            if was is None:
+                self._say(at, f"{_called(one)} came", "good")
+            elif was.state != one.state:
+                back = one.state == "alive"
+                self._say(at, f"{_called(one)} is {'back' if back else one.state}", "good" if back else "bad")
+            elif was.role != one.role and one.state == "alive":
+                self._say(at, f"{_called(one)} is {one.role} now, was {was.role}")
+        for one in then.values():
+            self._say(at, f"{_called(one)} left")
+
+    def _condition(self, now: NetworkStatus, at: float) -> None:
+        if now.problems or now.condition in ("healing", "broken"):
+            if self._unwell_since is None:
+                self._unwell_since = at
+                self._say(at, f"{now.condition}: {'; '.join(now.problems[:2])}".rstrip(": "), "bad")
+        elif self._unwell_since is not None:
+            self._say(at, f"{now.condition} after {at - self._unwell_since:.1f} s", "good")
+            self._unwell_since = None
+
+    def _say(self, at: float, text: str, mood: Mood = "") -> None:
+        self.entries.append(Entry(at, text, mood))
+
+
+def _called(one: BrokerStatus) -> str:
+    return f"{one.label} (broker {one.broker})"
+
+
+def frame_of(now: NetworkStatus, before: NetworkStatus | None, at: float) -> dict[str, Any]:
+    """Return what the page draws of a look: what each broker and each link did in a second since the one before."""
+    rates = {} if before is None else now.rates(before)
+    totals = {name: sum(each[name] for each in rates.values()) for name in ("events_in", "notifications")}
+    return {
+        "kind": "look",
+        "at": at,
+        "name": now.name,
+        "scheme": now.scheme,
+        "state": now.condition,
+        "problems": list(now.problems[:10]),
+        "latency_seconds": now.latency_seconds,
+        "events_per_second": totals["events_in"],
+        "notified_per_second": totals["notifications"],
+        "brokers": [_broker(one, rates.get(one.broker, {})) for one in now.brokers],
+        "links": [] if before is None else _links(now, before),
+        "books": _books(now),
+    }
+
+
+def _broker(one: BrokerStatus, rates: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        "broker": one.broker,
+        "label": one.label,
+        "cluster": one.cluster,
+        "role": one.role,
+        "state": one.state,
+        "parent": one.parent,
+        "clients": one.sizes.get("subscribers", 0),
+        "filters": one.sizes.get("filters", 0),
+        "in": rates.get("events_in"),
+        "out": rates.get("events_out"),
+        "notified": rates.get("notifications"),
+        "queued": one.queued,
+        "lost": one.lost,
+    }
+
+
+def _links(now: NetworkStatus, before: NetworkStatus) -> list[tuple[int, int, float]]:
+    """Return ``(from, to, events in a second)`` of each link that there is."""
+    seconds = max(now.at_seconds - before.at_seconds, 1e-9)
+    then = {one.broker: one.sent for one in before.brokers}
+    return [
+        (one.broker, to, max(0, sent - then.get(one.broker, {}).get(to, 0)) / seconds)
+        for one in now.brokers
+        for to, sent in one.sent.items()
+    ]
+
+
+def _books(now: NetworkStatus) -> list[dict[str, Any]]:
+    rows = [
+        {"broker": one.broker, "of": name, "reserved": pair[0], "limit": pair[1]}
+        for one in now.brokers
+        for name, pair in (one.books or {}).items()
+        if isinstance(pair, tuple) and pair[1] < math.inf
+    ]
+    rows.sort(key=lambda row: -row["reserved"] / max(row["limit"], 1e-9))
+    return rows[:BOOKS_MAX]
+
+
+class Watch:
+    """Looks at a network while anybody watches.
+
+    Parameters
+    ----------
+    look
+        Looks once; it may take seconds, and is called in a thread.
+    every_seconds
+        Between two looks.
+    """
+
+    def __init__(self, look: Callable[[], NetworkStatus], every_seconds: float = 1.0) -> None:
+        self._look, self._every_seconds = look, every_seconds
+        self._timeline = Timeline()
+        self._before: NetworkStatus | None = None
+        self._frame: dict[str, Any] | None = None
+        self._number = 0
+        self._watching = 0
+        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Condition()
+
+    async def frames(self) -> AsyncGenerator[dict[str, Any]]:
+        """Yield frames as they come, the newest each time."""
+        self._watching += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        seen = 0
+        try:
+            while True:
+                seen, frame = await self._newer(seen)
+                yield frame
+        finally:
+            self._watching -= 1
+            if not self._watching and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def _newer(self, seen: int) -> tuple[int, dict[str, Any]]:
+        async with self._news:
+            await self._news.wait_for(lambda: self._number > seen)
+            assert self._frame is not None
+            return self._number, self._frame
+
+    async def _run(self) -> None:
+        while True:
+            began = time.monotonic()
+            frame = await self._next_frame()
+            async with self._news:
+                self._frame = frame
+                self._number += 1
+                self._news.notify_all()
+            await asyncio.sleep(max(0.0, self._every_seconds - (time.monotonic() - began)))
+
+    async def _next_frame(self) -> dict[str, Any]:
+        try:
+            now = await asyncio.to_thread(self._look)
+        except RayvousError as error:
+            return {
+                **(self._frame or _NOTHING),
+                "at": time.time(),
+                "state": "unseen",
+                "problems": [str(error)],
+            }
+        at = time.time()
+        self._timeline.look(now, at)
+        frame = frame_of(now, self._before, at)
+        frame["timeline"] = [asdict(entry) for entry in self._timeline.entries]
+        self._before = now
+        return frame
+
+
+_NOTHING: Final[dict[str, Any]] = {
+    "kind": "look",
+    "name": "",
+    "scheme": "",
+    "latency_seconds": {"p50": None, "p99": None},
+    "events_per_second": None,
+    "notified_per_second": None,
+    "brokers": [],
+    "links": [],
+    "books": [],
+    "timeline": [],
+}
