@@ -16,6 +16,8 @@ from .http.server import HttpServer, listening
 from .joined import Joined
 from .stomp.server import StompServer, tls_of
 from .stomp.websocket import stomp_route
+from .ui.live import ui_route
+from .ui.watch import Watch
 
 
 class Listener(Protocol):
@@ -35,8 +37,8 @@ class Listener(Protocol):
         ...
 
 
-def listeners_of(gateway: Gateway, config: GatewayConfig) -> list[Listener]:
-    """Return what listens, as the file of the network says. STOMP over WebSocket is there with HTTP.
+def listeners_of(gateway: Gateway, config: GatewayConfig, network: Network) -> list[Listener]:
+    """Return what listens, as the file of the network says. STOMP over WebSocket and the live page are there with HTTP.
 
     Raises
     ------
@@ -45,7 +47,8 @@ def listeners_of(gateway: Gateway, config: GatewayConfig) -> list[Listener]:
     """
     listener = None if config.stomp is None else listening("gateway stomp", config.stomp, config.limits)
     stomp = StompServer(gateway, listener, tls_of(config))
-    pages = [stomp_route(stomp, config.origins)]
+    live = ui_route(gateway, Watch(network.status), network.kill_broker, config.origins)
+    pages = [stomp_route(stomp, config.origins), live]
     http = HttpServer(app_of(gateway, origins=config.origins, pages=pages), config)
     return [http] if listener is None else [http, stomp]
 
@@ -92,7 +95,7 @@ async def serving(network: Network, config: GatewayConfig, access: AccessConfig)
     joined = Joined(network, config.limits.queue_events_max)
     try:
         gateway = Gateway(joined, Access(access), config.limits)
-        listeners = listeners_of(gateway, config)
+        listeners = listeners_of(gateway, config, network)
         try:
             for listener in listeners:
                 await listener.start()

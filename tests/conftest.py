@@ -16,6 +16,7 @@ from types import ModuleType
 
 import pytest
 import ray
+from chromium import browser as browser
 from hypothesis import settings
 from rayvous.actors.network.java import prepare_java
 from rayvous.cli import console, main

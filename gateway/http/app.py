@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
 
 from ...protocol import checks
 from ...protocol.errors import InputError, LimitReached, RayvousError
 from ...protocol.extras import extra
 from ..core import Gateway, Session
+from ..origins import is_welcome
 from .answers import FORMS, headers_of, problem
 from .bodies import events_of, parse
 from .events import EventStream
@@ -194,7 +194,7 @@ class Paths:
         """Serve a WebSocket."""
         origin = socket.headers.get("origin")
         try:
-            if origin is not None and not self._welcome(origin, socket.headers.get("host", "")):
+            if not is_welcome(origin, socket.headers.get("host", ""), self._origins):
                 raise InputError(f"pages of {checks.shown(origin)} are not let in (origins)")
             session = await self._session(socket)
         except RayvousError as error:
@@ -202,9 +202,6 @@ class Paths:
             return
         await socket.accept()
         await Socket(self._gateway, session, socket).serve()
-
-    def _welcome(self, origin: str, host: str) -> bool:
-        return "*" in self._origins or origin in self._origins or urlsplit(origin).netloc == host
 
     # What the gateway says of itself.
 

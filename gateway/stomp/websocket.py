@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from ...protocol import checks
 from ...protocol.extras import extra
+from ..origins import is_welcome
 from .server import StompServer
 
 with extra("gateway"):
@@ -44,8 +44,7 @@ def stomp_route(server: StompServer, origins: Sequence[str] = ()) -> WebSocketRo
         await socket.accept(known[0] if known else None)
         wire = _WebSocketWire(socket)
         origin = socket.headers.get("origin")
-        host = socket.headers.get("host", "")
-        if origin is None or {"*", origin} & set(origins) or urlsplit(origin).netloc == host:
+        if is_welcome(origin, socket.headers.get("host", ""), origins):
             await server.serve(wire)
             return
         await server.turn_away(wire, f"pages of {checks.shown(origin)} are not let in (origins)")

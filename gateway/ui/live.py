@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import aclosing
 from typing import Any, Final
 
+from ...protocol import checks
 from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError
 from ...protocol.extras import extra
 from ...protocol.ids import BrokerId
 from ..core import Gateway, Session
 from ..deliveries import Delivery
+from ..origins import is_welcome
 from ..streams import Stream
 from .watch import Watch
 
@@ -53,8 +55,10 @@ _HEADERS: Final = {
 }
 
 
-def ui_routes(gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], None]) -> list[BaseRoute]:
-    """Return the routes of the page, to be put under ``/ui``.
+def ui_route(
+    gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], object], origins: Collection[str] = ()
+) -> BaseRoute:
+    """Return the route of the page, ``/ui``, for `gateway.http.app.app_of`.
 
     Parameters
     ----------
@@ -64,15 +68,20 @@ def ui_routes(gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], None]) 
         Looks at the network.
     kill
         Ends the process of a broker; it may take a while, and is called in a thread.
+    origins
+        Web pages of other hosts that may watch, too.
     """
 
     async def live(socket: WebSocket) -> None:
-        await _Viewer(socket, gateway, watch, kill).serve()
+        viewer = _Viewer(socket, gateway, watch, kill)
+        origin = socket.headers.get("origin")
+        if is_welcome(origin, socket.headers.get("host", ""), origins):
+            await viewer.serve()
+        else:
+            await viewer.turn_away(f"pages of {checks.shown(origin)} are not let in (origins)")
 
-    return [
-        WebSocketRoute("/live", live),
-        Mount("/", _Page(packages=[("rayvous.gateway.ui", "page")], html=True)),
-    ]
+    files = _Page(packages=[("rayvous.gateway.ui", "page")], html=True)
+    return Mount("/ui", routes=[WebSocketRoute("/live", live), Mount("/", files)])
 
 
 class _Page(StaticFiles):
@@ -93,7 +102,7 @@ class _Viewer:
     """One who watches."""
 
     def __init__(
-        self, socket: WebSocket, gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], None]
+        self, socket: WebSocket, gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], object]
     ) -> None:
         self._socket, self._gateway, self._watch, self._kill = socket, gateway, watch, kill
         self._one_at_a_time = asyncio.Lock()
@@ -112,6 +121,11 @@ class _Viewer:
             await self._refuse(str(error))
         except WebSocketDisconnect:
             return
+
+    async def turn_away(self, reason: str) -> None:
+        """Close the connection, and say why."""
+        await self._socket.accept()  # before, a reason would not get through
+        await self._refuse(reason)
 
     async def _refuse(self, reason: str) -> None:
         await self._socket.close(REFUSED, reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore"))

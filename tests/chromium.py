@@ -1,0 +1,166 @@
+"""A real browser for tests: headless Chromium, driven over a pipe with the DevTools protocol; one for a whole run.
+
+Without Chromium what needs it is skipped; a failure of Chromium itself is a failure.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+QUIET = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"),
+)
+LAUNCH = (
+    "import os, sys; [os.dup2(int(sys.argv[i]), i + 2) for i in (1, 2)]; os.execv(sys.argv[3], sys.argv[3:])"
+)
+"""Puts the ends of two pipes where Chromium looks for them, and becomes Chromium."""
+
+ANSWER_SECONDS = 60.0
+
+
+class Browser:
+    """One Chromium with one tab. Messages are JSON, each ended by a zero byte, over descriptors 3 and 4 of Chromium."""
+
+    def __init__(self, profile: Path) -> None:
+        to_browser, self._write = os.pipe()
+        self._read, from_browser = os.pipe()  # the last of four, so that it is above 4
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", LAUNCH, str(to_browser), str(from_browser), CHROMIUM, *QUIET),
+                *(f"--user-data-dir={profile}", "--remote-debugging-pipe"),
+            ],
+            pass_fds=(to_browser, from_browser),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self._buffer = b""
+        self._number = 0
+        self._session: str | None = None
+        self.events: list[dict] = []
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for part in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{part}.enable")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._write)
+        os.close(self._read)
+
+    def ask(self, method: str, **arguments) -> dict:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": arguments}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while (answer := self._next()).get("id") != self._number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def await_event(self, method: str) -> None:
+        while not any(event.get("method") == method for event in self.events):
+            self.events.append(self._next())
+
+    def _next(self) -> dict:
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._read], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, f"Chromium said nothing for {ANSWER_SECONDS} s"
+            read = os.read(self._read, 1 << 16)
+            assert read, f"Chromium ended with {self.process.wait()}"
+            self._buffer += read
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, url: str, width: int = 1100, scheme: str = "light") -> None:
+        self.events.clear()
+        self.look(width, scheme)
+        self.ask("Page.navigate", url=url)
+        self.await_event("Page.loadEventFired")
+
+    def look(self, width: int, scheme: str) -> None:
+        """Let the window be so wide, and the system light or dark."""
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+        )
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def evaluate(self, expression: str):
+        result = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"]["value"]
+
+    def said(self) -> list[str]:
+        """Return errors and warnings that the page has caused, uncaught exceptions and what violates its policy."""
+        self.evaluate("1")  # whatever the page has caused was said before this is answered
+        found = []
+        for event in self.events:
+            method, told = event.get("method"), event.get("params", {})
+            if method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
+                found.append(told["entry"]["text"])
+            if method == "Runtime.exceptionThrown":
+                found.append(told["exceptionDetails"]["text"])
+            if method == "Runtime.consoleAPICalled":
+                found.append(str(told["args"]))
+        return found
+
+    def requested(self) -> list[str]:
+        """Return every address that was asked for, data URIs aside."""
+        sent = [
+            event["params"]["request"]["url"]
+            for event in self.events
+            if "WillBeSent" in event.get("method", "") and "request" in event["params"]
+        ]
+        return [url for url in sent if not url.startswith("data:")]
+
+    def until(self, expression: str, seconds: float = ANSWER_SECONDS) -> Any:
+        """Return what an expression of the page becomes, once it is true; the page is looked at when it is drawn."""
+        script = f"""new Promise((done, fail) => {{
+            const end = performance.now() + {1000 * seconds};
+            const look = () => {{
+                const found = ({expression});
+                if (found) done(found);
+                else if (performance.now() > end) fail(new Error(document.body.innerText));
+                else requestAnimationFrame(look);
+            }};
+            look();
+        }})"""
+        result = self.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in result, result["exceptionDetails"]["exception"]["description"]
+        return result["result"]["value"]
+
+    def picture(self, path: Path) -> None:
+        """Write the whole page as a PNG."""
+        size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        taken = self.ask("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(taken["data"]))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Return a Chromium with one tab."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium")
+    running = Browser(tmp_path_factory.mktemp("profile"))
+    yield running
+    running.close()

@@ -1,0 +1,112 @@
+"""What the page is told: rates of brokers and links, the fullest books, what happened; and one look for all."""
+
+import asyncio
+import json
+from contextlib import aclosing
+
+from rayvous.gateway.ui.watch import BOOKS_MAX, ENTRIES_MAX, Timeline, Watch, frame_of
+from rayvous.protocol.errors import BrokerUnavailable
+
+
+def said(timeline):
+    return [(entry.text, entry.mood) for entry in timeline.entries]
+
+
+def test_what_differs_between_looks_is_told_and_how_long_healing_took(look):
+    timeline = Timeline()
+    timeline.look(look(0, {"role": "REB"}, {}), 100.0)
+    assert said(timeline) == [], "nothing has happened yet"
+    timeline.look(look(1, {"role": "REB", "state": "dead"}, {}, problems=["no root"]), 101.0)
+    timeline.look(look(2, {"state": "dead"}, {"role": "REB"}, {"state": "silent"}), 103.5)
+    timeline.look(look(3, {"state": "dead"}, {"role": "REB"}), 104.5)
+    assert said(timeline) == [
+        ("B0 (broker 0) is dead", "bad"),
+        ("healing: no root", "bad"),
+        ("B1 (broker 1) is REB now, was NEB", ""),
+        ("B2 (broker 2) came", "good"),
+        ("B2 (broker 2) left", ""),
+        ("whole without broker 0 after 3.5 s", "good"),
+    ]
+    timeline.look(look(4, {}, {"role": "REB"}), 105.0)
+    assert said(timeline)[-1] == ("B0 (broker 0) is back", "good")
+
+
+def test_what_happened_is_kept_up_to_a_limit(look):
+    timeline = Timeline()
+    for at in range(ENTRIES_MAX + 20):
+        timeline.look(look(at, {"state": "dead" if at % 2 else "alive"}), float(at))
+    assert len(timeline.entries) == ENTRIES_MAX
+
+
+def test_a_frame_has_rates_of_brokers_and_links_and_is_json(look):
+    before = look(0, {"events": 10, "sent": {1: 5, -1: 0}}, {"events": 0})
+    now = look(2, {"events": 30, "sent": {1: 25, -1: 8}}, {"events": 2, "sent": {0: 4}}, {"state": "dead"})
+    frame = frame_of(now, before, 7.0)
+    assert frame["links"] == [(0, 1, 10.0), (0, -1, 4.0), (1, 0, 2.0)]
+    assert [one["in"] for one in frame["brokers"]] == [10.0, 1.0, None]
+    assert frame["events_per_second"] == 11.0 and frame["state"] == "whole without broker 2"
+    assert frame["latency_seconds"]["p50"] < frame["latency_seconds"]["p99"]
+    assert json.loads(json.dumps(frame, allow_nan=False))["at"] == 7.0
+    assert frame_of(now, None, 7.0)["links"] == [], "there is no rate yet"
+
+
+def test_the_fullest_books_come_first_and_what_has_no_limit_is_left_out(look):
+    books = {
+        "broker": 0,
+        "filters": 3,
+        "cpu": (90.0, 100.0),
+        "memory": (10, 200),
+        "bandwidth": (5.0, float("inf")),
+    }
+    rows = frame_of(look(0, {"books": books}, *({"books": books} for _ in range(BOOKS_MAX))), None, 0.0)[
+        "books"
+    ]
+    assert len(rows) == BOOKS_MAX and {row["of"] for row in rows} == {"cpu"}
+    assert {row["of"] for row in frame_of(look(0, {"books": books}), None, 0.0)["books"]} == {"cpu", "memory"}
+
+
+class Looks:
+    """Counts how often the network is looked at."""
+
+    def __init__(self, look):
+        self.count, self.broken, self._look = 0, False, look
+
+    def __call__(self):
+        self.count += 1
+        if self.broken:
+            raise BrokerUnavailable("the rendezvous point does not answer")
+        return self._look(self.count, {"events": self.count})
+
+
+def test_all_who_watch_share_a_look_and_nobody_looks_when_nobody_watches(look, run):
+    async def work():
+        looks = Looks(look)
+        watch = Watch(looks, every_seconds=0.01)
+        async with aclosing(watch.frames()) as one, aclosing(watch.frames()) as other:
+            assert (await anext(one))["at"] == (await anext(other))["at"]
+            for _ in range(3):
+                await anext(one)
+            seen = (await anext(other))["brokers"]  # who was slow has the newest, and missed some
+            assert looks.count >= 4 and seen
+        ended = looks.count
+        await asyncio.sleep(0.05)  # nothing is to happen
+        assert looks.count <= ended + 1
+
+    run(work())
+
+
+def test_a_network_that_does_not_answer_is_said_to_be_so_and_watched_on(look, run):
+    async def work():
+        looks = Looks(look)
+        async with aclosing(Watch(looks, every_seconds=0.001).frames()) as frames:
+            assert (await anext(frames))["state"] == "healthy"
+            looks.broken = True
+            while (frame := await anext(frames))["state"] == "healthy":
+                pass
+            assert frame["state"] == "unseen" and "does not answer" in frame["problems"][0]
+            assert frame["brokers"], "what was seen last stays"
+            looks.broken = False
+            while (await anext(frames))["state"] == "unseen":
+                pass
+
+    run(work())
