@@ -24,7 +24,10 @@ import pytest
         ),
         (["demo", "--out", "/proc/x", "--no-spark"], "--out /proc/x: "),
         (["demo", "--clusters", "5000", "--brokers-per-cluster", "5000"], "at most 1,000,000 brokers"),
-        (["experiment", "tct", "--preset", "slow", "--out", "x"], "--preset slow: it is paper or quick"),
+        (
+            ["experiment", "tct", "--preset", "slow", "--out", "x"],
+            "--preset slow: it is small or paper or quick",
+        ),
         (["experiment", "tct", "--runs", "0"], "--runs"),
         (["chaos", "--seeds", "9999999"], "--seeds 9999999: it must be at most 1,000,000"),
         (["bench", "matching", "--filters", "10", "--filters", "10000000000"], "at most 100,000,000"),

@@ -38,12 +38,12 @@ def led(text, page, *there):
 
 
 def test_links_lead_to_where_files_are_on_the_site():
-    there = ("index.md", "cli.md", "deploy.md", "decisions/README.md", "tutorials/first_network.md")
+    there = ("index.md", "cli.md", "deploy.md", "decisions/README.md", "tutorials/tour.md")
     assert led("[a](docs/cli.md#x)", "index.md", *there) == "[a](cli.md#x)"
     assert led("[a](../README.md#installing)", "cli.md", *there) == "[a](index.md#installing)"
     assert led("[a](../docs/cli.md)", "deploy.md", *there) == "[a](cli.md)"
     assert led("[a](../cli.md)", "decisions/README.md", *there) == "[a](../cli.md)"
-    assert led("[a](examples/first_network.ipynb)", "index.md", *there) == "[a](tutorials/first_network.md)"
+    assert led("[a](examples/tour.ipynb)", "index.md", *there) == "[a](tutorials/tour.md)"
 
 
 def test_links_to_other_files_become_text_and_those_to_nothing_stay_to_be_found():
@@ -78,7 +78,7 @@ def test_every_notebook_has_a_place_in_the_menu():
     menu = hooks.on_config(SimpleNamespace(nav=[{"Overview": "index.md"}, {"Guide": []}])).nav
     there = {hooks.page_of(str(path.relative_to(ROOT))) for path in (ROOT / "examples").glob("*.ipynb")}
     assert set(menu[2]["Tutorials"]) == there
-    assert menu[2]["Tutorials"][0] == "tutorials/first_network.md"
+    assert menu[2]["Tutorials"][0] == "tutorials/tour.md"
 
 
 @pytest.mark.slow
