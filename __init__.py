@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         SubscriptionTimeout,
         TopologyError,
     )
+    from .protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal
     from .protocol.messages.admission import AdmissionConfig, Capacity
     from .protocol.messages.recovery import Recovery
     from .protocol.scenarios.scenario import Scenario
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AccessConfig": "protocol.gateways",
     "AdmissionConfig": "protocol.messages.admission",
     "BrokerUnavailable": "protocol.errors",
     "Capacity": "protocol.messages.admission",
@@ -66,6 +68,8 @@ _HOMES = {
     "EventError": "protocol.errors",
     "Filter": "routing.filters.filter",
     "FilterTooComplex": "protocol.errors",
+    "GatewayConfig": "protocol.gateways",
+    "GatewayLimits": "protocol.gateways",
     "InputError": "protocol.errors",
     "Limits": "protocol.configs",
     "MissingExtra": "protocol.errors",
@@ -74,6 +78,7 @@ _HOMES = {
     "NetworkNotFound": "protocol.errors",
     "NotAdvertised": "protocol.errors",
     "Notification": "actors.clients.notification",
+    "Principal": "protocol.gateways",
     "Publisher": "actors.clients.publisher",
     "RateExceeded": "protocol.errors",
     "RayvousError": "protocol.errors",
@@ -101,6 +106,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AccessConfig",
     "AdmissionConfig",
     "BrokerUnavailable",
     "Capacity",
@@ -109,6 +115,8 @@ __all__ = [
     "EventError",
     "Filter",
     "FilterTooComplex",
+    "GatewayConfig",
+    "GatewayLimits",
     "InputError",
     "Limits",
     "MissingExtra",
@@ -117,6 +125,7 @@ __all__ = [
     "NetworkNotFound",
     "NotAdvertised",
     "Notification",
+    "Principal",
     "Publisher",
     "RateExceeded",
     "RayvousError",

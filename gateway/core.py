@@ -52,7 +52,8 @@ class _Present:
         self.streams = 0
         self.durables: set[str] = set()
         self.lane: Lane | None = None
-        self.turn = asyncio.Lock()
+        self.turn = asyncio.Lock()  # one durable name is opened at a time
+        self.attaching = asyncio.Lock()
 
 
 class Gateway:
@@ -178,7 +179,7 @@ class Gateway:
     # What sessions share.
 
     async def _lane(self, present: _Present) -> Lane:
-        async with present.turn:
+        async with present.attaching:
             if present.lane is None:
                 rights = present.rights
                 rate = rights.principal.events_per_second

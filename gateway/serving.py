@@ -25,7 +25,7 @@ class Listener(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it is to be reached."""
+        """Where it is to be reached; empty where it is reached through another."""
         ...
 
     async def start(self) -> None:
@@ -45,12 +45,16 @@ def listeners_of(gateway: Gateway, config: GatewayConfig, network: Network) -> l
     InputError
         If an address cannot be used, or a certificate cannot be read.
     """
-    listener = None if config.stomp is None else listening("gateway stomp", config.stomp, config.limits)
-    stomp = StompServer(gateway, listener, tls_of(config))
-    live = ui_route(gateway, Watch(network.status), network.kill_broker, config.origins)
-    pages = [stomp_route(stomp, config.origins), live]
-    http = HttpServer(app_of(gateway, origins=config.origins, pages=pages), config)
-    return [http] if listener is None else [http, stomp]
+    socket = None if config.stomp is None else listening("gateway stomp", config.stomp, config.limits)
+    try:
+        stomp = StompServer(gateway, socket, tls_of(config))
+        live = ui_route(gateway, Watch(network.status), network.kill_broker, config.origins)
+        pages = [stomp_route(stomp, config.origins), live]
+        return [HttpServer(app_of(gateway, origins=config.origins, pages=pages), config), stomp]
+    except BaseException:
+        if socket is not None:
+            socket.close()
+        raise
 
 
 class Serving:
@@ -67,7 +71,7 @@ class Serving:
     def __init__(self, gateway: Gateway, joined: Joined, listeners: list[Listener]) -> None:
         self.gateway = gateway
         self._joined = joined
-        self.urls = [listener.url for listener in listeners]
+        self.urls = [listener.url for listener in listeners if listener.url]
 
     async def until_ended(self, stop: asyncio.Event) -> bool:
         """Wait until `stop` is set, or the network has been ended; return whether it has been."""

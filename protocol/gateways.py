@@ -66,8 +66,8 @@ class Principal:
     streams_max: int = 64
     durables_max: int = 16
 
-    def validate(self, name: str) -> Principal:
-        """Return the principal itself; InputError if something of it cannot be."""
+    def validate(self, name: str = "principal") -> Principal:
+        """Return the principal itself; InputError, with its name, if something of it cannot be."""
         for digest in checks.texts(f"{name} token_sha256", self.token_sha256):
             if not _DIGEST.fullmatch(digest):
                 raise InputError(
@@ -107,13 +107,15 @@ class AccessConfig:
             If a name, a digest or a number cannot be, or two principals share a token.
         """
         owners: dict[str, str] = {}
+        checks.instance("access principals", self.principals, dict, "a mapping from name to Principal")
+        checks.optional("access anonymous", self.anonymous, Principal, "a Principal")
         for name, principal in self.principals.items():
-            if not PRINCIPAL.fullmatch(name) or name == ANONYMOUS:
+            if not isinstance(name, str) or not PRINCIPAL.fullmatch(name) or name == ANONYMOUS:
                 raise InputError(
                     f"access principals {checks.shown(name)}: a name is up to 64 letters, digits, '.', '-' and '_', "
                     f"and not {ANONYMOUS!r}"
                 )
-            principal.validate(name)
+            checks.instance(f"access principals {name}", principal, Principal, "a Principal").validate(name)
             if not principal.token_sha256:
                 raise InputError(f"access principals {name}: token_sha256 is missing, so nobody could be it")
             for digest in principal.token_sha256:
@@ -216,6 +218,9 @@ class GatewayConfig:
         address_of("gateway http", self.http)
         if self.stomp is not None:
             address_of("gateway stomp", self.stomp)
+        for name in ("certificate", "private_key"):
+            if getattr(self, name) is not None:
+                checks.path(f"gateway {name}", getattr(self, name))
         if (self.certificate is None) != (self.private_key is None):
             raise InputError("gateway certificate and private_key: TLS takes both")
         checks.texts("gateway origins", self.origins)

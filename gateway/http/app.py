@@ -35,7 +35,7 @@ with extra("gateway"):
     from starlette.datastructures import Headers, QueryParams
     from starlette.middleware import Middleware
     from starlette.middleware.cors import CORSMiddleware
-    from starlette.requests import HTTPConnection, Request
+    from starlette.requests import ClientDisconnect, HTTPConnection, Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import BaseRoute, Route, WebSocketRoute
     from starlette.websockets import WebSocket
@@ -93,6 +93,8 @@ def _told(path: Answer) -> Answer:
             return await path(request)
         except RayvousError as error:
             return _problem(error)
+        except ClientDisconnect:
+            return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
         except TimeoutError:
             return _problem(
                 LimitReached("the request did not come in in time (request_seconds)", "request_seconds")
@@ -160,6 +162,9 @@ class Paths:
         query = request.query_params
         form = checks.one_of("format", query.get("format", FORMS[0]), FORMS)
         session = await self._session(request)
+        if request.method == "HEAD":
+            await session.close()
+            return Response(media_type=EventStream.media_type)
         try:
             stream = await session.subscribe(
                 query.get("selector"),

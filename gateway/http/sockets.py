@@ -209,6 +209,7 @@ class Socket:
         except StreamEnded as end:
             self._streams.pop(name, None)
             self._senders.pop(name, None)
+            await stream.close()
             await self._send(json.dumps({"type": "end", "stream": name, "reason": str(end)}))
         except (TimeoutError, RuntimeError, WebSocketDisconnect):
             await stream.close("the client takes nothing")

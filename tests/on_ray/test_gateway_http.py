@@ -47,7 +47,7 @@ def outside(ray_started):
         rv.ClusterTree(2, 2),
         brokers_per_actor=2,
         recovery=rv.Recovery(heartbeat_seconds=0.3, client_patience_seconds=3.0),
-        gateway=GatewayConfig("127.0.0.1:0", limits=LIMITS),
+        gateway=GatewayConfig("127.0.0.1:0", stomp="127.0.0.1:0", limits=LIMITS),
         access=ACCESS,
     ) as net:
         yield net
@@ -55,7 +55,7 @@ def outside(ray_started):
 
 @pytest.fixture
 def url(outside):
-    [url] = outside.gateways()
+    url, _ = outside.gateways()
     return url
 
 
@@ -145,11 +145,14 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
         before = ray.get(gateway.pid.remote())
         os.kill(before, signal.SIGKILL)
         publisher.publish_batch([{"n": n} for n in range(60, 80)])
-    [reborn] = outside.gateways()  # waits until Ray has started it again
+    reborn, stomp = outside.gateways()  # waits until Ray has started it again
     assert ray.get(gateway.pid.remote()) != before
     with subscribed(reborn, "alice", last, durable="mail") as messages:
         had += messages.events(45)
     assert sorted(event["n"] for event in had) == list(range(80))
+    with socket.create_connection((urlsplit(stomp).hostname, urlsplit(stomp).port)) as wire:
+        wire.sendall(b"CONNECT\naccept-version:1.2\nhost:x\npasscode:token-of-alice\n\n\0")
+        assert wire.recv(9) == b"CONNECTED"
     gone = httpx.delete(f"{reborn}/durables/mail", headers=bearer("alice"), timeout=BOUND_SECONDS)
     assert gone.status_code == 204
     outside.release(publisher)

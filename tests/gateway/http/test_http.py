@@ -340,6 +340,41 @@ def test_a_client_that_takes_nothing_is_cut_off_and_the_other_one_is_not(web, ru
     assert shed > 0
 
 
+def test_a_stream_that_nobody_can_read_is_not_begun(web, run, tokens):
+    async def story():
+        http = web()
+        answer = await http.ask("HEAD", "/subscribe", token=tokens["alice"], query={"selector": "TRUE"})
+        return answer.status, answer.body, http.gateway.streams, http.gateway.sessions
+
+    assert run(story()) == (200, b"", 0, 0)
+
+
+def test_who_goes_in_the_middle_of_a_body_has_published_nothing(web, run, tokens):
+    async def story():
+        http = web()
+        async with http.open("POST", "/events", [b"{}", None], token=tokens["alice"], headers=JSON):
+            pass
+        return http.gateway.upstream.calls, http.gateway.sessions, http.gateway._working_bytes
+
+    assert run(story()) == (0, 0, 0)
+
+
+def test_a_socket_gives_back_a_stream_that_has_ended(web, run, tokens):
+    async def story():
+        http = web(GatewayLimits(queue_events_max=2, slow="cut"))
+        async with http.socket(tokens["alice"]) as wire:
+            await wire.ask(type="subscribe", selector="TRUE")
+            assert (await wire.told())["type"] == "subscribed"
+            await http.publish(tokens["alice"], *[{}] * 9)
+            while (told := await wire.told())["type"] != "end":
+                pass
+            return told["reason"], http.gateway.streams
+
+    reason, streams = run(story())
+    assert reason.startswith("too slow: 2 deliveries")
+    assert streams == 0
+
+
 def test_all_is_given_back_when_clients_go(web, run, tokens):
     async def story():
         http = web()
