@@ -13,6 +13,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from ..deliveries import Delivery
+from ..positions import identity
 
 
 class Unacknowledged:
@@ -47,6 +48,13 @@ class Unacknowledged:
         """Write down that a delivery of that many bytes goes out under that number, which is the highest so far."""
         self._sent[number] = delivery, size
         self._bytes += size
+
+    def number_of(self, message: str) -> int:
+        """Return the number of a message that is open, by its message-id; 0 when it is not open."""
+        for number, (delivery, _) in self._sent.items():
+            if identity(delivery.publisher, delivery.sequence) == message:
+                return number
+        return 0
 
     def meant(self, number: int) -> dict[int, Delivery]:
         """Return what an answer to a number is for, by number, oldest first."""

@@ -95,7 +95,7 @@ def selector_of(destination: str, selector: str) -> str:
     return f"{place} AND ({selector})" if selector else place
 
 
-def message_of(delivery: Delivery, known: Mapping[str, str]) -> Frame:
+def message_of(delivery: Delivery, known: Mapping[str, str], unsayable: str = "\0") -> Frame:
     """Return the MESSAGE that carries a delivery.
 
     Parameters
@@ -104,10 +104,12 @@ def message_of(delivery: Delivery, known: Mapping[str, str]) -> Frame:
         What a stream has brought.
     known
         What the frame says of itself: subscription, message-id and so on. It goes before what the event has.
+    unsayable
+        Characters that headers must not have.
     """
     event = delivery.event
     destination = event.get(DESTINATION)
-    there = isinstance(destination, str) and _sayable(destination)
+    there = isinstance(destination, str) and _sayable(unsayable, destination)
     headers = {**known, "destination": str(destination) if there else EVERYTHING}
     kind = event.get(TEXT_KIND)
     if isinstance(kind, str) and kind.startswith("text/"):
@@ -117,20 +119,20 @@ def message_of(delivery: Delivery, known: Mapping[str, str]) -> Frame:
             name = _HEADER_NAMES.get(attribute, attribute)
             if attribute not in (BODY, DESTINATION) and name and name not in _MESSAGE_ONLY:
                 as_text[name] = _written(value)
-        if _sayable(text, *as_text, *as_text.values()):
+        if _sayable(unsayable, *as_text, *as_text.values()) and _sayable("\0", text):
             return Frame("MESSAGE", as_text, text.encode())
     headers["content-type"] = f"{JSON};charset=utf-8"
     return Frame("MESSAGE", headers, delivery.text.encode())
 
 
-def _sayable(*texts: str) -> bool:
-    """Return whether texts can stand in a frame: in UTF-8, and without what ends one."""
+def _sayable(without: str, *texts: str) -> bool:
+    """Return whether texts can stand in a frame: in UTF-8, and without some characters."""
     together = "".join(texts)
     try:
         together.encode()
     except UnicodeEncodeError:  # half a surrogate pair, which JSON can say
         return False
-    return "\0" not in together
+    return not any(character in together for character in without)
 
 
 def _object(body: bytes) -> dict[str, Value]:

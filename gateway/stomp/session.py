@@ -1,4 +1,4 @@
-"""One connection of STOMP 1.2 as a value machine: frames and ticks in; frames and wishes to the gateway's core out.
+"""One connection of STOMP 1.2 or 1.1 as a value machine: frames and ticks in, frames and wishes to the core out.
 
 Rules
 -----
@@ -41,7 +41,8 @@ from .wishes import (
     Unsubscribe,
 )
 
-VERSION: Final = "1.2"
+VERSIONS: Final = ("1.2", "1.1")
+"""The best first. In 1.1 an answer names a subscription and a message, and headers have no escape for CR."""
 SERVER: Final = "rayvous"
 OPENING: Final = ("CONNECT", "STOMP")
 _BEATS: Final = re.compile(r"([0-9]{1,9}),([0-9]{1,9})", re.ASCII)
@@ -103,7 +104,7 @@ class Session:
         self._waiting = True
         self._frame_began: float | None = None
         self._beat_seconds = self._silence_seconds = 0.0  # 0 for none
-        self._client_id = ""
+        self._client_id, self._version = "", VERSIONS[0]
         self._numbers = 0
         self._by_id: dict[str, _Subscription] = {}
         self._by_number: dict[int, _Subscription] = {}
@@ -192,7 +193,7 @@ class Session:
         self._state = State.CLOSED
         headers = {"message": checks.shown(why)[1:-1], "content-type": "text/plain;charset=utf-8"}
         if frame is not None and frame.command in OPENING:
-            headers["version"] = VERSION
+            headers["version"] = ",".join(VERSIONS)
         if frame is not None and "receipt" in frame.headers:
             headers["receipt-id"] = frame.headers["receipt"]
         about = "" if frame is None else f"{frame.command}: "
@@ -201,8 +202,13 @@ class Session:
     def _connect(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "Connecting", "Protocol Negotiation", "Heart-beating"."""
         headers = frame.headers
-        if VERSION not in headers.get("accept-version", "1.0").split(","):
-            raise Refused(f"this gateway speaks STOMP {VERSION}: send accept-version:{VERSION}")
+        accepted = headers.get("accept-version", "1.0").split(",")
+        version = next((each for each in VERSIONS if each in accepted), None)
+        if version is None:
+            raise Refused(
+                f"this gateway speaks STOMP {' and '.join(VERSIONS)}: send accept-version:{VERSIONS[0]}"
+            )
+        self._version = version
         beats = _BEATS.fullmatch(headers.get("heart-beat", "0,0"))
         if beats is None:
             raise Refused("heart-beat must be two numbers of milliseconds, such as heart-beat:10000,10000")
@@ -228,7 +234,7 @@ class Session:
         self._state = State.OPEN
         beat = f"{self._limits.heartbeat_seconds * 1000:.0f}"
         headers = {
-            "version": VERSION,
+            "version": self._version,
             "session": self._name,
             "server": SERVER,
             "heart-beat": f"{beat},{beat}",
@@ -303,6 +309,10 @@ class Session:
         return self._later(frame)
 
     def _number_of(self, frame: Frame) -> int:
+        if self._version == "1.1":
+            one = self._by_id.get(_needed(frame, "subscription"))
+            name = _needed(frame, "message-id")
+            return 0 if one is None or one.open is None else one.open.number_of(name)
         id = _needed(frame, "id")
         number = int(id) if id.isascii() and id.isdigit() and len(id) < 16 else 0
         if not 0 < number <= self._numbers:
@@ -411,7 +421,7 @@ class Session:
         }
         if one.open is not None:
             known["ack"] = str(number)
-        return Say(message_of(delivery, known))
+        return Say(message_of(delivery, known, "\0\r" if self._version == "1.1" else "\0"))
 
 
 def _needed(frame: Frame, header: str) -> str:

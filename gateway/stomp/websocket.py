@@ -2,8 +2,8 @@
 
 Rules
 -----
-* The subprotocol is ``v12.stomp``. A client that offers only older ones is let in, to be told in an ERROR which one
-  there is: a browser reads nothing of a refused handshake.
+* The subprotocol is the best that is offered. A client that offers only ``v10.stomp`` is let in, to be told in an ERROR
+  which ones there are: a browser reads nothing of a refused handshake.
 * Frames may be cut anywhere, also within a message of the WebSocket; text and binary messages are read alike.
 * A page of another host may come only where the file of the network says so, as to the other paths.
 """

@@ -120,9 +120,10 @@ class Heard(stomp.ConnectionListener):
 class Client:
     """A connection of stomp.py."""
 
-    def __init__(self, served, name="", token="token-of-alice", heartbeats=(0, 0), tls=False):
+    def __init__(self, served, name="", token="token-of-alice", heartbeats=(0, 0), tls=False, version="1.2"):
         address = [("127.0.0.1", served.tls_port)] if tls else served.addresses
-        self.connection = stomp.Connection12(address, heartbeats=heartbeats)
+        make = stomp.Connection12 if version == "1.2" else stomp.Connection11
+        self.connection = make(address, heartbeats=heartbeats)
         if tls:
             self.connection.set_ssl(address, ssl_version=ssl.PROTOCOL_TLS_CLIENT, ca_certs=str(tls))
         self.heard = Heard()
@@ -237,6 +238,23 @@ def test_a_durable_subscriber_that_is_cut_comes_again_with_nothing_lost(client, 
     alice = client(fresh)
     alice.subscribe("/events", ack=ack, **asked)
     assert [event["n"] for event in alice.heard.bodies(len(again) + 1)] == [*again, 3]
+    alice._done(lambda id, headers: alice.connection.unsubscribe(id, headers=headers | asked), "0")
+
+
+def test_a_client_of_1_1_acknowledges_by_subscription_and_message(client, fresh):
+    """STOMP 1.1, "ACK": what `stomp.Connection` speaks if it is not told otherwise."""
+    alice = client(fresh, version="1.1")
+    asked = {"selector": f"run = '{fresh}'", "activemq.subscriptionName": "news"}
+    alice.subscribe("/events", ack="client", **asked)
+    for n in range(2):
+        alice.publish(run=fresh, n=n)
+    alice.heard.bodies(2)
+    first = alice.heard.messages[0].headers["message-id"]
+    alice._done(lambda id, headers: alice.connection.ack(id, "0", receipt=headers["receipt"]), first)
+    alice.cut()
+    alice = client(fresh, version="1.1")
+    alice.subscribe("/events", ack="client", **asked)
+    assert [event["n"] for event in alice.heard.bodies(1)] == [1]
     alice._done(lambda id, headers: alice.connection.unsubscribe(id, headers=headers | asked), "0")
 
 

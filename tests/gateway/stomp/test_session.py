@@ -52,12 +52,12 @@ def test_a_token_of_another_kind_is_refused(talks, error):
     assert "Bearer" in error(talks()("CONNECT", accept_version="1.2", authorization="Basic abc"))
 
 
-@pytest.mark.parametrize("versions", [{}, {"accept_version": "1.1"}, {"accept_version": "1.0,1.1"}])
-def test_a_client_without_1_2_is_told_which_version_there_is(talks, error, versions):
+@pytest.mark.parametrize("versions", [{}, {"accept_version": "1.0"}, {"accept_version": "2.0,1.0"}])
+def test_a_client_of_another_version_is_told_which_there_are(talks, error, versions):
     """Connecting, "Protocol Negotiation": an ERROR with a version header, and the end."""
     outs = talks()("CONNECT", **versions)
     assert "speaks STOMP 1.2" in error(outs)
-    assert outs[0].frame.headers["version"] == "1.2"
+    assert outs[0].frame.headers["version"] == "1.2,1.1"
     assert outs[-1] == Close()
 
 
@@ -327,6 +327,35 @@ def test_client_individual_is_for_one(talk, delivered):
 def test_what_is_not_durable_has_no_position_to_go_on(talk, delivered):
     number = talk.subscribe(ack="client")
     assert talk("ACK", id=talk.ack_of(number, delivered(1))) == []
+
+
+def test_in_1_1_an_answer_names_subscription_and_message(talks, delivered):
+    """STOMP 1.1, "ACK": both headers; the better version is taken where a client speaks both."""
+    talk = talks(**{"accept-version": "1.0,1.1"})
+    talk.session.frame(Frame("CONNECT", talk.connect))
+    assert talk.session.opened()[0].frame.headers["version"] == "1.1"
+    number = talk.subscribe(durable="true", ack="client-individual")
+    for i in (1, 2):
+        talk.ack_of(number, delivered(i))
+    assert talk("ACK", subscription="0", message_id="alice:2") == [
+        Acknowledge(number, delivered(2), alone=True)
+    ]
+    assert talk("ACK", subscription="0", message_id="alice:2") == []
+    talk("BEGIN", transaction="t")
+    talk("NACK", subscription="0", message_id="alice:1", transaction="t")
+    assert talk("COMMIT", transaction="t") == [Acknowledge(number, delivered(1), alone=True)]
+    assert talk.session.rejected == 1
+
+
+def test_in_1_1_headers_have_no_escape_for_cr(talks, delivered):
+    """STOMP 1.1, "Value Encoding": what has one goes out as JSON."""
+    talk = talks(**{"accept-version": "1.1"}).open()
+    one = delivered(1, event={"content-type": "text/plain", "h": "a\rb", "body": "a\r\nb"})
+    (said,) = talk.session.deliver(talk.subscribe(), one)
+    assert said.frame.headers["content-type"].startswith("application/json")
+    one = delivered(2, event={"content-type": "text/plain", "body": "a\r\nb"})
+    (said,) = talk.session.deliver(talk.subscribe(id="1"), one)
+    assert said.frame.body == b"a\r\nb"
 
 
 def test_nack_discards_and_is_counted(talk, delivered):
