@@ -34,10 +34,10 @@ SOCKET_NAME: Final = "session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_
 PORTS: Final[Mapping[int, tuple[str, str]]] = {
     6379: ("the head of a cluster", "ray start --head --port 6380"),
     8265: ("Ray's dashboard", "ray start --head --include-dashboard true --dashboard-port 8266"),
-    10001: ("ray:// from other machines", "ray start --head --ray-client-server-port 10002"),
+    10001: ("ray:// from other machines", "ray start --head --ray-client-server-port 20001"),
     8080: ("HTTP at a gateway", "rayvous gateway NETWORK --http 127.0.0.1:8081"),
 }
-"""Ports that are taken unless told otherwise: what for, and how it is told."""
+"""Ports that are taken unless told otherwise: what for, and how it is told. Ray gives 10002 to 19999 to its workers."""
 
 RAY_PROGRAMS: Final = ("gcs_server", "raylet", "ray::", "ray/dashboard", "ray.util.client.server", "rayvous")
 CGROUPS: Final = (

@@ -131,6 +131,11 @@ def test_who_has_a_port(monkeypatch):
     other = machine.port(6379, "/usr/bin/redis-server *:6379")
     assert (other.state, other.todo) == ("missing", "ray start --head --port 6380")
     assert other.said.startswith("redis-server has it")
+    for _, todo in machine.PORTS.values():
+        number = int(todo.rsplit(maxsplit=1)[-1].rsplit(":", 1)[-1])
+        assert (
+            number not in machine.PORTS and not 10_002 <= number <= 19_999
+        )  # which Ray gives to its workers
     assert machine.port(6379, "").said.startswith("another program")
     with socket.socket() as ours:
         ours.bind(("", 0))
