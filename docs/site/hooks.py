@@ -26,8 +26,9 @@ PAGES: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "deploy/README.md": "deploy.md",
+    "examples/README.md": "tutorials/README.md",
 }
-"""Files outside docs/ that are pages of the site, and where."""
+"""Files outside docs/ that are pages of the site, and where, as far as they are there."""
 
 NOTEBOOKS: Final = "examples"
 FIRST: Final = ("first", "tour")
@@ -55,15 +56,19 @@ _FENCE: Final = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: Any) -> Any:
-    """Put a heading into the menu for the notebooks, after that of the guide."""
-    pages = [f"tutorials/{path.stem}.md" for path in notebooks()]
-    config.nav.insert(2, {"Tutorials": pages})
+    """Complete the menu: pages that it does not place come last in the guide, notebooks have a heading of their own."""
+    placed = re.findall(r"[\w/-]+\.md", str(config.nav))
+    guide = next(part["Guide"] for part in config.nav if "Guide" in part)
+    guide += sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in placed)
+    tutorials = [page for page in pages().values() if page.startswith("tutorials/") and page not in placed]
+    tutorials += [f"tutorials/{path.stem}.md" for path in notebooks()]
+    config.nav.insert(2, {"Tutorials": tutorials})
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are kept, or made, elsewhere."""
-    for source, page in PAGES.items():
+    for source, page in pages().items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
     for path in notebooks():
         files.append(File.generated(config, f"tutorials/{path.stem}.md", content=notebook(path)))
@@ -93,18 +98,23 @@ def on_page_markdown(text: str, page: Any, config: Any, files: Files) -> str:
     return "".join([*parts, _LINK.sub(lead, text[end:])])
 
 
+def pages() -> dict[str, str]:
+    """Return the files of `PAGES` that are there, and where on the site they are."""
+    return {file: page for file, page in PAGES.items() if (ROOT / file).exists()}
+
+
 def page_of(file: str) -> str:
     """Return where on the site a file of the repository is, if it is there."""
     if file.startswith(f"{NOTEBOOKS}/") and file.endswith(".ipynb"):
         return f"tutorials/{Path(file).stem}.md"
-    return PAGES.get(file, file.removeprefix("docs/") if file.startswith("docs/") else f"../{file}")
+    return pages().get(file, file.removeprefix("docs/") if file.startswith("docs/") else f"../{file}")
 
 
 def source_of(page: str) -> str:
     """Return the file of the repository that a page is made of."""
-    if page.startswith("tutorials/"):
+    kept = {there: file for file, there in pages().items()}
+    if page not in kept and page.startswith("tutorials/"):
         return f"{NOTEBOOKS}/{Path(page).stem}.ipynb"
-    kept = {there: file for file, there in PAGES.items()}
     return kept.get(page, f"docs/{page}")
 
 

@@ -67,50 +67,35 @@ def test_the_reference_has_every_public_name():
         assert page.count(f"::: rayvous.{home}.{name}\n") == 1
 
 
-def test_every_page_has_a_place_in_the_menu():
-    menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
-    placed = {page for part in menu for page in re.findall(r"[\w/-]+\.md", str(part))}
+def test_every_page_and_notebook_has_one_place_in_the_menu():
+    menu = hooks.on_config(SimpleNamespace(nav=yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])).nav
+    placed = re.findall(r"[\w/-]+\.md", str(menu))
     kept = {path.name for path in (ROOT / "docs").glob("*.md")} | {"decisions/README.md"}
-    assert placed == kept | {*hooks.PAGES.values(), hooks.REFERENCE}
+    notebooks = {hooks.page_of(str(path.relative_to(ROOT))) for path in (ROOT / "examples").glob("*.ipynb")}
+    assert sorted(placed) == sorted(kept | notebooks | {*hooks.pages().values(), hooks.REFERENCE})
 
 
-def test_every_notebook_has_a_place_in_the_menu():
-    menu = hooks.on_config(SimpleNamespace(nav=[{"Overview": "index.md"}, {"Guide": []}])).nav
-    there = {hooks.page_of(str(path.relative_to(ROOT))) for path in (ROOT / "examples").glob("*.ipynb")}
-    assert set(menu[2]["Tutorials"]) == there
-    assert menu[2]["Tutorials"][0] == "tutorials/tour.md"
+def test_a_page_that_the_menu_does_not_place_comes_at_the_end_of_the_guide():
+    menu = hooks.on_config(
+        SimpleNamespace(nav=[{"Overview": "index.md"}, {"Guide": [{"Service": "service.md"}]}])
+    ).nav
+    assert menu[1]["Guide"][0] == {"Service": "service.md"}
+    assert "cli.md" in menu[1]["Guide"] and "service.md" not in menu[1]["Guide"]
+    assert next(page for page in menu[2]["Tutorials"] if "README" not in page) == "tutorials/tour.md"
 
 
 @pytest.mark.slow
 def test_it_builds_without_a_warning_and_takes_nothing_from_elsewhere(tmp_path):
-    words = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--quiet",
-        "--site-dir",
-        str(tmp_path / "site"),
-    ]
-    done = subprocess.run(
-        words,
-        cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    # Not with --quiet, which hides warnings from --strict, too.
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
     pages = {path: path.read_text() for path in (tmp_path / "site").rglob("*.html")}
     assert len(pages) > 50
     for path, text in pages.items():
         assert not SCRIPT.search(text), path
         assert "::: rayvous" not in text, path
-    of_parts = (
-        "Network.settle",
-        "Network.add_cluster",
-        "Network.kill_broker",
-    )  # which are only assigned in the source
+    of_parts = ("Network.settle", "Network.add_cluster", "Network.kill_broker")  # only assigned in the source
     for name in (*rv.__all__, *of_parts):
         assert f'.{name}"' in pages[tmp_path / "site/reference.html"], name
