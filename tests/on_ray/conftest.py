@@ -17,7 +17,7 @@ from rayvous.faults.checker.trace import trace_of
 SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
 EVENTS_AT_LEAST = 100
 EVENTS_BEFORE = 20
-PACE_SECONDS = 0.005
+PACE_SECONDS = 0.01
 
 
 class Traffic:

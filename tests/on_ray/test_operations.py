@@ -125,7 +125,7 @@ def test_who_is_overloaded_takes_a_child_only_as_a_last_resort(
     with rv.Network.launch(rv.ClusterTree(1, 1), recovery=Recovery.for_tests(load_max=load_max)) as net:
         traffic = traffic_at(net, {"all": 0}, {"p": 0})
         with traffic.flowing():
-            while net.describe().nodes[0]["events_in"] < 300:
+            while net.describe().nodes[0]["events_in"] < 150:
                 pass  # the load is that of the last whole second
             _, (new,) = net.add_cluster(1)
             net.await_convergence(BOUND_SECONDS)
