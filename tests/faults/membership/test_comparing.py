@@ -169,6 +169,7 @@ def test_streams_that_stay_different_are_begun_anew(machine, tables):
         tick(machine, 2.0 * turn)
         out += hear(machine, stream=digest([(1, 3)]))
     assert out == [Inward(RoundWanted())]
+    machine.check()  # that is no damage of tables or places
 
 
 def test_what_a_subscriber_has_had_is_what_it_says(machine, tables):
