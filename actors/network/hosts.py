@@ -251,9 +251,8 @@ class Hosts:
             )
         with broker_errors(f"starting broker {broker} again"):
             if self.lives(host):
-                raise InputError(f"broker {broker} is alive")
+                raise InputError(f"broker {broker} is alive, or on a node that Ray has not given up yet")
             self.start_again([broker])
-        self.tell(f"started broker {broker} again")
 
     def start_again(self, brokers: Sequence[BrokerId]) -> None:
         """Start dead brokers in their next life, together in a new actor, and tell the others."""
@@ -264,6 +263,7 @@ class Hosts:
         told = [other.relink.remote(broker, new, life) for other in others for broker in brokers]
         if told:
             ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
+        self.tell(f"started {self._named(new)} again")
 
     def lives(self, host: Any) -> bool:
         """Return whether a host is not known to be dead; one that stands still lives."""
