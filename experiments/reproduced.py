@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..pipelines.spark.local import local_session, open_session
 from ..protocol import checks
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..actors.pictures.picture import Picture
+
+UNKNOWN: Final = "nobody knows why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,16 @@ class Reproduced:
     def failed(self) -> list[Statement]:
         """The sentences that do not hold, and are not known not to."""
         return [each for each in self.statements if each.fails]
+
+    def differences(self) -> str:
+        """Return in words why sentences do not hold: each reason, and below it the sentences that it is of."""
+        found: dict[str, list[str]] = {}
+        for each in self.statements:
+            if not each.holds:
+                found.setdefault(each.known or UNKNOWN, []).append(each.text)
+        return "\n\n".join(
+            "\n".join([why, *(f"  - {text}" for text in texts)]) for why, texts in found.items()
+        )
 
     def draw(self) -> Picture:
         """Draw the figure."""
@@ -126,4 +138,4 @@ def experiment(
 def _word(statement: Statement) -> str:
     if statement.holds:
         return "holds"
-    return f"does not hold: {statement.known}" if statement.known else "does not hold, and nobody knows why"
+    return f"does not hold: {statement.known or UNKNOWN}"

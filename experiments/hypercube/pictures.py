@@ -23,10 +23,17 @@ def draw_loads(rows: Rows) -> Figure:
     figure = chart(10.2, 3.9)
     left, right = figure.subplots(1, 2)
     mine = [row for row in rows if row["most"]]
-    for curve, colour in zip(dict.fromkeys(row["curve"] for row in mine), COLOURS, strict=False):
+    curves = zip(dict.fromkeys(row["curve"] for row in mine), COLOURS, strict=False)
+    for number, (curve, colour) in enumerate(curves):
         line = sorted((row for row in mine if row["curve"] == curve), key=lambda row: row["most"])
         axis = [row["most"] for row in line]
-        left.plot(axis, [row["load"] for row in line], color=colour, marker="o", label=f"{curve}, mean")
+        wide = {
+            "linewidth": max(1.0, 4.5 - 1.5 * number),
+            "markersize": max(4.0, 10 - 3 * number),
+        }  # one under another
+        left.plot(
+            axis, [row["load"] for row in line], color=colour, marker="o", label=f"{curve}, mean", **wide
+        )
         most = [row["load"] * row["load_max_over_mean"] for row in line]
         left.plot(axis, most, ":", color=colour, label=f"{curve}, largest")
         right.plot(axis, [row["load_gini"] for row in line], color=colour, marker="o", label=f"{curve}, load")

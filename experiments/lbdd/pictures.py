@@ -23,17 +23,26 @@ def draw_delay(rows: Rows) -> Figure:
     for axes in figure.axes:
         axes.plot([11], [POINT_TO_POINT_SECONDS], "x", color=COLOURS["point-to-point"], label="the paper")
         axes.plot([11], [LBDD_SECONDS], "x", color=COLOURS["LBDD"], label="the paper")
-    return figure
+    return _finished(figure)
 
 
 def draw_rate(rows: Rows) -> Figure:
     """Draw the rate by subscribers (figure 2)."""
-    return _twelve(rows, "rate_mbit", "rate, Mbit/s", TAKEN_MBIT)
+    return _finished(_twelve(rows, "rate_mbit", "rate, Mbit/s", TAKEN_MBIT))
 
 
 def draw_load(rows: Rows) -> Figure:
     """Draw the publisher's load by subscribers (figure 3)."""
-    return _twelve(rows, "publisher_load", "publisher's load", LOAD_MAX)
+    return _finished(_twelve(rows, "publisher_load", "publisher's load", LOAD_MAX))
+
+
+def _finished(figure: Figure) -> Figure:
+    """Give every panel room for all that is in it, from 0 on, and the first one the legend."""
+    for axes in figure.axes:
+        axes.autoscale()
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
+    figure.axes[0].legend(fontsize=8)
+    return figure
 
 
 def _twelve(rows: Rows, value: str, label: str, paper: float | None = None) -> Figure:
@@ -44,20 +53,21 @@ def _twelve(rows: Rows, value: str, label: str, paper: float | None = None) -> F
             axes.plot(list(line), list(line.values()), color=COLOURS[way], marker="o", label=way)
         if paper is not None:
             axes.axhline(paper, color=COLOURS["LBDD"], linestyle=":", label="LBDD in the paper")
-        axes.set(xlabel="subscribers", ylabel=label, title=words, ylim=(0, None))
+        axes.set(xlabel="subscribers", ylabel=label, title=words)
         axes.grid(alpha=0.25)
-    figure.axes[0].legend(fontsize=8)
     return figure
 
 
 def draw_depth(rows: Rows) -> Figure:
     """Draw the mean depth and all that there were, and the mean out-degree (table 1, theorem 2)."""
     figure, axes = _plans(rows, {"depth": "depth, mean", "out_degree": "out-degree, mean"})
-    for row in rows:
-        axes.plot([row["subscribers"]] * 2, [row["depth_min"], row["depth_max"]], color="#777777", alpha=0.5)
+    for number, row in enumerate(rows):
+        ends = [row["depth_min"], row["depth_max"]]
+        label = "" if number else "depth, least to greatest"
+        axes.plot([row["subscribers"]] * 2, ends, color="#777777", alpha=0.5, label=label)
     axes.axhspan(*DEPTHS, color="#0072B2", alpha=0.1, label="depth in the paper")
-    axes.legend(fontsize=8)
-    return figure
+    axes.set(ylabel="levels, and copies that a node sends")
+    return _finished(figure)
 
 
 def draw_contribution(rows: Rows) -> Figure:
@@ -66,8 +76,7 @@ def draw_contribution(rows: Rows) -> Figure:
         rows, {"publisher_share": "publisher", "largest_subscriber_share": "busiest subscriber"}
     )
     axes.set(ylabel="share of all copies")
-    axes.legend(fontsize=8)
-    return figure
+    return _finished(figure)
 
 
 def _plans(rows: Rows, values: dict[str, str]) -> tuple[Figure, Any]:
@@ -79,6 +88,6 @@ def _plans(rows: Rows, values: dict[str, str]) -> tuple[Figure, Any]:
         for (value, label), colour in zip(values.items(), COLOURS.values(), strict=False):
             words = f"{label} ({prefix or 'any addresses'})"
             axes.plot(sizes, [row[value] for row in mine], style, color=colour, marker="o", label=words)
-    axes.set(xlabel="subscribers", ylim=(0, None))
+    axes.set(xlabel="subscribers")
     axes.grid(alpha=0.25)
     return figure, axes

@@ -41,7 +41,11 @@ def test_only_what_nobody_can_explain_fails():
 def test_it_shows_the_sentences_with_what_was_measured_and_why_they_do_not_hold():
     html = made()._repr_html_()
     assert "1 of 3 sentences hold" in html and "a &lt; b" in html and "b is &lt;small&gt;" in html
-    assert "does not hold, and nobody knows why" in html
+    assert "does not hold: nobody knows why" in html
+
+
+def test_differences_stand_below_their_reasons():
+    assert made().differences() == "b is <small>\n  - a < b\n\nnobody knows why\n  - nobody knows"
 
 
 def test_its_picture_is_that_of_the_experiment():
