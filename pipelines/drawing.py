@@ -65,8 +65,10 @@ def _simulation(net: Simulation) -> Picture:
 
     if net.telemetry is None or not net.telemetry.keeps:
         raise InputError("draw: this simulation keeps no telemetry: make it with telemetry=True")
-    survey = survey_of(net)
-    places = [standing(place, survey) for place in net.positions.values() if place.broker in survey]
+    places = [place for place in net.positions.values() if place.broker in net.living()]
+    if net.recovery is not None:  # who does not heal stands where it was put
+        survey = survey_of(net)
+        places = [standing(place, survey) for place in places]
     transfers = net.telemetry.tables().get("transfers")
     if transfers is None:
         raise InputError("draw: nothing went over any link yet")
