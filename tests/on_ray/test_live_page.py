@@ -32,10 +32,12 @@ def served(network):
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     assert told.wait(BOUND_SECONDS)
-    yield ready.result()
-    loop.call_soon_threadsafe(stop.set)
-    thread.join(BOUND_SECONDS)
-    loop.close()
+    try:
+        yield ready.result()
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(BOUND_SECONDS)
+        loop.close()
 
 
 @pytest.mark.usefixtures("ray_started")
@@ -55,12 +57,12 @@ def test_the_page_shows_a_network_that_loses_a_broker_and_heals(browser, tmp_pat
             browser.evaluate("document.getElementById('selector').value = 'x > 5'; true")
             browser.evaluate("document.getElementById('try-button').click(); true")
             browser.until("document.getElementById('try-said').textContent.startsWith('subscribed to')")
-            publisher.publish([{"x": x} for x in range(10)])
+            publisher.publish_batch([{"x": x} for x in range(10)])
             seen = browser.until(
                 "document.getElementById('events-seen').textContent.includes('9') && "
                 "document.getElementById('events-seen').textContent"
             )
-            assert seen.splitlines() == [f'{{"x": {x}}}' for x in (9, 8, 7, 6)]
+            assert seen.splitlines() == [f'{{"x":{x}}}' for x in (9, 8, 7, 6)]
             browser.until("document.getElementById('p50').textContent.endsWith('ms')")
 
             browser.evaluate("document.querySelector('[aria-label=\"kill broker 3\"]').click(); true")
