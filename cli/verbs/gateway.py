@@ -1,10 +1,12 @@
-"""``rayvous gateway`` and ``token``: clients outside Ray come in."""
+"""``rayvous gateway``, ``ui`` and ``token``: clients outside Ray come in, and a network is watched from a browser."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import signal
+import webbrowser
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_urlsafe
@@ -68,7 +70,49 @@ def gateway(
             "private_key": private_key,
         }
         config = replace(config, **{name: value for name, value in given.items() if value is not None})
-        ended = asyncio.run(_serve(net, config.validate(), access))
+        ended = asyncio.run(_serve(net, config.validate(), access, _print_lines))
+    if ended:
+        raise NetworkNotFound(f"network {network!r} was ended")
+
+
+def _print_lines(lines: list[str]) -> None:
+    for line in lines:
+        console.out.print(line, markup=False, soft_wrap=True)
+
+
+def ui(
+    network: NetworkName,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="On this machine; 0 is any free one.")] = 0,
+    kill: Annotated[bool, typer.Option("--kill", help="Let the page kill brokers.")] = False,
+    browser: Annotated[bool, typer.Option(help="Open it in the browser.")] = True,
+    address: Address = None,
+) -> None:
+    """Watch a network live in a browser, until Ctrl-C: its tree, rates, latencies, queues, deaths and healing.
+
+    The page is served on this machine alone, and its address has a token that is made for this once. A network that has
+    gateways serves it at /ui of each, to principals with the right to watch.
+
+    Examples
+    --------
+      rayvous ui flights
+      rayvous ui flights --kill
+      rayvous ui flights --port 8090 --no-browser
+    """
+    from ...protocol.gateways import AccessConfig, GatewayConfig, Principal, digest_of
+
+    require("gateway")
+    secret = token_urlsafe(TOKEN_BYTES)
+    me = Principal((digest_of(secret),), subscribe="TRUE", watch=True, operate=kill)
+
+    def show(urls: list[str]) -> None:
+        page = f"{urls[0]}/ui/#{secret}"
+        _print_lines([page])
+        if browser:
+            webbrowser.open(page)
+
+    with joined(network, address) as net:
+        config = GatewayConfig(f"127.0.0.1:{port}").validate()
+        ended = asyncio.run(_serve(net, config, AccessConfig({"me": me}).validate(), show))
     if ended:
         raise NetworkNotFound(f"network {network!r} was ended")
 
@@ -99,7 +143,9 @@ def _settled(
     return config or net.directory.gateway or Config(), access
 
 
-async def _serve(net: Network, config: GatewayConfig, access: AccessConfig) -> bool:
+async def _serve(
+    net: Network, config: GatewayConfig, access: AccessConfig, tell: Callable[[list[str]], None]
+) -> bool:
     """Serve until a signal, or the end of the network; return whether it was that."""
     from ...gateway.serving import serving
 
@@ -108,8 +154,7 @@ async def _serve(net: Network, config: GatewayConfig, access: AccessConfig) -> b
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     async with serving(net, config, access) as served:
-        for url in served.urls:
-            console.out.print(url, markup=False)
+        tell(served.urls)
         return await served.until_ended(stop)
 
 
@@ -119,6 +164,8 @@ def token(
     subscribe: Annotated[
         str, typer.Option(help="A selector: it may subscribe to what this covers.")
     ] = "FALSE",
+    watch: Annotated[bool, typer.Option("--watch", help="It may see the live page.")] = False,
+    operate: Annotated[bool, typer.Option("--operate", help="It may kill brokers there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a token for one who is outside Ray, and the lines that let it in.
@@ -136,7 +183,9 @@ def token(
 
     secret = token_urlsafe(TOKEN_BYTES)
     digest = digest_of(secret)
-    check_rights(AccessConfig({principal: Principal((digest,), publish, subscribe)}).validate())
+    check_rights(
+        AccessConfig({principal: Principal((digest,), publish, subscribe, watch, operate)}).validate()
+    )
     if as_json:
         console.print_json({"principal": principal, "token": secret, "token_sha256": digest})
         return
@@ -146,4 +195,5 @@ def token(
     lines += [
         f"{right} = {json.dumps(text)}" for right, text in (("publish", publish), ("subscribe", subscribe))
     ]
+    lines += [f"{right} = true" for right, given in (("watch", watch), ("operate", operate)) if given]
     console.out.file.write("\n".join(["", *lines]) + "\n")

@@ -8,7 +8,7 @@ from . import clients, gateway, networks, operate
 
 HEADINGS: Final[dict[str, tuple[Any, ...]]] = {
     "A network, from its start to its end": (
-        networks.init, networks.up, networks.networks, networks.status, networks.top, networks.down,
+        networks.init, networks.up, networks.networks, networks.status, networks.top, gateway.ui, networks.down,
     ),
     "Clients of a network": (clients.subscribe, clients.unsubscribe, clients.publish),
     "Clients outside Ray": (gateway.gateway, gateway.token),

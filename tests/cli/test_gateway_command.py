@@ -9,7 +9,8 @@ from rayvous.protocol.gateways import digest_of
 
 
 def test_a_token_is_told_once_and_its_digest_lets_it_in(rayvous, tmp_path):
-    status, lines, told = rayvous("token", "a.b", "--publish", "origin = 'JFK'", "--subscribe", "TRUE")
+    rights = ("--publish", "origin = 'JFK'", "--subscribe", "TRUE", "--watch")
+    status, lines, told = rayvous("token", "a.b", *rights)
     token = told.removeprefix("token of a.b: ").strip()
     assert (status, len(token)) == (0, 43)
     assert token not in lines
@@ -22,6 +23,7 @@ def test_a_token_is_told_once_and_its_digest_lets_it_in(rayvous, tmp_path):
         "origin = 'JFK'",
         "TRUE",
     )
+    assert (alice.watch, alice.operate) == (True, False)
 
 
 def test_tokens_are_made_by_chance(rayvous):

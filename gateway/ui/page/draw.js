@@ -99,7 +99,7 @@ function placeTree(clusters) {
   for (const height of levels) { rows.push(y); y += height + LEVEL - 44; }
   let x = GAP;
   for (const top of tops) if (top.depth === 0) { place(top, x, rows); x += top.span + GAP; }
-  return { width: Math.max(320, x), height: y };
+  return { width: x, height: y };
 }
 
 function placeRing(clusters) {

@@ -9,6 +9,12 @@ const MINUTES_SECONDS = 120, SEEN_MAX = 50, AGAIN_MS = 1000, AGAIN_MAX_MS = 1500
 const find = id => document.getElementById(id);
 const flow = new Chart(find("flow"), MINUTES_SECONDS), latency = new Chart(find("latency"), MINUTES_SECONDS);
 
+// `rayvous ui` gives the token behind the #, which no server is sent.
+if (location.hash.length > 1) {
+  sessionStorage.setItem("rayvous-token", location.hash.slice(1));
+  history.replaceState(null, "", location.pathname);
+}
+
 let socket = null, again = AGAIN_MS, token = sessionStorage.getItem("rayvous-token"), trying = false;
 const seen = [];
 
