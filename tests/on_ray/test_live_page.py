@@ -78,7 +78,7 @@ def test_the_page_shows_a_network_that_loses_a_broker_and_heals(browser, tmp_pat
                     browser.look(width, scheme)
                     assert browser.until("document.documentElement.scrollWidth") <= width
                     browser.picture(tmp_path / f"{width}-{scheme}.png")
-            browser.evaluate("sessionStorage.clear()")
+            browser.evaluate("sessionStorage.clear(); true")
             browser.open("about:blank")
             browser.open(f"{url}/ui/#token")  # as `rayvous ui` does
             browser.until("document.getElementById('state').textContent === 'whole without broker 3'")
