@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..pipelines.spark.local import local_session, open_session
 from ..protocol import checks
-from ..protocol.extras import extra, require
+from ..protocol.extras import require
 from .statements import Statement
 
-with extra("spark"):
-    import pandas as pd
-
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import SparkSession
 
     from ..actors.pictures.picture import Picture
@@ -118,6 +116,8 @@ def experiment(
     """
     require("spark")
     require("plots")
+    import pandas as pd
+
     from .reproduction import experiments, run
 
     (one,) = experiments([checks.text("name", name)], checks.text("preset", preset))

@@ -28,6 +28,7 @@ from ..actors.telemetry.telemetry import Telemetry
 from ..faults.checker.verdict import Verdict
 from ..protocol import checks
 from ..protocol.errors import InputError
+from ..protocol.extras import require
 from ..protocol.telemetry.tables import TABLES
 from .spark.local import local_session, open_session
 from .spark.session import jobs_of, on_one_machine, spark_session
@@ -86,9 +87,12 @@ def report(
     InputError
         A folder cannot be used or has no telemetry, there is no such run, or the summary is not JSON. No Spark is
         started then.
+    MissingExtra
+        Spark, or what draws, is not installed.
     SparkUnavailable
         Spark could not be started.
     """
+    require("spark")
     from .report.report import check_folder, check_summary, write_report
 
     check_summary({} if summary is None else checks.instance("summary", summary, Mapping, "a mapping"))

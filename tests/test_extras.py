@@ -47,7 +47,8 @@ NAMED = """
             print(error)
 
     def report():
-        import rayvous.pipelines.report.report
+        import rayvous as rv
+        rv.report("nowhere", "out")
 
     def figures():
         import rayvous.experiments.hypercube.pictures
@@ -143,7 +144,7 @@ def test_what_is_missing_is_said_before_anything_is_imported(monkeypatch: pytest
 def test_the_extras_are_those_of_the_project_file() -> None:
     path = Path(__file__).resolve().parent.parent / "pyproject.toml"
     declared = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
-    packages = {"pkg_resources": "setuptools"}
+    packages = {"pkg_resources": "setuptools", "psycopg_pool": "psycopg"}
     for name, modules in extras.EXTRAS.items():
         for module in modules:
             wanted = packages.get(module, module)
