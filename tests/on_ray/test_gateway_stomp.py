@@ -55,8 +55,8 @@ class Served:
         limits = self._config.limits
         self.core = Gateway(Joined(self.net, limits.queue_events_max), Access(ACCESS), limits)
         addresses = {"http": "127.0.0.1:0", "stomp": "127.0.0.1:0", "origins": ("*",)}
-        http, plain = listeners_of(self.core, GatewayConfig(**addresses, limits=limits))
-        (encrypted,) = listeners_of(self.core, self._config)[1:]
+        http, plain = listeners_of(self.core, GatewayConfig(**addresses, limits=limits), self.net)
+        (encrypted,) = listeners_of(self.core, self._config, self.net)[1:]
         self.listeners = [http, plain, encrypted]
         self.port, self.tls_port = (urlsplit(each.url).port for each in (plain, encrypted))
         self.broker = f"{http.url.replace('http', 'ws')}/stomp"
