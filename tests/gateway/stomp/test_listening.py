@@ -23,8 +23,11 @@ def test_stomp_is_listened_for_where_the_file_says_so(gateway, run):
             listeners_of(core, taken, NETWORK)
         for listener in (http, stomp):
             await listener.stop()
-        (http,) = listeners_of(core, GatewayConfig("127.0.0.1:0"), NETWORK)
-        await http.stop()
+        http, stomp = listeners_of(core, GatewayConfig("127.0.0.1:0"), NETWORK)
+        assert http.url
+        assert not stomp.url  # it serves over WebSocket alone
+        for listener in (http, stomp):
+            await listener.stop()
         await core.close()
 
     run(work())
