@@ -92,6 +92,7 @@ def test_a_subscription_that_local_publishers_satisfy_is_told_to_nobody(scheme):
     net.tell(3, "alice", first(1, "n > 1"))
     bob = Answer("bob", 3, to_filter("n > 5"))
     assert net.told[1:] == [("alice", Answers(1, (bob,), here=True))]
+    assert net.brokers[3].answers_of("alice") == {1: Answers(1, (bob,), here=True)}, "also whenever it asks"
     assert not net.spread and sum(net.recorded()) == 0
     net.tell(3, "bob", event("bob", n=7))
     net.tell(4, "carol", event("carol", n=8))
