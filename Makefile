@@ -9,7 +9,7 @@ FAST   := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --igno
 # and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check types fast slow ray spark bench docs clean setup
+.PHONY: demo test check types fast slow ray spark bench mutants docs clean setup
 
 setup: $(STAMP)
 
@@ -57,6 +57,10 @@ bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench simulator --json
 	$(BIN)/rayvous bench durability --json
 	$(BIN)/rayvous bench report --json
+
+FOLDERS ?= routing/interest routing/schemes faults/membership faults/replay admission
+mutants: setup         ## a sample of small changes to the code of folders, which tests have to find: FOLDERS=admission
+	$(BIN)/python tests/mutation.py $(FOLDERS)
 
 docs: setup            ## the site: guide, tutorials, reference; open out/docs/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
