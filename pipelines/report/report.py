@@ -21,13 +21,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import pyarrow as pa
 import pyarrow.parquet
 
-from ...actors.pictures.picture import Picture, stacked
 from ...protocol import checks
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
@@ -38,6 +37,9 @@ from .pictures import PICTURES, draw_pictures, drawings
 
 with extra("spark"):
     import pandas as pd
+
+if TYPE_CHECKING:
+    from ...actors.pictures.picture import Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Report:
             If there is no such picture, or it has nothing to show in this run.
         """
         drawn = drawings(self.figures, self.graph, self.summary)
+        from ...actors.pictures.picture import stacked
+
         for name in names:
             if checks.text("picture", name) not in drawn:
                 raise InputError(f"no picture {name!r}: this run has {', '.join(drawn) or 'none'}")
