@@ -21,8 +21,14 @@ def draw_delay(rows: Rows) -> Figure:
     """Draw the delay by subscribers; the paper's two numbers as crosses (figure 1)."""
     figure = _twelve(rows, "seconds", "delay, s")
     for axes in figure.axes:
-        axes.plot([11], [POINT_TO_POINT_SECONDS], "x", color=COLOURS["point-to-point"], label="the paper")
-        axes.plot([11], [LBDD_SECONDS], "x", color=COLOURS["LBDD"], label="the paper")
+        axes.plot(
+            [11],
+            [POINT_TO_POINT_SECONDS],
+            "x",
+            color=COLOURS["point-to-point"],
+            label="the paper's point-to-point",
+        )
+        axes.plot([11], [LBDD_SECONDS], "x", color=COLOURS["LBDD"], label="the paper's LBDD")
     return _finished(figure)
 
 
@@ -37,16 +43,17 @@ def draw_load(rows: Rows) -> Figure:
 
 
 def _finished(figure: Figure) -> Figure:
-    """Give every panel room for all that is in it, from 0 on, and the first one the legend."""
+    """Give every panel room for all that is in it, from 0 on, and the figure a legend that covers nothing."""
     for axes in figure.axes:
         axes.autoscale()
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
-    figure.axes[0].legend(fontsize=8)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(figure.axes) * 2, fontsize=8)
     return figure
 
 
 def _twelve(rows: Rows, value: str, label: str, paper: float | None = None) -> Figure:
-    figure = chart(10.2, 3.9)
+    figure = chart(10.2, 4.2)
     for axes, (taken, words) in zip(figure.subplots(1, 2), READINGS.items(), strict=True):
         for way in WAYS:
             line = by_subscribers(rows, way, value, taken)
@@ -80,7 +87,7 @@ def draw_contribution(rows: Rows) -> Figure:
 
 
 def _plans(rows: Rows, values: dict[str, str]) -> tuple[Figure, Any]:
-    figure = chart(5.6, 3.9)
+    figure = chart(5.6, 4.5)
     axes = figure.subplots()
     for prefix, style in zip(sorted({row["prefix"] for row in rows}), PREFIX_LINES, strict=False):
         mine = sorted((row for row in rows if row["prefix"] == prefix), key=lambda row: row["subscribers"])
