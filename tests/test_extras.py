@@ -109,6 +109,7 @@ def test_what_needs_an_extra_names_it() -> None:
             2,
             "rayvous: pyspark is not installed: pip install 'rayvous[spark]'; or give --no-spark\n",
         ),
+        (["gateway", "flights"], 2, "rayvous[gateway]"),
         (["demo", "--no-spark"], 2, "rayvous[demo]"),
         (["experiment", "hypercube-load"], 2, "rayvous[spark]"),
     ],

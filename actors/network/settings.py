@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
 from ...protocol.errors import InputError
+from ...protocol.extras import require
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
@@ -68,6 +69,8 @@ class Settings:
         ):
             if given is not None:
                 given.validate()
+        if self.gateway is not None:
+            require("gateway")
         if self.access is not None:
             check_rights(self.access)
         elif self.gateway is not None:

@@ -182,7 +182,7 @@ def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     """Return what runs a coroutine to its end, and fails when it takes long."""
 
     async def bounded(work: Coroutine[Any, Any, Any]) -> Any:
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(30):
             return await work
 
     return lambda work: asyncio.run(bounded(work))
