@@ -37,7 +37,7 @@ slow: setup            ## many seeds of chaos, large networks, a browser; withou
 	$(FAST) -m slow
 
 ray: setup             ## on real actors, and the command line
-	$(BIN)/pytest -q tests/on_ray
+	RAY_worker_niceness=0 $(BIN)/pytest -q tests/on_ray  # else brokers are as nice as what runs beside them
 
 spark: setup           ## telemetry in Spark, on a Ray of its own
 	$(BIN)/pytest -q tests/on_spark
