@@ -79,7 +79,7 @@ def test_books_that_are_wrong_are_found(fault):
         words = "do not balance"  # what climbs is another list
     elif fault == "advert":
         admission.books.unadvertise(("p1", 1))
-        words = "has adverts over"
+        words = "do not balance"  # what is said to clients of it is another list
     else:
         net.sessions["s1"].subscriber.lacking[1] = (Refusal(0, "cpu", 1.0, 0.0),)
         words = "s1 #1 was told that it lacks"
