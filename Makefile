@@ -9,7 +9,7 @@ FAST   := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --igno
 # and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check types fast slow ray spark bench mutants docs clean setup
+.PHONY: demo test check types fast slow ray spark beside bench mutants docs clean setup
 
 setup: $(STAMP)
 
@@ -44,12 +44,11 @@ spark: setup           ## telemetry in Spark, on a Ray of its own
 
 # On two cores the tests on Ray wait a third of their time: what is left is given to those that wait for nothing.
 test: check            ## everything: check, then ray, and beside it slow and spark; their output follows
-	@mkdir -p out; \
-	nice -n 19 $(MAKE) --no-print-directory --keep-going slow spark > out/beside.txt 2>&1 & beside=$$!; \
-	trap 'kill $$beside 2>/dev/null' EXIT INT TERM; \
-	$(MAKE) --no-print-directory ray; first=$$?; \
-	wait $$beside; second=$$?; trap - EXIT INT TERM; \
-	cat out/beside.txt; exit $$((first > second ? first : second))
+	@mkdir -p out
+	@$(MAKE) --no-print-directory --keep-going -j 2 ray beside; status=$$?; cat out/beside.txt; exit $$status
+
+beside: setup
+	@nice -n 19 sh -c '$(FAST) -m slow; slow=$$?; $(BIN)/pytest -q tests/on_spark && exit $$slow' > out/beside.txt 2>&1
 
 bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench matching --json

@@ -61,7 +61,13 @@ def test_hosts_are_gone_when_who_made_them_is_killed(ending):
     if reason is not None:
         pytest.skip(f"no hosts on this machine: {reason}")
     words = [sys.executable, "-c", OUTSIDE, *FENCE, sys.executable, "-c", INSIDE]
-    made = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    made = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs beside may be deaf to it
+    )
     assert made.stdout is not None
     namespace, *names = made.stdout.readline().split()
     assert sorted(names) == ["host-0", "host-1"]
