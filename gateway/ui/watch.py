@@ -17,6 +17,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from ray.exceptions import RayError
+
 from ...actors.network.status import BrokerStatus, NetworkStatus
 from ...protocol.errors import RayvousError
 
@@ -198,7 +200,7 @@ class Watch:
     async def _next_frame(self) -> dict[str, Any]:
         try:
             now = await asyncio.to_thread(self._look)
-        except RayvousError as error:
+        except (RayvousError, RayError) as error:
             return {
                 **(self._frame or _NOTHING),
                 "at": time.time(),
