@@ -4,7 +4,9 @@ Rules
 -----
 * One form for one pattern: no two ``%`` side by side, and ``_`` before ``%`` rather than after (``%_`` is
   ``_%``).
-* A test never goes back: its time is at most the length of the text times that of the pattern.
+* A test never goes back: what is between two ``%`` is looked for from the left, once, since the first place where it
+  fits is always good enough. Its time grows with the length of the text alone: a regular expression, which is fastest,
+  does what cannot take it `SHORT_STEPS` steps, and `piece_finder` the rest.
 * Whether one pattern implies another, or no string matches both, is decided soundly, not completely: a True
   is true.
 """
@@ -15,10 +17,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-Piece: TypeAlias = tuple[str | None, ...]
+from .piece_finder import Piece, PieceFinder
+
 Pattern: TypeAlias = tuple[Piece, ...]
+
+SHORT_STEPS: Final = 1 << 16
+"""What the length of a text times that of a pattern may be for a regular expression: a tenth of a millisecond."""
+
+SHORT_PATTERN: Final = 256
+"""A longer pattern has no regular expression, which would take memory, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +95,47 @@ def literal_prefix(pattern: Pattern) -> str:
 
 @lru_cache(maxsize=4096)
 def _pattern_test(pattern: Pattern, negated: bool) -> Callable[[str], bool]:
-    match = pattern_regex(pattern).match
+    holds = _matcher(pattern)
     if negated:
-        return lambda text: match(text) is None
-    return lambda text: match(text) is not None
+        return lambda text: not holds(text)
+    return holds
 
 
-def pattern_regex(pattern: Pattern) -> re.Pattern[str]:
-    """Return a regular expression for the whole string.
+def _matcher(pattern: Pattern) -> Callable[[str], bool]:
+    """Return what says whether a string matches: a method of strings, a regular expression, or `_long_matcher`."""
+    like = LikePattern(pattern)
+    if like.is_contains or like.is_suffix:
+        wanted = "".join(element or "" for element in pattern[1])
+        return (lambda text: wanted in text) if like.is_contains else (lambda text: text.endswith(wanted))
+    length = sum(map(len, pattern))
+    if length > SHORT_PATTERN:
+        return _long_matcher(pattern)
+    match, long, longest = _pattern_regex(pattern).match, _long_matcher(pattern), SHORT_STEPS // (length + 1)
+    return lambda text: (match(text) is not None) if len(text) <= longest else long(text)
 
-    The first place where a middle piece fits is always good enough, so each is an atomic group: no pattern
-    makes the search go back, and the time is at most the length of the text times that of the pattern.
-    """
+
+def _long_matcher(pattern: Pattern) -> Callable[[str], bool]:
+    pieces = [PieceFinder(piece) for piece in pattern]
+    head, middle, tail = pieces[0], pieces[1:-1], pieces[-1]
+    if len(pieces) == 1:
+        return lambda text: len(text) == head.length and head.fits(text, 0)
+
+    def holds(text: str) -> bool:
+        start, end = head.length, len(text) - tail.length
+        if start > end or not head.fits(text, 0) or not tail.fits(text, end):
+            return False
+        for piece in middle:
+            start = piece.find(text, start, end)
+            if start < 0:
+                return False
+            start += piece.length
+        return True
+
+    return holds
+
+
+def _pattern_regex(pattern: Pattern) -> re.Pattern[str]:
+    """Return a regular expression for the whole string, each middle piece an atomic group: it never goes back."""
     parts = [_piece_regex(pattern[0])]
     if len(pattern) > 1:
         parts += [f"(?>.*?{_piece_regex(piece)})" for piece in pattern[1:-1]]

@@ -25,7 +25,7 @@ from ...protocol.values import Value
 from ..language import predicates as p
 from .clauses import Clause, clause_of
 from .domains import Domain
-from .likes import Piece
+from .piece_finder import Piece
 from .strings import like_strings
 
 CLAUSES_MAX: Final = 256

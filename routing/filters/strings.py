@@ -30,7 +30,8 @@ from .intervals import (
     settle_strings,
     unite,
 )
-from .likes import LikePattern, Pattern, Piece, canonical_pattern, like_key, literal_prefix
+from .likes import LikePattern, Pattern, canonical_pattern, like_key, literal_prefix
+from .piece_finder import Piece
 
 
 @dataclass(frozen=True, slots=True)
