@@ -135,7 +135,8 @@ class Admission(Asking):
 
     def _ways_among(self, links: list[BrokerId]) -> list[bool]:
         passes = self.books.passes
-        return [passes(source, to) for source in (LOCAL, *links) for to in links]
+        ends = (LOCAL, *links)
+        return [passes(source, to) for source in ends for to in ends]
 
     def _part(self, link: BrokerId) -> Out:
         out = self._clear(link)

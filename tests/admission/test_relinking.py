@@ -1,0 +1,53 @@
+"""Links that lead elsewhere: what was asked over them is asked anew, and nobody is asked for what cannot come.
+
+Reference: paper 3, section 4; docs/decisions/0023-reservations-go-the-ways-of-events.md.
+"""
+
+from rayvous.admission.controller import Admission
+from rayvous.protocol.configs import Ways
+from rayvous.protocol.effects import Send
+from rayvous.protocol.messages.admission import AdmissionConfig, Advertised, Ask, AskAnswer
+from rayvous.protocol.messages.pubsub import Cancel, Detach, Register
+from rayvous.routing.filters.filter import to_filter
+
+WIDE, NARROW = to_filter("x > 0"), to_filter("x > 5")
+FROM_BOTH = Ways(onward=((None, (1, 2)), (1, ()), (2, (1,))))
+"""What comes over link 1 is for clients here alone."""
+FROM_TWO = Ways(onward=((None, (1, 2)), (2, (1,))))
+"""Nothing comes over link 1 any more; between the links, events go as before."""
+
+
+def asks(out, to):
+    return [
+        each.message
+        for each in out
+        if isinstance(each, Send) and each.to == to and isinstance(each.message, Ask)
+    ]
+
+
+def with_two_clients(ways):
+    """Return a broker that has asked neighbour 1 for what two clients of different priorities want."""
+    machine = Admission(0, AdmissionConfig(), [1, 2], ways)
+    machine.handle(1, Advertised("p", 1, NARROW, 10, 5, (1,)))
+    (ask,) = asks(machine.handle("low", Register(1, WIDE)), 1)
+    machine.handle(1, AskAnswer(ask.token, 1, ()))
+    machine.handle("high", Register(1, WIDE, 2))
+    assert machine._asked[1][WIDE].priority == 2
+    return machine
+
+
+def test_who_wanted_it_most_leaves_and_the_neighbour_is_asked_with_what_is_left():
+    machine = with_two_clients(FROM_BOTH)
+    (ask,) = asks(machine.handle("high", Detach()), 1)
+    assert (ask.filter, ask.priority) == (WIDE, 0)
+    machine.check()
+
+
+def test_what_was_asked_over_a_link_that_leads_here_no_more_is_forgotten():
+    """Before, whoever left then broke the broker: nobody was left who wanted it over that link."""
+    for message in (Detach(), Cancel(1)):
+        machine = with_two_clients(FROM_BOTH)
+        machine.relink([1, 2], FROM_TWO)
+        assert WIDE not in machine._asked[1]
+        assert asks(machine.handle("high", message), 1) == []
+        machine.check()
