@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
+from ..protocol import checks
+from ..protocol.errors import InputError
 
-def is_welcome(origin: str | None, host: str, origins: Collection[str]) -> bool:
-    """Return whether a connection may be opened.
+
+def check_origin(headers: Mapping[str, str], origins: Collection[str]) -> None:
+    """Return if a connection may be opened.
 
     Parameters
     ----------
-    origin
-        Whose page opens it; None for what is no page.
-    host
-        What the client calls the gateway; its own pages may come.
+    headers
+        Those with which it is opened, by names in small letters: whose page does so (``origin``; none if no page does),
+        and what it calls the gateway (``host``), whose own pages may come.
     origins
         Pages of other hosts that may come; ``"*"`` lets all.
+
+    Raises
+    ------
+    InputError
+        If pages of that host may not come.
     """
-    return origin is None or "*" in origins or origin in origins or urlsplit(origin).netloc == host
+    origin = headers.get("origin")
+    if origin is None or {"*", origin} & {*origins} or urlsplit(origin).netloc == headers.get("host", ""):
+        return
+    raise InputError(f"pages of {checks.shown(origin)} are not let in (origins)")

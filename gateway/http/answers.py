@@ -27,6 +27,7 @@ Form: TypeAlias = Literal["json", "cloudevents"]
 FORMS: Final = get_args(Form)
 TOO_LARGE: Final = ("batch_events_max", "body_bytes_max")
 BUSY: Final = ("bodies_bytes_max", "publishing_events_max")
+REASON_BYTES_MAX: Final = 120
 RETRY_MILLISECONDS: Final = 500
 
 _STATUS: Final[tuple[tuple[type[RayvousError], HTTPStatus], ...]] = (
@@ -48,6 +49,11 @@ def status_of(error: RayvousError) -> HTTPStatus:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         return HTTPStatus.SERVICE_UNAVAILABLE if error.limit in BUSY else HTTPStatus.TOO_MANY_REQUESTS
     return next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_GATEWAY)
+
+
+def closing_reason(text: str) -> str:
+    """Return as much of a text as a WebSocket's closing can tell."""
+    return text.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
 
 
 def problem(error: RayvousError) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ...protocol import checks
 from ...protocol.errors import InputError, LimitReached, RayvousError
 from ...protocol.extras import extra
 from ..core import Gateway, Session
-from ..origins import is_welcome
+from ..origins import check_origin
 from .answers import FORMS, headers_of, problem
 from .bodies import events_of, parse
 from .events import EventStream
@@ -197,10 +197,8 @@ class Paths:
 
     async def socket(self, socket: WebSocket) -> None:
         """Serve a WebSocket."""
-        origin = socket.headers.get("origin")
         try:
-            if not is_welcome(origin, socket.headers.get("host", ""), self._origins):
-                raise InputError(f"pages of {checks.shown(origin)} are not let in (origins)")
+            check_origin(socket.headers, self._origins)
             session = await self._session(socket)
         except RayvousError as error:
             await refuse(socket, error)

@@ -22,7 +22,7 @@ from ...protocol import checks
 from ...protocol.errors import EventError, InputError, RayvousError, StreamEnded
 from ...protocol.extras import extra
 from ..core import Gap, Gateway, Session, Stream
-from .answers import FORMS, delivery_members, delivery_text, problem
+from .answers import FORMS, closing_reason, delivery_members, delivery_text, problem
 from .bodies import moment, parse
 
 with extra("gateway"):
@@ -98,7 +98,7 @@ class Socket:
         """Close the connection, as far as the client still listens."""
         with suppress(RuntimeError, TimeoutError, WebSocketDisconnect):  # it has gone before
             async with asyncio.timeout(self._gateway.limits.stall_seconds):
-                await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
+                await self._socket.close(code, closing_reason(reason))
 
     async def _next(self) -> dict[str, Any] | None:
         """Return the next message, None for a binary one that was refused with words."""

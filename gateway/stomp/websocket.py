@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...protocol import checks
+from ...protocol.errors import InputError
 from ...protocol.extras import extra
-from ..origins import is_welcome
+from ..origins import check_origin
 from .server import StompServer
 
 with extra("gateway"):
@@ -43,12 +43,13 @@ def stomp_route(server: StompServer, origins: Sequence[str] = ()) -> WebSocketRo
         known = [each for each in SUBPROTOCOLS if each in offered]
         await socket.accept(known[0] if known else None)
         wire = _WebSocketWire(socket)
-        origin = socket.headers.get("origin")
-        if is_welcome(origin, socket.headers.get("host", ""), origins):
+        try:
+            check_origin(socket.headers, origins)
+        except InputError as error:
+            await server.turn_away(wire, str(error))
+            await socket.close(POLICY)
+        else:
             await server.serve(wire)
-            return
-        await server.turn_away(wire, f"pages of {checks.shown(origin)} are not let in (origins)")
-        await socket.close(POLICY)
 
     return WebSocketRoute(PATH, serve)
 

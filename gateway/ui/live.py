@@ -20,13 +20,14 @@ from collections.abc import Callable, Collection
 from contextlib import aclosing
 from typing import Any, Final
 
-from ...protocol import checks
 from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError
 from ...protocol.extras import extra
 from ...protocol.ids import BrokerId
 from ..core import Gateway, Session
 from ..deliveries import Delivery
-from ..origins import is_welcome
+from ..http.answers import closing_reason
+from ..http.bodies import parse
+from ..origins import check_origin
 from ..streams import Stream
 from .watch import Watch
 
@@ -44,7 +45,6 @@ SHOWN_MAX: Final = 20
 """Events of a trial that are sent at once; who watches reads no more."""
 
 WORD_CHARACTERS_MAX: Final = 8_192
-_REASON_BYTES_MAX: Final = 120
 
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
@@ -74,11 +74,12 @@ def ui_route(
 
     async def live(socket: WebSocket) -> None:
         viewer = _Viewer(socket, gateway, watch, kill)
-        origin = socket.headers.get("origin")
-        if is_welcome(origin, socket.headers.get("host", ""), origins):
-            await viewer.serve()
+        try:
+            check_origin(socket.headers, origins)
+        except InputError as error:
+            await viewer.turn_away(str(error))
         else:
-            await viewer.turn_away(f"pages of {checks.shown(origin)} are not let in (origins)")
+            await viewer.serve()
 
     files = _Page(packages=[("rayvous.gateway.ui", "page")], html=True)
     return Mount("/ui", routes=[WebSocketRoute("/live", live), Mount("/", files)])
@@ -111,16 +112,12 @@ class _Viewer:
     async def serve(self) -> None:
         await self._socket.accept()
         try:
-            async with asyncio.timeout(self._gateway.limits.request_seconds):
-                session = await self._signed_in()
-            async with session:
+            async with await self._signed_in() as session:
                 await self._watching(session)
-        except TimeoutError:
-            await self._refuse("no token came in time")
         except (AccessDenied, LimitReached, InputError) as error:
             await self._refuse(str(error))
-        except WebSocketDisconnect:
-            return
+        except (WebSocketDisconnect, TimeoutError):
+            return  # it has gone, or takes nothing
 
     async def turn_away(self, reason: str) -> None:
         """Close the connection, and say why."""
@@ -128,10 +125,14 @@ class _Viewer:
         await self._refuse(reason)
 
     async def _refuse(self, reason: str) -> None:
-        await self._socket.close(REFUSED, reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore"))
+        await self._socket.close(REFUSED, closing_reason(reason))
 
     async def _signed_in(self) -> Session:
-        token = (await self._word()).get("token")
+        try:
+            async with asyncio.timeout(self._gateway.limits.request_seconds):
+                token = (await self._word()).get("token")
+        except TimeoutError:
+            raise LimitReached("no token came in time (request_seconds)", "request_seconds") from None
         if token is not None and not isinstance(token, str):
             raise InputError("a token is a text")
         session = await self._gateway.open(token or None)
@@ -146,10 +147,7 @@ class _Viewer:
         text = await self._socket.receive_text()
         if len(text) > WORD_CHARACTERS_MAX:
             raise InputError(f"a word of {len(text):,} characters, the limit is {WORD_CHARACTERS_MAX:,}")
-        try:
-            word = json.loads(text)
-        except ValueError:
-            raise InputError("a word is a JSON object") from None
+        word = parse(text, "a word, which is a JSON object")
         if not isinstance(word, dict):
             raise InputError("a word is a JSON object")
         return word

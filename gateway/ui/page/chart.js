@@ -29,7 +29,6 @@ export class Chart {
       svg("polyline", { class: "two", points: line(2), "vector-effect": "non-scaling-stroke" }),
       svg("polyline", { class: "one", points: line(1), "vector-effect": "non-scaling-stroke" }),
     );
-    this.root.setAttribute("data-most", short(most));
     const said = this.root.parentElement.querySelector(".most") ?? this.root.parentElement.firstElementChild.appendChild(document.createElement("span"));
     said.className = "most";
     said.textContent = `; highest ${short(most)}`;

@@ -4,7 +4,7 @@
 // over them in a second, both ways; what is multicast in a cluster thickens the lines to its members.
 
 const SVG = "http://www.w3.org/2000/svg";
-const MEMBER = 46, BOX_PAD = 10, LEVEL = 96, SPEAKER_HEIGHT = 40, MEMBER_HEIGHT = 38, GAP = 18, PER_ROW = 6;
+const MEMBER = 46, BOX_PAD = 10, LEVEL = 52, SPEAKER_HEIGHT = 40, MEMBER_HEIGHT = 38, GAP = 18, PER_ROW = 6;
 const LABELS_MAX = 150;
 
 export function svg(name, attributes = {}, text = null) {
@@ -85,18 +85,18 @@ function placeTree(clusters) {
     const wide = cluster.below.map(one => measure(one, depth + 1)).reduce((sum, width) => sum + width + GAP, -GAP);
     return cluster.span = Math.max(cluster.width, wide);
   };
-  const place = (cluster, left, tops_) => {
+  const place = (cluster, left, rows) => {
     cluster.x = left + (cluster.span - cluster.width) / 2;
-    cluster.y = tops_[cluster.depth];
+    cluster.y = rows[cluster.depth];
     const wide = cluster.below.reduce((sum, one) => sum + one.span + GAP, -GAP);
     let x = left + (cluster.span - wide) / 2;
-    for (const one of cluster.below) { place(one, x, tops_); x += one.span + GAP; }
+    for (const one of cluster.below) { place(one, x, rows); x += one.span + GAP; }
   };
   for (const top of tops) if (!seen.has(top)) measure(top, 0);
   for (const rest of clusters.values()) if (!seen.has(rest)) { tops.push(rest); measure(rest, 0); }  // a ring, while it heals
   const rows = [];
   let y = GAP;
-  for (const height of levels) { rows.push(y); y += height + LEVEL - 44; }
+  for (const height of levels) { rows.push(y); y += height + LEVEL; }
   let x = GAP;
   for (const top of tops) if (top.depth === 0) { place(top, x, rows); x += top.span + GAP; }
   return { width: x, height: y };
@@ -157,10 +157,9 @@ function linkOf(from, to, rate, numbered) {
 }
 
 function brokerOf(one, where, named) {
-  const role = one.state === "dead" ? "dead" : one.role.toLowerCase();
-  const group = svg("g", { class: `broker ${role} ${one.state === "silent" ? "silent-now" : ""}`, transform: `translate(${where.x} ${where.y})` });
+  const kind = one.state === "alive" ? one.role.toLowerCase() : one.state;
+  const group = svg("g", { class: `broker ${kind}`, transform: `translate(${where.x} ${where.y})` });
   const circle = svg("circle", { r: one.role === "NEB" || one.state === "dead" ? 8 : 11 });
-  if (one.state === "silent") group.setAttribute("class", "broker silent");
   group.append(circle, svg("title", {}, `${one.label}: broker ${one.broker}, ${one.role}, ${one.state}`));
   if (named) group.append(svg("text", { y: one.role === "NEB" || one.state === "dead" ? 20 : 24 }, one.state === "dead" ? `† ${one.label}` : one.label));
   return group;
