@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .checks import shown
 from .errors import EventError
 from .values import Kind, Timestamp, Value, kind_of, normalize
 
@@ -228,8 +229,10 @@ def _gather(
     if len(event) > ATTRIBUTES_MAX:
         raise EventError(f"{len(event)} attributes, the limit is {ATTRIBUTES_MAX}")
     characters = 0
-    for name, given in event.items():
-        check_name(name)
+    for given_name, given in event.items():
+        name = check_name(given_name)
+        if type(given_name) is not str and name in event and event[name] is not given:
+            raise EventError(f"attribute {name!r} is there twice")
         try:
             value = normalize(given)
         except EventError as error:
@@ -246,14 +249,22 @@ def _gather(
         raise EventError(f"{characters} characters of strings, the limit is {EVENT_BYTES_MAX}")
 
 
-def check_name(name: object) -> None:
-    """Raise EventError unless `name` can name an attribute: a non-empty string of at most 128 characters."""
+def check_name(name: object) -> str:
+    """Return the name of an attribute, 1 to 128 printable characters, as a plain string.
+
+    Raises
+    ------
+    EventError
+        If it can be none.
+    """
     if not isinstance(name, str):
-        raise EventError(f"attribute name {name!r} is a {type(name).__name__}, not a string")
-    if not name or len(name) > NAME_CHARACTERS_MAX or not name.isprintable():
+        raise EventError(f"attribute name {shown(name)} is a {type(name).__name__}, not a string")
+    plain = str.__str__(name)  # a subclass may have an order, and an equality, of its own
+    if not plain or len(plain) > NAME_CHARACTERS_MAX or not plain.isprintable():
         raise EventError(
-            f"attribute name {name[:40]!r}: a name is 1 to {NAME_CHARACTERS_MAX} printable characters"
+            f"attribute name {plain[:40]!r}: a name is 1 to {NAME_CHARACTERS_MAX} printable characters"
         )
+    return plain
 
 
 def _column(kind: Kind, size: int, rows: list[int], values: list[Value]) -> Column:

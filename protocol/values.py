@@ -3,7 +3,8 @@
 Rules
 -----
 * A value is a boolean, an integer (64 bits), a float, a string or a timestamp (paper 1, section 2: type, name, value).
-* ``None`` and NaN are *missing*: an attribute that has no value is the same as an attribute that is not there.
+* ``None``, NaN, NaT and ``pandas.NA`` are *missing*: an attribute that has no value is the same as one that is not
+  there.
 * Integers and floats compare as numbers, exactly. No other two kinds compare.
 * A naive ``datetime`` is UTC.
 """
@@ -19,7 +20,17 @@ from .errors import EventError
 
 INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**63 - 1
-_YEARS_MAX: Final = 292  # from 1970 to where 64 bits of nanoseconds end
+_NANOSECONDS: Final = {
+    "W": 604_800 * 10**9,
+    "D": 86_400 * 10**9,
+    "h": 3_600 * 10**9,
+    "m": 60 * 10**9,
+    "s": 10**9,
+    "ms": 10**6,
+    "us": 1_000,
+    "ns": 1,
+}
+_PARTS_OF_A_NANOSECOND: Final = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -94,11 +105,20 @@ def timestamp_of(moment: datetime.datetime) -> Timestamp:
 
 
 def _timestamp_of_numpy(moment: np.datetime64) -> Timestamp:
-    nanoseconds = int(moment.astype("datetime64[ns]").astype(np.int64))
-    # numpy wraps around where 64 bits of nanoseconds end; hours do not, and it converts fine units to hours.
-    years = int(moment.astype("datetime64[h]").astype("datetime64[Y]").astype(np.int64))
-    if not -_YEARS_MAX <= years <= _YEARS_MAX or (years < 0) != (nanoseconds < 0):
-        raise EventError(f"timestamp {moment} is outside the years 1678 to 2262")
+    # In Python's integers: between units numpy wraps around, or fails, where 64 bits end.
+    unit, step = np.datetime_data(moment.dtype)
+    count = int(moment.astype(np.int64)) * step
+    if unit in ("Y", "M"):
+        year, month = divmod(count * (12 if unit == "Y" else 1) + 1970 * 12, 12)
+        if datetime.MINYEAR <= year <= datetime.MAXYEAR:
+            return timestamp_of(datetime.datetime(year, month + 1, 1))
+        nanoseconds = INTEGER_MAX + 1
+    elif unit in _NANOSECONDS:
+        nanoseconds = count * _NANOSECONDS[unit]
+    else:
+        nanoseconds = count // _PARTS_OF_A_NANOSECOND[unit]
+    if not INTEGER_MIN < nanoseconds <= INTEGER_MAX:
+        raise EventError(f"timestamp {moment!r} is outside the years 1678 to 2262")
     return Timestamp(nanoseconds)
 
 
@@ -117,7 +137,7 @@ def normalize(value: Any) -> Value | None:
         return None if math.isnan(value) else value
     if kind is int:
         if not INTEGER_MIN <= value <= INTEGER_MAX:
-            raise EventError(f"integer {value} does not fit in 64 bits")
+            raise EventError(f"{_integer_text(value)} does not fit in 64 bits")
         return value  # type: ignore[no-any-return]
     if isinstance(value, datetime.datetime):
         return None if value != value else timestamp_of(value)  # NaT differs from itself
@@ -129,6 +149,8 @@ def normalize(value: Any) -> Value | None:
         plain = value.item() if isinstance(value, np.generic) else _plain(value)
         if type(plain) in _KINDS:
             return normalize(plain)
+    if kind.__name__ == "NAType":  # of pandas, which this package does without
+        return None
     raise EventError(
         f"a value of type {type(value).__name__} is of no known kind: use a bool, int, float, str or datetime"
     )
@@ -138,4 +160,8 @@ def _plain(value: int | float | str) -> int | float | str:
     """Return an instance of a subclass (an enum member, say) as its base class."""
     if isinstance(value, str):
         return str.__str__(value)  # an enum's own gives the member's name
-    return int(value) if isinstance(value, int) else float(value)
+    return int.__int__(value) if isinstance(value, int) else float.__float__(value)
+
+
+def _integer_text(value: int) -> str:
+    return f"integer {value}" if value.bit_length() <= 256 else f"an integer of {value.bit_length()} bits"

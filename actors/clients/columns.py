@@ -48,8 +48,8 @@ def batch_from(data: Any) -> EventBatch:
     if table.num_columns > ATTRIBUTES_MAX:
         raise EventError(f"{table.num_columns} columns, the limit is {ATTRIBUTES_MAX} attributes")
     columns: dict[ColumnKey, Column] = {}
-    for name, chunked in zip(table.column_names, table.columns, strict=True):
-        check_name(name)
+    for given_name, chunked in zip(table.column_names, table.columns, strict=True):
+        name = check_name(given_name)
         if table.column_names.count(name) > 1:
             raise EventError(f"column {name!r} is there more than once")
         column = _column(name, chunked)
@@ -65,9 +65,8 @@ def _arrow(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     try:
         if isinstance(data, Mapping):
-            for name in data:
-                check_name(name)
-            return pa.table({name: _array(name, values) for name, values in data.items()})
+            plain = [(check_name(name), values) for name, values in data.items()]
+            return pa.table({name: _array(name, values) for name, values in plain})
         if type(data).__module__.partition(".")[0] == "pandas":
             return pa.Table.from_pandas(data, preserve_index=False)
     except EventError:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ...protocol.batch import check_name
+from ...protocol.checks import shown
 from ...protocol.errors import EventError, FilterTooComplex, NoTruthValue, SelectorError
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, normalize
 
@@ -26,6 +27,7 @@ DEPTH_MAX: Final = 100
 """How deep AND, OR and NOT may be nested in each other."""
 
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=")
+_set: Final = object.__setattr__
 GROUPS: Final = {bool: "boolean", int: "number", float: "number", str: "string", Timestamp: "timestamp"}
 
 
@@ -79,13 +81,15 @@ class Compare(Predicate):
     literal: Value
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
-        if self.op not in COMPARISONS:
-            raise SelectorError(f"no comparison is called {self.op!r}: use one of {' '.join(COMPARISONS)}")
+        _set(self, "attribute", _attribute_name(self.attribute))
+        if not isinstance(self.op, str) or self.op not in COMPARISONS:
+            raise SelectorError(
+                f"no comparison is called {shown(self.op)}: use one of {' '.join(COMPARISONS)}"
+            )
         literal = check_literal(self.literal)
         if isinstance(literal, bool) and self.op not in ("=", "<>"):
             raise SelectorError(f"booleans have no order: use = or <> instead of {self.op}")
-        object.__setattr__(self, "literal", literal)
+        _set(self, "literal", literal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class Between(Predicate):
     high: Value
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
+        _set(self, "attribute", _attribute_name(self.attribute))
         low, high = check_literal(self.low), check_literal(self.high)
         group = check_one_group("BETWEEN", (low, high))
         if group == "boolean":
@@ -106,8 +110,8 @@ class Between(Predicate):
             raise SelectorError(
                 f"BETWEEN {low!r} AND {high!r} is empty: its lower bound is above its upper bound"
             )
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        _set(self, "low", low)
+        _set(self, "high", high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,12 @@ class In(Predicate):
     literals: tuple[Value, ...]
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
+        _set(self, "attribute", _attribute_name(self.attribute))
         literals = tuple(map(check_literal, self.literals))
         if not literals:
             raise SelectorError("IN needs at least one value")
         check_one_group("IN", literals)
-        object.__setattr__(self, "literals", literals)
+        _set(self, "literals", literals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +139,10 @@ class Like(Predicate):
     escape: str | None = None
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
-        _check_text("LIKE", self.pattern)
+        _set(self, "attribute", _attribute_name(self.attribute))
+        _set(self, "pattern", _plain_text("LIKE", self.pattern))
         if self.escape is not None and (not isinstance(self.escape, str) or len(self.escape) != 1):
-            raise SelectorError(f"ESCAPE needs exactly one character, found {self.escape!r}")
+            raise SelectorError(f"ESCAPE needs exactly one character, found {shown(self.escape)}")
         like_elements(self.pattern, self.escape)
 
 
@@ -150,8 +154,8 @@ class Prefix(Predicate):
     text: str
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
-        _check_text("PREFIX", self.text)
+        _set(self, "attribute", _attribute_name(self.attribute))
+        _set(self, "text", _plain_text("PREFIX", self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +166,8 @@ class Suffix(Predicate):
     text: str
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
-        _check_text("SUFFIX", self.text)
+        _set(self, "attribute", _attribute_name(self.attribute))
+        _set(self, "text", _plain_text("SUFFIX", self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +178,8 @@ class Contains(Predicate):
     text: str
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
-        _check_text("CONTAINS", self.text)
+        _set(self, "attribute", _attribute_name(self.attribute))
+        _set(self, "text", _plain_text("CONTAINS", self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ class IsNull(Predicate):
     attribute: str
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
+        _set(self, "attribute", _attribute_name(self.attribute))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +200,7 @@ class Not(Predicate):
     depth: int = field(default=0, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", _depth_over((self.term,)))
+        _set(self, "depth", _depth_over((self.term,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +211,7 @@ class And(Predicate):
     depth: int = field(default=0, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", _depth_over(self.terms))
+        _set(self, "depth", _depth_over(self.terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ class Or(Predicate):
     depth: int = field(default=0, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", _depth_over(self.terms))
+        _set(self, "depth", _depth_over(self.terms))
 
 
 def _depth_over(terms: Iterable[Predicate]) -> int:
@@ -259,16 +263,17 @@ def check_one_group(word: str, literals: Iterable[Value]) -> str:
     return groups[0]
 
 
-def _check_attribute(name: str) -> None:
+def _attribute_name(name: str) -> str:
     try:
-        check_name(name)
+        return check_name(name)
     except EventError as error:
         raise SelectorError(str(error)) from None
 
 
-def _check_text(word: str, text: str) -> None:
+def _plain_text(word: str, text: str) -> str:
     if not isinstance(text, str):
         raise SelectorError(f"{word} needs a string, found a {type(text).__name__}")
+    return str.__str__(text)
 
 
 ANY_TEXT: Final = 0
@@ -291,7 +296,7 @@ def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, .
             following = next(characters, "")
             if following not in ("%", "_", escape):
                 raise SelectorError(
-                    f"in the pattern {pattern!r} the escape {escape!r} must stand before %, _ or itself"
+                    f"in the pattern {shown(pattern)} the escape {escape!r} must stand before %, _ or itself"
                 )
             out.append(following)
         elif character == "%":

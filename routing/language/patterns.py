@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
+from ...protocol.checks import shown
 from ...protocol.errors import FilterTooComplex, SelectorError
 from ...protocol.values import Value
 from . import predicates as p
@@ -50,8 +51,9 @@ def _pattern(pattern: Any, path: str, depth: int) -> p.Predicate:
         _fail(path, "an empty pattern: name at least one attribute")
     terms = []
     for name, given in pattern.items():
-        here = str(name) if depth == 0 else f"{path}.{name}"
-        if name == "$or":
+        word = name if isinstance(name, str) else shown(name)
+        here = word if depth == 0 else f"{path}.{word}"
+        if isinstance(name, str) and name == "$or":
             branches = _list(given, here, "patterns")
             parts = [_pattern(branch, f"{here}[{i}]", depth + 1) for i, branch in enumerate(branches)]
             terms.append(_any(parts))
@@ -121,7 +123,7 @@ def _matcher(name: str, matcher: Mapping[str, Any], path: str) -> p.Predicate:
     ((word, argument),) = matcher.items()
     find = _MATCHERS.get(word)
     if find is None:
-        _fail(path, f"no matcher is called {word!r}: use one of {', '.join(sorted(_MATCHERS))}")
+        _fail(path, f"no matcher is called {shown(word)}: use one of {', '.join(sorted(_MATCHERS))}")
     return find(name, argument, f"{path}.{word}")
 
 
@@ -168,7 +170,7 @@ def _numeric(name: str, argument: Any, path: str) -> p.Predicate:
     terms: list[p.Compare] = []
     for position in range(0, len(parts), 2):
         op, number = parts[position], parts[position + 1]
-        if op not in _NUMERIC:
+        if not isinstance(op, str) or op not in _NUMERIC:
             _fail(f"{path}[{position}]", f"expected one of {' '.join(_NUMERIC)}, found {_shown(op)}")
         here = f"{path}[{position + 1}]"
         literal = _literal(number, here)
@@ -212,7 +214,7 @@ def _shown(given: Any) -> str:
         return "an object"
     if isinstance(given, list | tuple):
         return "a list"
-    text = f'"{given}"' if isinstance(given, str) else repr(given)
+    text = f'"{given}"' if isinstance(given, str) else shown(given)
     return text if len(text) <= 40 else text[:37] + "..."
 
 

@@ -1,8 +1,8 @@
 """The filter language in one place: every way to write a filter, and every question to ask of one."""
 
-from ..filters.covering import covers, intersects, merge
 from ..filters.filter import Filter, FilterLike, normalize_predicate, to_filter, to_predicate
 from .builders import Attribute, attr
+from .comparing import covers, intersects, merge
 from .patterns import parse_pattern
 from .predicates import Predicate, compile_predicate, evaluate
 from .selectors import parse_selector

@@ -37,6 +37,11 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
+class Odd(int):
+    def __int__(self) -> int:
+        raise ValueError
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -61,6 +66,12 @@ class Level(enum.IntEnum):
         (np.datetime64("1970-01-02"), Timestamp(86_400 * 10**9)),
         (np.datetime64("1969-12-31T23:59:59.999"), Timestamp(-(10**6))),
         (np.datetime64(1500, "ps"), Timestamp(1)),
+        (np.datetime64(-1, "as"), Timestamp(-1)),
+        (np.datetime64(5 * 10**9, "as"), Timestamp(5)),
+        (np.datetime64(7 * 10**6, "fs"), Timestamp(7)),
+        (np.datetime64("1969-12"), Timestamp(-31 * 86_400 * 10**9)),
+        (np.datetime64(1, "25s"), Timestamp(25 * 10**9)),
+        (Odd(7), 7),
         (np.datetime64("2262-04-11T23:47:16"), Timestamp(9_223_372_036 * 10**9)),
     ],
     ids=repr,
@@ -73,7 +84,16 @@ def test_a_scalar_becomes_a_value(given: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [None, math.nan, np.nan, np.float32("nan"), pd.NaT, np.datetime64("NaT"), np.datetime64("NaT", "D")],
+    [
+        None,
+        math.nan,
+        np.nan,
+        np.float32("nan"),
+        pd.NaT,
+        pd.NA,
+        np.datetime64("NaT"),
+        np.datetime64("NaT", "D"),
+    ],
     ids=repr,
 )
 def test_what_is_missing_is_none(given: Any) -> None:
@@ -93,6 +113,9 @@ def test_what_is_missing_is_none(given: Any) -> None:
         (np.datetime64("1677-09-20"), "years 1678 to 2262"),
         (np.datetime64("0001-01-01"), "years 1678 to 2262"),
         (np.datetime64(10**15, "Y"), "years 1678 to 2262"),
+        (np.datetime64(2**62, "W"), "years 1678 to 2262"),
+        (np.datetime64(2**62, "us"), "years 1678 to 2262"),
+        pytest.param(10**5000, "an integer of 16610 bits does not fit", id="10**5000"),
         (b"a", "type bytes"),
         (decimal.Decimal(1), "type Decimal"),
         (np.timedelta64(1, "s"), "type timedelta64"),
