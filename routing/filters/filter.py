@@ -22,14 +22,14 @@ import numpy as np
 
 from ...protocol.batch import EventBatch, Mask
 from ...protocol.checks import instance, whole_number, wrong
-from ...protocol.errors import EventError, SelectorError
+from ...protocol.errors import EventError, FilterTooComplex, SelectorError
 from ...protocol.values import Value
 from ..language.patterns import parse_pattern
 from ..language.predicates import Predicate
 from ..language.selectors import parse_selector
 from .clauses import Clause, Event, Test, clause_of
 from .normal import CLAUSES_MAX, clauses_of, reduce_clauses
-from .printing import clauses_text
+from .printing import CHARACTERS_MAX, clauses_text, text_fits
 
 __all__ = [
     "CLAUSES_MAX",
@@ -172,9 +172,15 @@ def normalize_predicate(predicate: Predicate, clauses_max: int = CLAUSES_MAX) ->
     Raises
     ------
     FilterTooComplex
-        If it would have more; the message says how many, and what to do.
+        If it would have more, or is longer than `CHARACTERS_MAX` as a selector; the message says what to do.
     """
-    return Filter(clauses_of(predicate, clauses_max))
+    found = Filter(clauses_of(predicate, clauses_max))
+    if not text_fits([clause.constraints for clause in found.clauses], CHARACTERS_MAX):
+        raise FilterTooComplex(
+            f"the filter's normal form has {len(str(found))} characters as a selector, "
+            f"the limit is {CHARACTERS_MAX}: split it into several subscriptions"
+        )
+    return found
 
 
 def union_of(clauses: Iterable[Clause], clauses_max: int = CLAUSES_MAX) -> Filter:

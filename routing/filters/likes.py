@@ -27,7 +27,10 @@ SHORT_STEPS: Final = 1 << 16
 """What the length of a text times that of a pattern may be for a regular expression: a tenth of a millisecond."""
 
 SHORT_PATTERN: Final = 256
-"""A longer pattern has no regular expression, which would take memory, too."""
+"""A longer pattern has no regular expression, which would take memory, too, and its test is not kept in a cache.
+
+A cache is bounded by count: what is in it has to be small.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,19 @@ def literal_prefix(pattern: Pattern) -> str:
     return "".join(head[:end])  # type: ignore[arg-type]  # no None before `end`
 
 
-@lru_cache(maxsize=4096)
 def _pattern_test(pattern: Pattern, negated: bool) -> Callable[[str], bool]:
+    short = sum(map(len, pattern)) + len(pattern) <= SHORT_PATTERN
+    return (_test_kept if short else _test_made)(pattern, negated)
+
+
+def _test_made(pattern: Pattern, negated: bool) -> Callable[[str], bool]:
     holds = _matcher(pattern)
     if negated:
         return lambda text: not holds(text)
     return holds
+
+
+_test_kept: Final = lru_cache(maxsize=1024)(_test_made)
 
 
 def _matcher(pattern: Pattern) -> Callable[[str], bool]:

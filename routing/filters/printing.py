@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from ...protocol.values import Timestamp
@@ -24,6 +24,10 @@ KEYWORDS: Final = frozenset(("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", 
 
 PLAIN_NAME: Final = re.compile(r"(?:[^\W\d]|\$)[\w$.]*\Z")
 ESCAPE: Final = "\\"
+CHARACTERS_MAX: Final = 128 * 1024
+"""How long a filter may be, as a selector: as it is read, and in normal form. So every filter's text can be read."""
+_TERM_CHARACTERS: Final = 128
+"""More than a term has beside its name and its strings."""
 
 _Literal = Callable[[Any], str]
 
@@ -54,6 +58,20 @@ def clauses_text(clauses: Iterable[tuple[tuple[str, Domain], ...]]) -> str:
     """Return the selector of a disjunction of clauses."""
     parts = [clause_text(clause) for clause in clauses]
     return " OR ".join(parts) if parts else "FALSE"
+
+
+def text_fits(clauses: Sequence[tuple[tuple[str, Domain], ...]], characters: int) -> bool:
+    """Return whether the selector has at most so many characters; one that is surely shorter is not made."""
+    at_most = sum(_characters_at_most(name, domain) for clause in clauses for name, domain in clause)
+    return at_most <= characters or len(clauses_text(clauses)) <= characters
+
+
+def _characters_at_most(name: str, domain: Domain) -> int:
+    strings = domain.strings
+    terms = 8 + sum(map(len, (domain.numbers, domain.timestamps, strings.intervals, strings.likes)))
+    bounds = [bound for i in strings.intervals for bound in (i.low, i.high) if isinstance(bound, str)]
+    texts = sum(map(len, bounds)) + sum(len(piece) + 1 for like in strings.likes for piece in like.pattern)
+    return terms * (_TERM_CHARACTERS + 4 * len(name)) + 4 * texts
 
 
 def clause_text(constraints: tuple[tuple[str, Domain], ...]) -> str:

@@ -146,9 +146,8 @@ def settle(intervals: Intervals, likes: Iterable[LikePattern]) -> Strings:
     kept = sorted(set(likes), key=like_key)
     intervals = settle_strings(intersect(intervals, implied_intervals(kept)))
     if kept:
-        intervals = tuple(
-            i for i in intervals if not i.is_point or all(like.matches(str(i.low)) for like in kept)
-        )
+        tests = [like.test() for like in kept]
+        intervals = tuple(i for i in intervals if not i.is_point or all(test(str(i.low)) for test in tests))
     if not intervals or any(a.excludes(b) for a in kept for b in kept if a is not b):
         return NO_STRINGS
     if all(interval.is_point for interval in intervals):
@@ -163,8 +162,9 @@ def _implied(like: LikePattern, strings: Strings) -> bool:
     """Return True only if every string of `strings` satisfies `like`."""
     if any(other.implies(like) for other in strings.likes):
         return True
+    test = like.test()
     return all(
-        like.matches(str(interval.low)) if interval.is_point else _interval_implies(interval, like)
+        test(str(interval.low)) if interval.is_point else _interval_implies(interval, like)
         for interval in strings.intervals
     )
 

@@ -22,6 +22,7 @@ from ...protocol.batch import check_name
 from ...protocol.checks import shown
 from ...protocol.errors import EventError, FilterTooComplex, NoTruthValue, SelectorError
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, normalize
+from ..filters.printing import CHARACTERS_MAX
 
 DEPTH_MAX: Final = 100
 """How deep AND, OR and NOT may be nested in each other."""
@@ -123,6 +124,7 @@ class In(Predicate):
 
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
+        _check_length("IN", self.literals)
         literals = tuple(map(check_literal, self.literals))
         if not literals:
             raise SelectorError("IN needs at least one value")
@@ -248,6 +250,8 @@ def check_literal(value: Any) -> Value:
         raise SelectorError(
             "None and NaN cannot be compared with: use IS NULL, or is_null() for a missing attribute"
         )
+    if type(literal) is str:
+        _check_length("a string", literal)
     if type(literal) is float and math.isinf(literal):
         raise SelectorError("an infinite number cannot be compared with: leave that bound out")
     if type(literal) is Timestamp and not INTEGER_MIN <= literal <= INTEGER_MAX:
@@ -273,14 +277,25 @@ def _attribute_name(name: str) -> str:
 def _plain_text(word: str, text: str) -> str:
     if not isinstance(text, str):
         raise SelectorError(f"{word} needs a string, found a {type(text).__name__}")
+    _check_length(word, text)
     return str.__str__(text)
+
+
+def _check_length(word: str, given: str | tuple[Any, ...]) -> None:
+    """Raise SelectorError where no filter is that long: before time and memory go into it."""
+    if len(given) > CHARACTERS_MAX:
+        what = "characters" if isinstance(given, str) else "values"
+        raise SelectorError(f"{word} of {len(given)} {what}, the limit of a whole filter is {CHARACTERS_MAX}")
 
 
 ANY_TEXT: Final = 0
 ANY_CHARACTER: Final = 1
 
 
-@lru_cache(maxsize=1024)
+SHORT_PATTERN: Final = 256
+"""What is made of a longer pattern is not kept in a cache, which is bounded by count: so it is by bytes."""
+
+
 def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, ...]:
     """Return a LIKE pattern as characters, :data:`ANY_TEXT` (``%``) and :data:`ANY_CHARACTER` (``_``).
 
@@ -289,6 +304,10 @@ def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, .
     SelectorError
         If the escape character does not stand before ``%``, ``_`` or itself.
     """
+    return (_elements_kept if len(pattern) <= SHORT_PATTERN else _elements)(pattern, escape)
+
+
+def _elements(pattern: str, escape: str | None) -> tuple[str | int, ...]:
     out: list[str | int] = []
     characters = iter(pattern)
     for character in characters:
@@ -304,3 +323,6 @@ def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, .
         else:
             out.append(ANY_CHARACTER if character == "_" else character)
     return tuple(out)
+
+
+_elements_kept: Final = lru_cache(maxsize=1024)(_elements)

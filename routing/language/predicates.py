@@ -28,6 +28,7 @@ from .conditions import (
     DEPTH_MAX,
     FALSE,
     GROUPS,
+    SHORT_PATTERN,
     TRUE,
     And,
     Between,
@@ -202,6 +203,9 @@ def compile_predicate(predicate: Predicate) -> Test:
 def _compile_text(predicate: Predicate) -> Test:
     match predicate:
         case Like(attribute, pattern, escape):
+            if len(pattern) > SHORT_PATTERN:  # `re` would keep it
+                elements = like_elements(pattern, escape)
+                return _compile_leaf(attribute, "", lambda text: like_matches(text, elements))
             match_whole = re.compile(_like_regex(like_elements(pattern, escape)), re.DOTALL).fullmatch
             return _compile_leaf(attribute, "", lambda text: match_whole(text) is not None)
         case Prefix(attribute, wanted):

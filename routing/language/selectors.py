@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from ...protocol.errors import FilterTooComplex, SelectorError
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value
-from ..filters.printing import KEYWORDS
+from ..filters.printing import CHARACTERS_MAX, KEYWORDS
 from . import predicates as p
 from .selector_errors import syntax_error, unreadable_character
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CHARACTERS_MAX", "parse_selector"]
 
-CHARACTERS_MAX: Final = 64 * 1024
-"""How long a selector may be."""
 _DIGITS_MAX: Final = 400
 
 _SOFT_KEYWORDS: Final = frozenset(("PREFIX", "SUFFIX", "CONTAINS", "ESCAPE", "TIMESTAMP"))
