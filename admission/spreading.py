@@ -1,4 +1,4 @@
-"""The side of admission control that spreads advertisements and says what is wanted of them (paper 3, 3.2 and 3.3).
+"""Advertisements on their way through one broker, and what is said of them (paper 3, 3.2 and 3.3).
 
 Rules
 -----
@@ -14,35 +14,27 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ..protocol import layers
-from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, BrokerLink, ClientId
 from ..protocol.messages.admission import (
-    AdmissionConfig,
     Advertise,
     Advertised,
-    Ask,
     Everywhere,
+    Greeting,
     KnownBehind,
-    Refusal,
-    Release,
     Unadvertise,
     Unadvertised,
 )
-from ..protocol.messages.pubsub import Register
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .books import Books
-from .degradation import Degradation
-from .flows import HandOn
 from .pending import Shared
+from .questions import Out, Questions
 
-Out: TypeAlias = list[layers.Out]
 Key: TypeAlias = tuple[ClientId, int]
 """An advertisement: whose, and which of his."""
 
@@ -58,33 +50,6 @@ class Offer:
 
 
 @dataclass(slots=True, eq=False)
-class Request:
-    """A subscription that is being asked for: by whom, and what was said so far."""
-
-    link: BrokerLink
-    token: int  # of the neighbour's question, or the client's own number
-    filter: Filter
-    client: ClientId | None = None
-    register: Register | None = None
-    dry: bool = False
-    open: int = 0
-    asked: int = 1
-    refusals: list[Refusal] = field(default_factory=list)
-    gone: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Asked:
-    """A filter that a neighbour was asked for: who waits for the verdict, or what it was."""
-
-    token: int
-    priority: int
-    waiting: list[Request] | None
-    asked: int = 0
-    refusals: tuple[Refusal, ...] = ()
-
-
-@dataclass(slots=True, eq=False)
 class Wave:
     """An advertisement on its way: which, whom to answer, and whose answers are open."""
 
@@ -96,141 +61,158 @@ class Wave:
 
 
 class Spreading:
-    """Advertisements, and what the neighbours were asked for; parameters as of :class:`~.controller.Admission`."""
+    """The advertisements that one broker knows of.
 
-    def __init__(
-        self,
-        broker: BrokerId,
-        config: AdmissionConfig,
-        neighbours: Iterable[BrokerId],
-        ways: Ways = IN_A_TREE,
-        hand_on: HandOn | None = None,
-    ) -> None:
-        self.broker = broker
-        self.config = config
-        capacity, estimator = config.of(broker), config.estimator
-        self.books = Books(broker, capacity, estimator, ways, hand_on, config.of, config.cpu_counts)
-        self.standings = Degradation()
-        self._asked: dict[BrokerId, dict[Filter, Asked]] = {}
-        self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
+    Parameters
+    ----------
+    books
+        What is reserved for them: shared with whoever else changes it.
+    questions
+        Who the neighbours are, and what they were asked for because of advertisements.
+
+    Attributes
+    ----------
+    offers
+        Each advertisement as it came, by link.
+    chosen
+        The one of them that counts, and its link.
+    """
+
+    def __init__(self, books: Books, questions: Questions) -> None:
+        self._books = books
+        self._questions = questions
         self._waves: dict[BrokerId, dict[int, list[Wave]]] = {}  # who waits for which answer of a neighbour
-        self._offers: dict[Key, dict[BrokerLink, Offer]] = {}
-        self._chosen: dict[Key, tuple[BrokerLink, Offer]] = {}
-        self._next_token = 1
-        for link in neighbours:
-            self._join(link)
+        self.offers: dict[Key, dict[BrokerLink, Offer]] = {}
+        self.chosen: dict[Key, tuple[BrokerLink, Offer]] = {}
 
-    def _join(self, link: BrokerId) -> None:
-        self._asked[link] = {}
+    # Neighbours.
+
+    def join(self, link: BrokerId) -> None:
+        """Take a broker for a neighbour from now on; it is greeted where it may know something already."""
         self._waves[link] = {}
-        self.books.join(link)
 
-    @property
-    def asks_all(self) -> bool:
-        """Whether a subscription is asked for at every broker, be it on the way to a publisher or not.
+    def clear(self, link: BrokerId) -> Out:
+        """Forget all that came over a link."""
+        keys = [key for key, offers in self.offers.items() if link in offers]
+        return [out for key in keys for out in self._withdraw(key, link)]
 
-        So it is where a share of all may refuse (4.3: it goes on along the spanning tree, whoever refuses), and where
-        it is a load for everybody.
-        """
-        counts_all = bool(self.config.refusing_share_max) and self.config.share_of == "all"
-        return counts_all or self.books.flows.ways.concerns_all
+    def part(self, link: BrokerId) -> Out:
+        """Wait no longer for a neighbour that is about to be one no more."""
+        return self._answered(link, [wave for waves in self._waves.pop(link).values() for wave in waves])
 
-    def _asks(self, link: BrokerId, item: Filter) -> bool:
-        """Return whether a neighbour has to be asked for a filter."""
-        return self.asks_all or self.books.comes_from(link, item)
+    def greeting(self, link: BrokerId, *, answer: bool) -> Out:
+        """Tell a neighbour all advertisements; who waits for its answer to one waits for its answer to this."""
+        before: dict[Key, list[Wave]] = {}
+        for waves in self._waves[link].values():
+            for wave in waves:
+                before.setdefault(wave.key, []).append(wave)
+        self._waves[link] = {}
+        adverts = []
+        for key, (source, offer) in self.chosen.items():
+            if self._books.passes(source, link):
+                waiting = before.pop(key, [Wave(key, LOCAL, 0, None)])
+                adverts.append(self._passed_on(key, offer, self._await(link, waiting)))
+        gone = [wave for waves in before.values() for wave in waves]
+        return [Send(link, Greeting(tuple(adverts), answer)), *self._answered(link, gone)]
 
-    def _token(self) -> int:
-        self._next_token += 1
-        return self._next_token - 1
+    # Publishers here.
 
-    def _on_advertise(self, source: ClientId, message: Advertise) -> Out:
+    def on_advertise(self, source: ClientId, message: Advertise) -> Out:
+        """Take in what a publisher here will publish."""
         item = message.filter
         wave = Wave((source, message.number), LOCAL, message.number, source)
-        rate = self.books.default_rate(wave.key, message.rate) if message.default else message.rate
+        rate = self._books.default_rate(wave.key, message.rate) if message.default else message.rate
         return self._offer(wave.key, LOCAL, Offer(item, rate, (), message.version), wave)
 
-    def _on_advertised(self, source: BrokerId, message: Advertised) -> Out:
+    def on_advertised(self, source: BrokerId, message: Advertised) -> Out:
+        """Take in what a publisher elsewhere will publish."""
         key, item = (message.publisher, message.number), message.filter
         wave = Wave(key, source, message.token, None)
-        if self.broker in message.path:
+        if self._books.broker in message.path:
             return self._withdraw(key, source) + self._answer(wave)
         offer = Offer(item, message.rate, message.path, message.version)
         return self._offer(key, source, offer, wave)
 
     def _offer(self, key: Key, link: BrokerLink, offer: Offer, wave: Wave) -> Out:
-        self._offers.setdefault(key, {})[link] = offer
+        self.offers.setdefault(key, {})[link] = offer
         return self._choose(key, wave) + self._answer(wave)
 
     def _withdraw(self, key: Key, link: BrokerLink) -> Out:
-        offers = self._offers.get(key, {})
+        offers = self.offers.get(key, {})
         if offers.pop(link, None) is None:
             return []
         if not offers:
-            del self._offers[key]
+            del self.offers[key]
         return self._choose(key, Wave(key, link, 0, None))
 
     def _choose(self, key: Key, wave: Wave) -> Out:
         """Take the shortest way to the publisher, and tell the others when it is another than before."""
-        offers = self._offers.get(key, {})
+        offers = self.offers.get(key, {})
 
         def rank(link: BrokerLink) -> tuple[int, bool, int, BrokerLink]:
             return -offers[link].version, link != LOCAL, len(offers[link].path), link
 
         link = min(offers, key=rank, default=None)
-        before = self._chosen.get(key)
+        before = self.chosen.get(key)
         if link is None:
             return self._strike_out(key)
         if before is not None and before == (link, offers[link]):
             return []
         offer = offers[link]
-        self._chosen[key] = link, offer
-        self.books.advertise(key, offer.filter, offer.rate, link)
+        self.chosen[key] = link, offer
+        books, questions = self._books, self._questions
+        books.advertise(key, offer.filter, offer.rate, link)
         out: Out = []
-        if before is not None and before[0] in self._asked:
-            out += self._let_go_of(before[0], before[1].filter)
-        passes = self.books.passes
-        if before is not None:  # whom it does not come to from here any more
-            left = (other for other in self._asked if passes(before[0], other) and not passes(link, other))
-            out += [Send(other, Unadvertised(*key)) for other in left]
-        if link in self._asked:
-            out += self._tell_wants(link, offer.filter)
-        for other in self._asked:
-            if passes(link, other):
+        if before is not None:
+            out += questions.let_go_of(before[0], before[1].filter)
+            out += [  # to those whom it does not come to from here any more
+                Send(other, Unadvertised(*key))
+                for other in questions.asked
+                if books.passes(before[0], other) and not books.passes(link, other)
+            ]
+        if link in questions.asked:
+            out += questions.demand_known(books.meeting(offer.filter), link)
+        for other in questions.asked:
+            if books.passes(link, other):
                 out.append(Send(other, self._passed_on(key, offer, self._await(other, [wave]))))
         return out
 
     def _await(self, link: BrokerId, waves: list[Wave]) -> int:
         """Let waves wait for a neighbour's answer, and return the token that it comes with."""
-        token = self._token()
+        token = self._questions.token()
         self._waves[link][token] = waves
         for wave in waves:
             wave.open.add(link)
         return token
 
     def _passed_on(self, key: Key, offer: Offer, token: int) -> Advertised:
-        return Advertised(*key, offer.filter, offer.rate, token, (*offer.path, self.broker), offer.version)
+        return Advertised(*key, offer.filter, offer.rate, token, self._path_from_here(offer), offer.version)
+
+    def _path_from_here(self, offer: Offer) -> tuple[BrokerId, ...]:
+        return *offer.path, self._books.broker
 
     def _strike_out(self, key: Key) -> Out:
-        link, offer = self._chosen.pop(key)
-        self.books.unadvertise(key)
-        told = (other for other in self._asked if self.books.passes(link, other))
+        link, offer = self.chosen.pop(key)
+        self._books.unadvertise(key)
+        told = (other for other in self._questions.asked if self._books.passes(link, other))
         out: Out = [Send(other, Unadvertised(*key)) for other in told]
-        return out + (self._let_go_of(link, offer.filter) if link in self._asked else [])
+        return out + self._questions.let_go_of(link, offer.filter)
 
     def _answer(self, wave: Wave) -> Out:
         if wave.open:
             return []
         if wave.client is not None:
             return [Inform(wave.client, Everywhere(wave.token))]
-        answerable = wave.token and wave.link in self._asked
+        answerable = wave.token and wave.link in self._questions.asked
         return [Send(wave.link, KnownBehind(wave.token))] if answerable else []
 
     def unanswered(self, link: BrokerId) -> list[Filter]:
         """Return what was advertised to a neighbour that may not have told yet what is wanted of it."""
         keys = dict.fromkeys(wave.key for waves in self._waves.get(link, {}).values() for wave in waves)
-        return [self._chosen[key][1].filter for key in keys if key in self._chosen]
+        return [self.chosen[key][1].filter for key in keys if key in self.chosen]
 
-    def _on_spread(self, source: BrokerId, message: KnownBehind) -> Out:
+    def on_known_behind(self, source: BrokerId, message: KnownBehind) -> Out:
+        """Take in that all is known of an advertisement behind a neighbour."""
         return self._answered(source, self._waves[source].pop(message.token, []))
 
     def _answered(self, link: BrokerId, waves: Iterable[Wave]) -> Out:
@@ -240,54 +222,42 @@ class Spreading:
             out += self._answer(wave)
         return out
 
-    def _tell_wants(self, link: BrokerId, item: Filter) -> Out:
-        """Ask the neighbour for every filter wanted elsewhere that meets a new advertisement of its side."""
-        out: Out = []
-        for wanted in self.books.meeting(item):
-            if wanted not in self._asked[link] and self.books.wanted_beside(wanted, link):
-                out.append(self._demand(link, wanted))
-        return out
-
-    def _demand(self, link: BrokerId, item: Filter) -> Send:
-        """Ask for a filter that was admitted already."""
-        priority = self._priority(item, link)
-        self._asked[link][item] = Asked(0, priority, None)
-        return Send(link, Ask(item, priority, 0))
-
-    def _priority(self, item: Filter, but: BrokerLink) -> int:
-        """Return the highest priority with which a filter is wanted where events may go that come over a link."""
-        held, passes = self.books.held, self.books.passes
-        return max(held[link][item].priority for link in self.books.holders(item) if passes(but, link))
-
-    def _on_unadvertise(self, source: ClientId, message: Unadvertise) -> Out:
+    def on_unadvertise(self, source: ClientId, message: Unadvertise) -> Out:
+        """Strike out what a publisher here publishes no more."""
         key = source, message.number
-        offer = self._offers.get(key, {}).get(LOCAL)
+        offer = self.offers.get(key, {}).get(LOCAL)
         late = offer is not None and message.version is not None and message.version < offer.version
         return [] if late else self._withdraw(key, LOCAL)
 
-    def _on_unadvertised(self, source: BrokerId, message: Unadvertised) -> Out:
+    def on_unadvertised(self, source: BrokerId, message: Unadvertised) -> Out:
+        """Strike out what comes over a link no more."""
         return self._withdraw((message.publisher, message.number), source)
 
-    def _let_go_of(self, link: BrokerId, item: Filter) -> Out:
-        """Release what nothing behind a neighbour meets any more, now that an advertisement is gone."""
-        out: Out = []
-        for wanted in [wanted for wanted in self.books.meeting(item) if wanted in self._asked.get(link, ())]:
-            if not self._asks(link, wanted):
-                out.append(Send(link, Release(wanted)))
-                out += self._unask(link, wanted)
+    def detach(self, publisher: ClientId) -> Out:
+        """Withdraw all that a publisher here advertises; nothing that is still to be answered is answered to it."""
+        keys = [key for key in self._books.adverts if key[0] == publisher]
+        out = [each for key in keys for each in self._withdraw(key, LOCAL)]
+        for waves in self._waves.values():
+            for wave in (wave for each in waves.values() for wave in each if wave.client == publisher):
+                wave.client = None
         return out
 
-    def _unask(self, link: BrokerId, item: Filter) -> Out:
-        """Forget that a neighbour was asked for a filter; whoever waits for its verdict waits no longer."""
-        asked = self._asked[link].pop(item)
-        self._tokens.pop(asked.token, None)
-        self.standings.unheard(item, link)
-        out: Out = []
-        for request in asked.waiting or ():
-            out += self._hear(request, 0, ())
-        return out
+    # To be compared with what neighbours know.
 
-    def _spread_snapshot(self) -> dict[str, Plain]:
+    def passed_on(self, link: BrokerId) -> Iterator[str]:
+        """Iterate over what a neighbour has been told, as it has it."""
+        for key, (source, offer) in self.chosen.items():
+            path = self._path_from_here(offer)
+            if link not in path and self._books.passes(source, link):
+                yield _advert(key, replace(offer, path=path))
+
+    def taken_in(self, link: BrokerId) -> Iterator[str]:
+        """Iterate over what has come from a neighbour."""
+        return (_advert(key, each[link]) for key, each in self.offers.items() if link in each)
+
+    # To be put down and made again.
+
+    def snapshot(self) -> dict[str, Plain]:
         """Return what is known of advertisements and of their ways."""
         waves = Shared[Wave]()
         waiting = [
@@ -295,21 +265,17 @@ class Spreading:
             for link, tokens in self._waves.items()
         ]
         return {
-            "books": self.books.snapshot(),
-            "standings": self.standings.snapshot(),
             "waiting": waiting,
             "waves": waves.snapshot(),
             "offers": [
                 (key, [(link, _fields(offer)) for link, offer in offers.items()])
-                for key, offers in self._offers.items()
+                for key, offers in self.offers.items()
             ],
-            "chosen": [(key, link, _fields(offer)) for key, (link, offer) in self._chosen.items()],
-            "next_token": self._next_token,
+            "chosen": [(key, link, _fields(offer)) for key, (link, offer) in self.chosen.items()],
         }
 
-    def _restore_spread(self, plain: dict[str, Plain]) -> None:
-        self.books.restore(plain["books"])
-        self.standings.restore(plain["standings"])
+    def restore(self, plain: dict[str, Plain]) -> None:
+        """Know of the advertisements that that snapshot says."""
         waves = [
             Wave(tuple(key), link, token, client, set(opened))
             for key, link, token, client, opened in plain["waves"]
@@ -318,16 +284,23 @@ class Spreading:
             link: {token: [waves[number] for number in each] for token, each in tokens}
             for link, tokens in plain["waiting"]
         }
-        self._offers = {
+        self.offers = {
             tuple(key): {link: Offer(*offer) for link, offer in offers} for key, offers in plain["offers"]
         }
-        self._chosen = {tuple(key): (link, Offer(*offer)) for key, link, offer in plain["chosen"]}
-        self._next_token = plain["next_token"]
+        self.chosen = {tuple(key): (link, Offer(*offer)) for key, link, offer in plain["chosen"]}
 
-    def _hear(self, request: Request, asked: int, refusals: tuple[Refusal, ...]) -> Out:
-        """Take in a verdict for a request; the side that asks knows how."""
-        raise NotImplementedError
+    def check(self) -> None:
+        """Assert that what counts is what has come, and what the books have; for tests."""
+        assert all(offer == self.offers[key][link] for key, (link, offer) in self.chosen.items())
+        chosen = {key: (link, offer.filter, offer.rate) for key, (link, offer) in self.chosen.items()}
+        assert chosen == {
+            key: (each.link, each.filter, each.rate) for key, each in self._books.adverts.items()
+        }
 
 
 def _fields(offer: Offer) -> tuple[Any, ...]:
     return offer.filter, offer.rate, offer.path, offer.version
+
+
+def _advert(key: Key, offer: Offer) -> str:
+    return f"advert {key} {offer.filter} {offer.rate} {offer.path} {offer.version}"

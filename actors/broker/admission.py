@@ -179,7 +179,7 @@ class Admitting:
         for _, rows in self._above.route(message.batch).links:
             hits[slice(None) if rows is None else rows] = True
         for gate in self._gates:
-            for item in self.admission.unanswered(gate):
+            for item in self.admission.spreading.unanswered(gate):
                 hits |= item.evaluate_batch(message.batch)
         return _part(message, np.flatnonzero(hits))
 

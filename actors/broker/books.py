@@ -26,7 +26,7 @@ def books_of(broker: Broker) -> SeenBooks:
         {_link(link): frozenset(items) for link, items in books.held.items()},
         {(item, _link(link)): refusals for (item, link), refusals in books.degraded().items()},
         admission.config.refusing_share_max == 0,
-        admission.asks_all,
+        admission.questions.asks_all,
         unbalanced,
     )
 

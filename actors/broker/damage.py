@@ -153,13 +153,13 @@ def _books(broker: Broker, dice: Random) -> int:
             books.drop(item, link)
             if dice.random() < 0.5:
                 books.hold(to_filter(f"damaged = {changed}"), link, 0)
-    for key, offers in admission._offers.items():
+    for key, offers in admission.spreading.offers.items():
         for link in [link for link in offers if link != LOCAL and dice.random() < 0.5]:
             changed += 1
             before = link, offers[link]
             offers[link] = replace(offers[link], rate=_off(offers[link].rate, dice))
-            if admission._chosen[key] == before:
-                admission._chosen[key] = link, offers[link]
+            if admission.spreading.chosen[key] == before:
+                admission.spreading.chosen[key] = link, offers[link]
                 books.advertise(key, offers[link].filter, offers[link].rate, link)
     broker.admitting._follow()
     if dice.random() < 0.5:

@@ -102,7 +102,7 @@ def books_of(broker: Broker) -> dict[str, Any] | None:
 
 def lacking(broker: Broker, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
     """Return what the subscriptions of a client lack, by number; nothing without admission control."""
-    return {} if broker.admitting is None else broker.admitting.admission.lacking(client)
+    return {} if broker.admitting is None else broker.admitting.admission.subscriptions.lacking(client)
 
 
 def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:

@@ -111,7 +111,7 @@ class Tree:
                 published = [item for at, item, _ in self.adverts.values() if at in near]
                 wanted = {item for at, item in self.admitted.values() if at in far}
                 met = {item for item in wanted if any(intersects(item, each) for each in published)}
-                expected = wanted if machine.asks_all else met
+                expected = wanted if machine.questions.asks_all else met
                 assert set(machine.books.held[link]) == expected, (broker, link)
 
 

@@ -32,7 +32,7 @@ def with_two_clients(ways):
     (ask,) = asks(machine.handle("low", Register(1, WIDE)), 1)
     machine.handle(1, AskAnswer(ask.token, 1, ()))
     machine.handle("high", Register(1, WIDE, 2))
-    assert machine._asked[1][WIDE].priority == 2
+    assert machine.questions.asked[1][WIDE].priority == 2
     return machine
 
 
@@ -48,6 +48,6 @@ def test_what_was_asked_over_a_link_that_leads_here_no_more_is_forgotten():
     for message in (Detach(), Cancel(1)):
         machine = with_two_clients(FROM_BOTH)
         machine.relink([1, 2], FROM_TWO)
-        assert WIDE not in machine._asked[1]
+        assert WIDE not in machine.questions.asked[1]
         assert asks(machine.handle("high", message), 1) == []
         machine.check()

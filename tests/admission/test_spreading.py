@@ -76,7 +76,7 @@ def test_who_no_longer_gets_what_was_promised_is_told_and_told_when_all_is_well(
             assert [(type(each), each.number, bool(each.refusals)) for each in news] == (
                 [(Standing, 1, lacks)] if told else []
             )
-            assert bool(machine.lacking("s")) == (told and lacks)
+            assert bool(machine.subscriptions.lacking("s")) == (told and lacks)
 
 
 def test_what_was_asked_since_a_greeting_is_not_forgotten_when_it_is_answered():

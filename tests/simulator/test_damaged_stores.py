@@ -89,9 +89,9 @@ def test_what_a_neighbour_knows_better_is_found_although_the_books_balance(what)
     elif what == "a filter is there":
         admission.books.hold(to_filter("x > 9"), link, 0)
     else:
-        key, offers = next((key, each) for key, each in admission._offers.items() if link in each)
+        key, offers = next((key, each) for key, each in admission.spreading.offers.items() if link in each)
         offers[link] = replace(offers[link], rate=offers[link].rate + 1)
-        admission._chosen[key] = link, offers[link]
+        admission.spreading.chosen[key] = link, offers[link]
         admission.books.advertise(key, offers[link].filter, offers[link].rate, link)
     admitting._follow()
     admission.check()

@@ -1,0 +1,366 @@
+"""What the neighbours were asked for, and who waits for their verdicts (paper 3, 3.4 and 4.2).
+
+Rules
+-----
+* A subscription goes to every neighbour from which an advertisement came that it meets, and from there on only over
+  links whose events may come this way (`Books.passes`): so along the tree, or the ways of the scheme, to the
+  publishers; or, where the verdicts of all count (`asks_all`), along these to every broker. Each judges it and
+  reserves, and the verdicts come back on the reverse path.
+* Under the full guarantee a broker that refuses reserves nothing and asks nobody further (figure 7).
+* Between two brokers a subscription is its filter. One that a neighbour has taken in is not asked for again: its
+  verdict counts for whoever comes later.
+* A neighbour's question is answered here; what becomes of a client's own request is decided by `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..protocol import layers
+from ..protocol.effects import Plain, Send
+from ..protocol.ids import BrokerId, BrokerLink, ClientId
+from ..protocol.messages.admission import AdmissionConfig, Ask, AskAnswer, Degraded, Refusal, Release
+from ..protocol.messages.pubsub import Register
+from ..routing.filters.filter import Filter
+from .books import Books
+from .degradation import Degradation
+from .pending import Shared
+
+Out: TypeAlias = list[layers.Out]
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A subscription that is being asked for: by whom, and what was said so far."""
+
+    link: BrokerLink
+    token: int  # of the neighbour's question, or the client's own number
+    filter: Filter
+    client: ClientId | None = None
+    register: Register | None = None
+    dry: bool = False
+    open: int = 0
+    asked: int = 1
+    refusals: list[Refusal] = field(default_factory=list)
+    gone: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A filter that a neighbour was asked for: who waits for the verdict, or what it was."""
+
+    token: int
+    priority: int
+    waiting: list[Request] | None
+    asked: int = 0
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Questions:
+    """The questions of one broker to its neighbours, and theirs to it.
+
+    Parameters
+    ----------
+    config
+        How many may refuse.
+    books, standings
+        What is reserved, and how it stands: shared with whoever else changes them.
+    decide
+        Takes a client's request of which all verdicts are in, and returns what is to be done.
+
+    Attributes
+    ----------
+    asked
+        By neighbour, what it was asked for. Whoever has a row here is a neighbour.
+    """
+
+    def __init__(
+        self,
+        config: AdmissionConfig,
+        books: Books,
+        standings: Degradation,
+        decide: Callable[[Request], Out],
+    ) -> None:
+        self._config = config
+        self._books = books
+        self._standings = standings
+        self._decide = decide
+        self.asked: dict[BrokerId, dict[Filter, Asked]] = {}
+        self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
+        self._next_token = 1
+
+    # Neighbours.
+
+    def join(self, link: BrokerId) -> None:
+        """Take a broker for a neighbour from now on."""
+        self.asked[link] = {}
+
+    def clear(self, link: BrokerId) -> Out:
+        """Forget all that a neighbour was asked for."""
+        return [out for item in list(self.asked[link]) for out in self._unask(link, item)]
+
+    def part(self, link: BrokerId) -> Out:
+        """Wait no longer for a neighbour that is about to be one no more."""
+        out: Out = []
+        for token, (other, _, dry) in list(self._tokens.items()):
+            if other == link and dry is not None:
+                del self._tokens[token]
+                out += self._hear(dry, 0, ())
+        return out
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether a subscription is asked for at every broker, be it on the way to a publisher or not.
+
+        So it is where a share of all may refuse (4.3: it goes on along the spanning tree, whoever refuses), and where
+        it is a load for everybody.
+        """
+        counts_all = bool(self._config.refusing_share_max) and self._config.share_of == "all"
+        return counts_all or self._books.flows.ways.concerns_all
+
+    def _asks(self, link: BrokerId, item: Filter) -> bool:
+        """Return whether a neighbour has to be asked for a filter."""
+        return self.asks_all or self._books.comes_from(link, item)
+
+    def token(self) -> int:
+        """Return the next number of something that a neighbour answers."""
+        self._next_token += 1
+        return self._next_token - 1
+
+    # Asking, and judging.
+
+    def on_ask(self, source: BrokerId, message: Ask) -> Out:
+        """Judge what a neighbour asks for, or take in what was admitted already."""
+        item = message.filter
+        self._standings.dropped(item, source)  # who asks again has forgotten what it was told
+        if message.token == 0:
+            self._books.hold(item, source, message.priority)
+            return self.demand_all(item, source)
+        request = Request(source, message.token, item, dry=message.dry)
+        return self.begin(request, message.priority, message.priority)
+
+    def begin(self, request: Request, priority: int, held_with: int) -> Out:
+        """Judge a request here, and ask all neighbours that have to be asked.
+
+        Parameters
+        ----------
+        request
+            Who asks, and for what.
+        priority
+            That with which the neighbours are asked.
+        held_with
+            That with which the filter is held from now on, unless the request only wants to know.
+        """
+        item, link, books = request.filter, request.link, self._books
+        if self._config.refusing_share_max is not None:
+            request.refusals += books.refusals(item, link)
+            refusing = {refusal.broker for refusal in request.refusals}
+            request.asked += len(refusing - {books.broker, *self.asked})  # in whose name this one has judged
+        out: Out = []
+        if not (request.refusals and self._config.refusing_share_max == 0):
+            if not request.dry:
+                books.hold(item, link, held_with)
+            for other in self.asked:
+                if books.passes(other, link) and self._asks(other, item):
+                    out += self._put(request, other, priority)
+        return out + self.finish(request)
+
+    def _put(self, request: Request, link: BrokerId, priority: int) -> Out:
+        """Ask a neighbour, wait with those who asked before, or take the verdict that is there."""
+        item = request.filter
+        asked = self.asked[link].get(item)
+        if asked is not None and asked.waiting is None:
+            request.asked += asked.asked
+            request.refusals += asked.refusals
+            if request.dry or asked.priority >= priority:
+                return []
+            asked.priority = priority
+            return [Send(link, Ask(item, priority, 0))]
+        request.open += 1
+        if asked is not None and asked.waiting is not None:
+            asked.waiting.append(request)
+            return []
+        token = self.token()
+        if request.dry:
+            self._tokens[token] = link, None, request
+        else:
+            self._tokens[token] = link, item, None
+            self.asked[link][item] = Asked(token, priority, [request])
+        return [Send(link, Ask(item, priority, token, request.dry))]
+
+    def on_verdict(self, source: BrokerId, message: AskAnswer) -> Out:
+        """Take in a neighbour's verdict, for all that wait for it."""
+        link, item, dry = self._tokens.pop(message.token, (None, None, None))
+        if link != source:
+            return []
+        if dry is not None:
+            return self._hear(dry, message.asked, message.refusals)
+        assert item is not None and link is not None
+        asked = self.asked[link].get(item)
+        if asked is None or asked.token != message.token:
+            return []
+        waiting, asked.waiting = asked.waiting or [], None
+        asked.asked, asked.refusals = message.asked, message.refusals
+        out: Out = []
+        for request in waiting:
+            out += self._hear(request, message.asked, message.refusals)
+        return out
+
+    def _hear(self, request: Request, asked: int, refusals: tuple[Refusal, ...]) -> Out:
+        request.open -= 1
+        request.asked += asked
+        request.refusals += refusals
+        return self.finish(request)
+
+    def finish(self, request: Request) -> Out:
+        """Answer a request, or let it be decided, when all verdicts are in."""
+        if request.open or request.gone:
+            return []
+        if request.client is not None:
+            return self._decide(request)
+        if request.link not in self.asked:
+            return []
+        refusals = tuple(dict.fromkeys(request.refusals))
+        return [Send(request.link, AskAnswer(request.token, request.asked, refusals))]
+
+    # What is admitted already.
+
+    def demand(self, link: BrokerId, item: Filter) -> Send:
+        """Ask a neighbour for a filter that was admitted already."""
+        priority = self._priority(item, link)
+        self.asked[link][item] = Asked(0, priority, None)
+        return Send(link, Ask(item, priority, 0))
+
+    def demand_all(self, item: Filter, link: BrokerLink) -> Out:
+        """Ask every neighbour that has to be asked for a filter that is held for a link."""
+        return [
+            self.demand(other, item)
+            for other in self.asked
+            if self._books.passes(other, link) and self._stale(other, item) and self._asks(other, item)
+        ]
+
+    def demand_known(self, items: Iterable[Filter], link: BrokerId) -> Out:
+        """Ask a neighbour for those of some filters that are wanted elsewhere and that it was not asked for."""
+        return [
+            self.demand(link, item)
+            for item in items
+            if item not in self.asked[link] and self._books.wanted_beside(item, link)
+        ]
+
+    def demand_anew(self, item: Filter) -> Out:
+        """Tell the neighbours that were asked for a filter with which priority it is wanted now."""
+        return [
+            self.demand(other, item)
+            for other in self.asked
+            if item in self.asked[other] and self._stale(other, item)
+        ]
+
+    def _stale(self, link: BrokerId, item: Filter) -> bool:
+        """Return whether a neighbour was not asked for a filter, or with another priority."""
+        asked = self.asked[link].get(item)
+        return asked is None or (asked.waiting is None and asked.priority != self._priority(item, link))
+
+    def _priority(self, item: Filter, but: BrokerLink) -> int:
+        """Return the highest priority with which a filter is wanted where events may go that come over a link."""
+        held, passes = self._books.held, self._books.passes
+        return max(held[link][item].priority for link in self._books.holders(item) if passes(but, link))
+
+    # Releasing.
+
+    def on_release(self, source: BrokerId, message: Release) -> Out:
+        """Drop what a neighbour wants no more."""
+        return self.drop(message.filter, source)
+
+    def drop(self, item: Filter, link: BrokerLink) -> Out:
+        """Hold a filter no longer for a link, and release it where nobody else wants it."""
+        books = self._books
+        if not books.drop(item, link):
+            return []
+        # What was told of it may still be under way when the neighbour has asked for it anew: that counts no more.
+        told = self._standings.dropped(item, link)
+        out: Out = []
+        if isinstance(link, int) and link in self.asked:
+            out += [Send(link, Degraded(item, broker, ())) for broker in told]
+        for other in self.asked:
+            if books.passes(other, link) and item in self.asked[other]:
+                if not books.wanted_beside(item, other):
+                    out += self._release(other, item)
+                elif self._stale(other, item):
+                    out.append(self.demand(other, item))
+        return out
+
+    def let_go_of(self, link: BrokerLink, item: Filter) -> Out:
+        """Release what nothing behind a link meets any more, now that an advertisement is gone."""
+        if not isinstance(link, int) or link not in self.asked:
+            return []
+        meeting = [wanted for wanted in self._books.meeting(item) if wanted in self.asked[link]]
+        return [
+            out for wanted in meeting if not self._asks(link, wanted) for out in self._release(link, wanted)
+        ]
+
+    def _release(self, link: BrokerId, item: Filter) -> Out:
+        return [Send(link, Release(item)), *self._unask(link, item)]
+
+    def _unask(self, link: BrokerId, item: Filter) -> Out:
+        """Forget that a neighbour was asked for a filter; whoever waits for its verdict waits no longer."""
+        asked = self.asked[link].pop(item)
+        self._tokens.pop(asked.token, None)
+        self._standings.unheard(item, link)
+        out: Out = []
+        for request in asked.waiting or ():
+            out += self._hear(request, 0, ())
+        return out
+
+    # To be put down and made again.
+
+    def snapshot(self, requests: Shared[Request]) -> dict[str, Plain]:
+        """Return what was asked; requests go into those that others have, too."""
+        asked = [
+            (link, [(item, _asked_plain(each, requests)) for item, each in items.items()])
+            for link, items in self.asked.items()
+        ]
+        tokens = [
+            (token, link, item, None if dry is None else requests.number(dry))
+            for token, (link, item, dry) in self._tokens.items()
+        ]
+        return {"asked": asked, "tokens": tokens, "next_token": self._next_token}
+
+    def restore(self, plain: dict[str, Plain], requests: list[Request]) -> None:
+        """Have asked what that snapshot says."""
+        self.asked = {
+            link: {item: _asked_again(each, requests) for item, each in items}
+            for link, items in plain["asked"]
+        }
+        self._tokens = {
+            token: (link, item, None if dry is None else requests[dry])
+            for token, link, item, dry in plain["tokens"]
+        }
+        self._next_token = plain["next_token"]
+
+    def check(self) -> None:
+        """Assert that nothing is asked for that nobody wants; for tests."""
+        for link, items in self.asked.items():
+            assert all(self._books.wanted_beside(item, link) for item in items)
+
+
+def requests_again(plain: list[Any]) -> list[Request]:
+    """Return the requests of a snapshot."""
+    made = []
+    for *others, refusals, gone in plain:
+        request = Request(*others)
+        request.refusals, request.gone = list(refusals), gone
+        made.append(request)
+    return made
+
+
+def _asked_plain(asked: Asked, requests: Shared[Request]) -> tuple[Any, ...]:
+    waiting = None if asked.waiting is None else [requests.number(each) for each in asked.waiting]
+    return asked.token, asked.priority, waiting, asked.asked, asked.refusals
+
+
+def _asked_again(plain: tuple[Any, ...], requests: list[Request]) -> Asked:
+    token, priority, waiting, asked, refusals = plain
+    again = None if waiting is None else [requests[number] for number in waiting]
+    return Asked(token, priority, again, asked, refusals)

@@ -1,0 +1,172 @@
+"""What the clients of a broker want: judged, admitted or refused (paper 3, 3.4 and 4.3).
+
+Rules
+-----
+* A subscription is asked for (`questions`); when all verdicts are in, its broker decides: of those asked, at most a
+  share may refuse (4.3). Else all is released again.
+* What a client says again of a subscription that it has is not judged again, and nothing is let go for it.
+* A filter of several clients is held once, with the highest priority that one of them gives it.
+"""
+
+from __future__ import annotations
+
+from ..protocol.effects import Inform, Plain, Received
+from ..protocol.ids import ClientId
+from ..protocol.layers import Inward
+from ..protocol.messages.admission import AdmissionConfig, Judgement, Refusal, Standing, WouldAdmit
+from ..protocol.messages.pubsub import Cancel, Register
+from ..routing.filters.filter import Filter
+from .advertisements import LOCAL
+from .books import Books
+from .degradation import Degradation
+from .pending import Shared
+from .questions import Out, Questions, Request
+
+
+class Subscriptions:
+    """The subscriptions of the clients that are attached to one broker.
+
+    Parameters
+    ----------
+    config
+        How many may refuse.
+    books, standings
+        What is reserved, and how it stands: shared with whoever else changes them.
+    questions
+        Asks the neighbours.
+    """
+
+    def __init__(
+        self, config: AdmissionConfig, books: Books, standings: Degradation, questions: Questions
+    ) -> None:
+        self._config = config
+        self._books = books
+        self._standings = standings
+        self._questions = questions
+        self._mine: dict[ClientId, dict[int, Filter]] = {}
+        self._wanting: dict[Filter, dict[tuple[ClientId, int], int]] = {}  # with the priority
+        self._requests: dict[tuple[ClientId, int], Request] = {}
+
+    def on_register(self, source: ClientId, message: Register) -> Out:
+        """Judge what a client wants; what was admitted elsewhere, or here before, only has to be known."""
+        item, key = message.filter, (source, message.subscription)
+        out: Out = []
+        known = self._mine.get(source, {}).get(message.subscription)
+        waiting = self._requests.get(key)
+        if known == item and waiting is not None:
+            waiting.register = message  # said again over another connection; the judgement is on its way
+            return []
+        if known is not None and known != item:
+            out += self.on_cancel(source, Cancel(message.subscription))
+        self._mine.setdefault(source, {})[message.subscription] = item
+        self._wanting.setdefault(item, {})[key] = message.priority
+        request = Request(LOCAL, message.subscription, item, source, message)
+        self._requests[key] = request
+        if message.admitted or known == item:
+            self._books.hold(item, LOCAL, self._highest(item))
+            return out + self._questions.demand_all(item, LOCAL) + self._questions.finish(request)
+        return out + self._questions.begin(request, message.priority, self._highest(item))
+
+    def _highest(self, item: Filter) -> int:
+        return max(self._wanting[item].values())
+
+    def on_cancel(self, source: ClientId, message: Cancel) -> Out:
+        """Let go what a client wants no more, and pass that on."""
+        known = message.subscription in self._mine.get(source, ())
+        out = self._cancel(source, message.subscription) if known else []
+        return [*out, Inward(Received(source, message))]
+
+    def detach(self, client: ClientId) -> Out:
+        """Let go all that a client wants."""
+        return [out for number in list(self._mine.get(client, ())) for out in self._cancel(client, number)]
+
+    def _cancel(self, client: ClientId, number: int) -> Out:
+        request = self._requests.pop((client, number), None)
+        if request is not None:
+            request.gone = True
+        return self._let_go(client, number)
+
+    def _let_go(self, client: ClientId, number: int) -> Out:
+        item = self._mine[client].pop(number)
+        if not self._mine[client]:
+            del self._mine[client]
+        wanting = self._wanting[item]
+        del wanting[client, number]
+        if not wanting:
+            del self._wanting[item]
+            return self._questions.drop(item, LOCAL)
+        if item not in self._books.held[LOCAL]:
+            return []
+        self._books.hold(item, LOCAL, self._highest(item))
+        return self._questions.demand_anew(item)
+
+    def on_would_admit(self, source: ClientId, message: WouldAdmit) -> Out:
+        """Ask what would be said of a subscription, and reserve nothing."""
+        request = Request(LOCAL, message.number, message.filter, source, dry=True)
+        return self._questions.begin(request, message.priority, message.priority)
+
+    def decide(self, request: Request) -> Out:
+        """Admit or refuse a request of which all verdicts are in."""
+        assert request.client is not None
+        client, number = request.client, request.token
+        refusals = tuple(dict.fromkeys(request.refusals))
+        admitted = self._admits(request.asked, refusals)
+        out: Out = [Inform(client, Judgement(number, admitted, request.asked, refusals, request.dry))]
+        if request.dry:
+            return out
+        del self._requests[client, number]
+        assert request.register is not None
+        if not admitted:
+            return out + self._let_go(client, number)
+        lacking = self._standings.of_clients(request.filter)
+        if lacking:
+            out.append(Inform(client, Standing(number, lacking)))
+        return [*out, Inward(Received(client, request.register))]
+
+    def _admits(self, asked: int, refusals: tuple[Refusal, ...]) -> bool:
+        """Return the decision (4.3): a broker that lacks two resources refuses once."""
+        share = self._config.refusing_share_max
+        return share is None or len({refusal.broker for refusal in refusals}) <= share * asked
+
+    # How they stand.
+
+    def tell_owners(self, item: Filter) -> Out:
+        """Tell those who were admitted with a filter what it lacks now."""
+        lacking = self._standings.of_clients(item)
+        return [
+            Inform(client, Standing(number, lacking))
+            for client, number in self._wanting.get(item, ())
+            if (client, number) not in self._requests
+        ]
+
+    def lacking(self, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
+        """Return what the subscriptions of a client lack, by number; those that lack nothing are not there."""
+        found = {
+            number: self._standings.of_clients(item)
+            for number, item in self._mine.get(client, {}).items()
+            if (client, number) not in self._requests
+        }
+        return {number: refusals for number, refusals in found.items() if refusals}
+
+    # To be put down and made again.
+
+    def snapshot(self, requests: Shared[Request]) -> dict[str, Plain]:
+        """Return what clients want; requests go into those that others have, too."""
+        return {
+            "mine": {client: dict(items) for client, items in self._mine.items()},
+            "wanting": [(item, list(who.items())) for item, who in self._wanting.items()],
+            "open": [(key, requests.number(each)) for key, each in self._requests.items()],
+        }
+
+    def restore(self, plain: dict[str, Plain], requests: list[Request]) -> None:
+        """Have the subscriptions that that snapshot says."""
+        self._mine = {client: dict(items) for client, items in plain["mine"].items()}
+        self._wanting = {
+            item: {tuple(key): priority for key, priority in who} for item, who in plain["wanting"]
+        }
+        self._requests = {tuple(key): requests[number] for key, number in plain["open"]}
+
+    def check(self) -> None:
+        """Assert that what is held for clients is what they want; for tests."""
+        assert set(self._books.held[LOCAL]) <= set(self._wanting)
+        assert all(items for items in self._wanting.values())
