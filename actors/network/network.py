@@ -371,12 +371,15 @@ class Network:
 
     def _end(self) -> None:
         save_telemetry(self._hosts.directory)
-        for part in {
-            *self._hosts.directory.hosts.values(),
-            self._hosts.directory.collector,
-            self._hosts.rendezvous,
-            *gateways_of(self._hosts.directory),
-        }:
+        # The collector last: Ray prints a warning for each call that is under way to an actor that is killed.
+        for part in dict.fromkeys(
+            (
+                *gateways_of(self._hosts.directory),
+                *self._hosts.directory.hosts.values(),
+                self._hosts.rendezvous,
+                self._hosts.directory.collector,
+            )
+        ):
             ray.kill(part)
         if self._hosts.recovery is not None or self._hosts.directory.numbered:
             RayStore(self._hosts.directory.token).clear()
