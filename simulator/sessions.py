@@ -214,10 +214,14 @@ class Sessions:
         self._pass(session, messages if session.link is None else map(session.link.send, messages))
 
     def _pass(self, session: ClientSession, messages: Any) -> None:
-        arrives = self._network.now + self._network.links.client_seconds
         for message in messages:
-            given = FromClient(session.name, message, session.connection)
-            self._network.at(arrives, self._reach, session.home, session.life, given)
+            self._give(session, session.home, session.life, message)
+
+    def _give(self, session: ClientSession, host: Host, life: int, message: Any) -> None:
+        given = FromClient(session.name, message, session.connection)
+        self._network.at(
+            self._network.now + self._network.links.client_seconds, self._reach, host, life, given
+        )
 
     def _reach(self, host: Host, life: int, given: FromClient) -> None:
         if host.alive and host.life == life:
@@ -273,6 +277,8 @@ class Sessions:
         if session.connection == connection and session.publisher is not None:
             session.publisher.accept(last, self._network.now)
             if session.publisher.published == last:
+                for left in (home for home in session.homes if home is not host):
+                    self._give(session, left, left.life, session.publisher.taken_over())
                 session.homes = [host]  # it has everything
 
     # What clients hear.
@@ -295,8 +301,7 @@ class Sessions:
         return leaves + self._network.links.client_seconds
 
     def _hear(self, host: Host, life: int, over: int | None, number: int, effect: Any, heard: _Heard) -> None:
-        session = self._listening(effect.client, host, life, over, number)
-        if session is not None:
+        if (session := self._listening(effect.client, host, life, over, number)) is not None:
             heard(session, effect)
 
     def _listening(
@@ -323,8 +328,7 @@ class Sessions:
     def _notify(self, host: Host, life: int, over: list[int | None], effect: Deliver) -> None:
         now, batch, starts = self._network.now, effect.batch, effect.starts.tolist()
         for place, client in enumerate(effect.clients):
-            session = self._listening(client, host, life, over[place], effect.number)
-            if session is None:
+            if (session := self._listening(client, host, life, over[place], effect.number)) is None:
                 continue
             machine = subscriber(session)
             session.heard_at = now

@@ -211,12 +211,14 @@ class Publisher(Client):
             await host.pid.remote()
             await self._adverts.say_again(host, broker)
         with self._machine_turn:
-            again = self._machine.moved(time.time())
+            again, taken_over = self._machine.moved(time.time()), self._machine.taken_over()
         for events in again:
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
                 await host.request.remote(broker, self.name, [events], "", time.time())
             self._taken = (broker, int(events.batch.sequence[-1]))
             self.on_accepted(broker, events.batch)
+        if again and broker != self.broker:
+            self.host.request.remote(self.broker, self.name, [taken_over])  # nobody waits for the answer
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         self._adverts.withdraw_at(host, broker)

@@ -5,6 +5,7 @@ Rules
 * A publisher keeps what it published, within retention, and publishes it again at a new broker, in order and under the
   same numbers, before anything newer; and says how long ago it was. Brokers drop what they have passed on before. What
   no broker is known to have accepted is kept whatever the retention: nobody else has it.
+* Once that one has accepted all of it, the broker that it has left is told from where on.
 * One whose process died asks its broker for what that keeps of it, and for the last number that it accepted.
 * What it advertises it says first at a new broker, and nothing else before that is known.
 
@@ -27,7 +28,7 @@ import numpy as np
 from ...protocol.batch import EventBatch
 from ...protocol.ids import ClientId
 from ...protocol.messages.admission import AdmissionRequest, Advertise, Unadvertise
-from ...protocol.messages.pubsub import ClientMessage, Events, Flush, HasPublished
+from ...protocol.messages.pubsub import ClientMessage, Events, Flush, HasPublished, TakenOver
 from ...routing.filters.filter import Filter
 
 Said: TypeAlias = ClientMessage | AdmissionRequest
@@ -231,6 +232,11 @@ class PublisherMachine:
             age = max(0.0, now - at) if accepted else 0.0
             again.append(Events(batch, again=True, age_seconds=age, forgot_seconds=now - forgot_at))
         return again
+
+    def taken_over(self) -> TakenOver:
+        """Return what to tell a broker that it has left, once another one has accepted all that is kept."""
+        first = int(self._kept[0][1].sequence[0]) if self._kept else self.published + 1
+        return TakenOver(first, self.published)
 
     def come_back(self, now: float, accepted: int, kept: Iterable[tuple[float, EventBatch]]) -> None:
         """Forget what only the process knew, and go on from what its broker knows.

@@ -8,6 +8,9 @@ Rules
 * What a round should mend and is not kept any more is told to every broker ahead of what is; and by each broker to
   those of its subscribers that have not had it. A publisher that comes from elsewhere without what was before its first
   event here is such a loss, told at once.
+* A publisher that has left says from where on its next broker keeps its events. A broker that has forgotten some of
+  those answers for it no more: it says nothing of its losses, and sends none of it again. What it would send begins in
+  the middle, and would raise the marks of subscribers above what the other still has for them.
 * A subscriber whom publishers here satisfy is owed nothing by others; so of what they have lost it is told nothing.
 * Where nobody notices that two brokers cannot reach each other, the broker asks now and then whether all has come to
   everybody (`arrived`). What it forgets before it knows that, the next round counts as lost, however far back it mends.
@@ -51,6 +54,7 @@ from ...protocol.messages.pubsub import (
     Events,
     Register,
     Resume,
+    TakenOver,
     Unanswered,
 )
 from ...protocol.messages.recovery import Recovery
@@ -64,6 +68,7 @@ from .rounds import Kept, Rounds
 KEPT: Final = "kept"
 ACCEPTED: Final = "accepted"
 ARRIVED: Final = "arrived"
+TAKEN_OVER: Final = "taken_over"
 TIDY_ROWS: Final = 256
 """Rows that are not needed any more go with the next change, or when there are so many."""
 
@@ -115,6 +120,7 @@ class Replay(Restorable):
         self._now = now
         self._stable = store is not None
         self._accepted: dict[ClientId, int] = {}
+        self._taken_over: dict[ClientId, int] = {}  # from where on another broker keeps a publisher's events
         # By subscription whose events it is owed: those of these publishers, or everybody's, which is None.
         self._wanting: dict[ClientId, dict[int, frozenset[ClientId] | None]] = {}
         self._awaited: set[Link] = set()  # links that are closed since an earlier life
@@ -126,6 +132,7 @@ class Replay(Restorable):
         self.takes: Mapping[type, Handler] = {
             Resume: self._on_resume,
             Consumed: self._on_acknowledge,
+            TakenOver: self._on_taken_over,
             Delivered: self._on_delivered,
         }
         self.sees: Mapping[type, Handler] = {
@@ -156,6 +163,8 @@ class Replay(Restorable):
             self._accepted[publisher] = max(int(batch.sequence[-1]), self._accepted.get(publisher, 0))
             if self._arrived is not None:
                 self._arrived.kept(int(number), at)
+        for (publisher,), (first,) in store.rows(TAKEN_OVER):
+            self._taken_over[str(publisher)] = first
         if self._accepted:
             self._awaited.add(GROUP)
         if self._arrived is not None:
@@ -195,11 +204,14 @@ class Replay(Restorable):
         """Keep what was published here, to send it again; say what is known to be lost before it."""
         batch = message.batch
         last = self._accepted.get(publisher, 0)
+        out: list[Out] = []
+        if self._taken_over.pop(publisher, None) is not None and self._stable:
+            out.append(Write(TAKEN_OVER, (publisher,), None))  # it is here again
         if message.again and self._stable:
             fresh = np.flatnonzero(batch.sequence > last)
             batch = batch.take(fresh)
         if not len(batch):
-            return []
+            return out
         # When what its publisher does not keep any more was published, at the latest.
         forgot = message.forgot_seconds if message.again else self._recovery.retention_seconds
         lost_at = self._now - forgot
@@ -208,13 +220,24 @@ class Replay(Restorable):
         kept = self.rounds.keep(self._now - message.age_seconds, publisher, batch)
         if self._arrived is not None:
             self._arrived.kept(kept.number, self._now)
-        out: list[Out] = []
         if self._stable:
-            out = [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
+            out += [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
         # Who is reached at once gets these events ahead of any round, and would take what was before them for old.
         if gap and self.rounds.doubtful(lost_at, self._recovery.doubt_seconds):
             out += self._say_gone([publisher])
         return out
+
+    def _on_taken_over(self, event: Received[ClientId, TakenOver]) -> list[Out]:
+        publisher, message = event.source, event.message
+        if not 0 < self.accepted(publisher) <= message.last:
+            return []  # it has been here again since, or never
+        self._taken_over[publisher] = message.first
+        return [Write(TAKEN_OVER, (publisher,), (message.first,))] if self._stable else []
+
+    def _answers_for(self, publisher: ClientId) -> bool:
+        """Return whether nobody else keeps what was forgotten here of a publisher."""
+        gone, _ = self.rounds.gone.get(publisher, (0, 0.0))
+        return gone < self._taken_over.get(publisher, gone + 1)
 
     def _note_gap(self, publisher: ClientId, batch: EventBatch, at: float) -> bool:
         """Note when a publisher's stream begins in the middle here: what was before it, it does not keep any more."""
@@ -310,16 +333,20 @@ class Replay(Restorable):
         self._awaited.intersection_update(rounds.closed_links())
         since = self._now - rounds.doubt_seconds
         in_doubt = () if self._arrived is None else self._arrived.in_doubt
-        lost = [name for name, (_, at) in rounds.gone.items() if at >= since or name in in_doubt]
-        out: list[Out] = [news, *self._say_gone(lost)]
+        gone = {name: at for name, (_, at) in rounds.gone.items() if self._answers_for(name)}
+        out: list[Out] = [
+            news,
+            *self._say_gone([name for name, at in gone.items() if at >= since or name in in_doubt]),
+        ]
         for publisher, age, batch in self._kept():
             events = Events(batch, rounds.current, True, age_seconds=age, doubt_seconds=rounds.doubt_seconds)
             out.append(Inward(Received(publisher, events)))
         return out
 
     def _kept(self) -> Iterator[tuple[ClientId, float, EventBatch]]:
-        """Yield what is kept, in its order, in few batches, each of one age in whole seconds."""
-        for age, group in itertools.groupby(self.rounds.kept(), lambda kept: float(int(self._now - kept.at))):
+        """Yield what is kept and to be sent again, in its order, in few batches, each of one age in whole seconds."""
+        mine = (kept for kept in self.rounds.kept() if self._answers_for(kept.publisher))
+        for age, group in itertools.groupby(mine, lambda kept: float(int(self._now - kept.at))):
             found: list[Kept] = []
             size = 0
             for kept in group:

@@ -187,6 +187,14 @@ class HasPublished:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenOver:
+    """A publisher tells a broker that it has left: another one has accepted its events from `first` to `last`."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Again:
     """A durable subscriber's host could not hand on all: say again what is kept from these sequences on."""
 
@@ -349,6 +357,7 @@ ClientMessage: TypeAlias = (
     | HasHad
     | HasConsumed
     | HasPublished
+    | TakenOver
     | Again
     | Flush
     | NumberedMessage

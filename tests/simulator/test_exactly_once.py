@@ -250,6 +250,27 @@ def test_a_publisher_that_moves_without_a_failure_tells_no_losses():
     assert heard(net, "alice") == list(range(1, 11)) and not any(net.account.losses.values())
 
 
+@pytest.mark.parametrize("stable", [True, False])
+def test_what_a_publisher_takes_along_is_not_lost_by_the_word_of_the_broker_that_it_has_left(stable):
+    """That has had to forget it, and is nearer: in the round its stream comes first, and begins in the middle."""
+    net = network(stable=stable, retention_events_max=4)
+    net.subscribe("carol", 1, "n >= 0", 1)
+    net.advance(2.0)
+    net.cut([(one, other) for one in (0, 1) for other in (2, 3, 4, 5)], "apart")
+    for publisher in "ppqqq":
+        net.publish(publisher, 3, [{"n": 1}])
+        net.advance(0.1)
+    net.move("p", 5)
+    net.advance(10.0)
+    net.mend("apart")
+    net.advance(20.0)
+    assert [note[2:] for note in net.account.notifications() if note[1:3] == ("carol", "p")] == [
+        ("p", 1),
+        ("p", 2),
+    ]
+    assert not net.account.losses.get("carol")
+
+
 def test_a_restart_within_retention_tells_no_losses():
     net = network(retention_seconds=120.0)
     for _ in range(20):

@@ -14,7 +14,7 @@ from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerUnavailable
-from rayvous.protocol.messages.pubsub import Events
+from rayvous.protocol.messages.pubsub import Events, TakenOver
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 20.0
@@ -25,6 +25,7 @@ class Host:
 
     def __init__(self) -> None:
         self.taken: list[int] = []
+        self.told: list[TakenOver] = []
         self.asked, self.took, self.gate = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
         self.request = SimpleNamespace(remote=self._take)
@@ -32,7 +33,12 @@ class Host:
         self.pid = SimpleNamespace(remote=lambda: asyncio.sleep(0))
         self.end_session = SimpleNamespace(remote=lambda *_: None)
 
-    def _take(self, broker: int, name: str, messages: list[Events], *also: Any) -> Any:
+    def _take(self, broker: int, name: str, messages: list[Events | TakenOver], *also: Any) -> Any:
+        told = [each for each in messages if isinstance(each, TakenOver)]
+        if told:
+            self.told += told
+            return None  # nobody waits for it
+
         async def take() -> None:
             self.asked.set()
             await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
@@ -75,6 +81,9 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
         publishing.join(BOUND_SECONDS)
         bob.publish({"n": 3})
         assert old.taken == [1, 2]
+        assert old.told == [TakenOver(1, 1)] and not new.told, (
+            "what came after it brought that along is not told of"
+        )
         assert new.taken == [1, 2, 3], "else #3 could overtake #2, which would be taken for old"
     finally:
         process.close()

@@ -5,13 +5,13 @@ import random
 import pytest
 from rayvous.faults.durability.identity import Identity
 from rayvous.faults.durability.stores import MemoryStore
-from rayvous.faults.replay.replay import AGAIN_EVENTS_MAX, KEPT, Replay
+from rayvous.faults.replay.replay import AGAIN_EVENTS_MAX, KEPT, TAKEN_OVER, Replay
 from rayvous.faults.replay.rounds import Rounds
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver, Inform, Received, TellLost, Ticked, Write
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.layers import Delivered, Heard, Inward, IsDelivered, RoundBegan, RoundWanted, Tell
-from rayvous.protocol.messages.pubsub import Answer, Answers, Events, Register, Resume
+from rayvous.protocol.messages.pubsub import Answer, Answers, Events, Register, Resume, TakenOver
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.messages.rounds import Forgotten, Marker
 from rayvous.routing.language.questions import to_filter
@@ -124,6 +124,37 @@ def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_
     assert isinstance(tell.event, Tell) and [each[:2] for each in tell.event.message.entries] == [("p", 3)]
     assert [(loss.publisher, loss.first, loss.last) for loss in report.losses] == [("p", 1, 3)]
     assert sent([events]) == [("p", 4)]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_publisher(stable):
+    """One broker's word is not enough: its stream begins in the middle, and would hide the other's. Promise 2."""
+    store = MemoryStore() if stable else None
+    machine = Alone(store, retention_events_max=4)
+    machine.take(Ticked(0.0))
+    machine.take(Received("s", WANTS))
+    machine.publish("p", 1, 1)
+    machine.publish("p", 2, 2)
+    machine.publish("q", 1, 2)  # p 1 is gone
+    machine.take(Received("p", TakenOver(2, 3)))
+    told = machine.round(1)[1].event.message
+    assert [each[:2] for each in told.entries] == [("p", 1)], "nobody keeps that"
+    machine.take(Received("p", TakenOver(1, 2)))  # of an earlier time: it has published here since
+    assert sent(machine.round(2)) == [("p", 2), ("p", 3), ("q", 1), ("q", 2)]
+    machine.take(Received("p", TakenOver(1, 3)))
+    lives = [machine, *([Alone(store, retention_events_max=4)] if stable else [])]
+    for life in lives:
+        life.take(Ticked(1.0))
+        _, *out = life.round(3)
+        assert sent(out) == [("q", 1), ("q", 2)] and len(out) == 1, (
+            "no loss of p is told, and none of it is sent"
+        )
+        assert life.layer.kept_of("p"), "for its process, should that die and come back here"
+    machine.publish("p", 2, 3, again=True)
+    assert ("p", 4) in sent(machine.round(4)), "it is here again"
+    assert store is None or not list(store.rows(TAKEN_OVER))
+    machine.take(Received("r", TakenOver(1, 3)))
+    assert store is None or not list(store.rows(TAKEN_OVER)), "it has never published here"
 
 
 def test_of_losses_of_others_is_told_nothing_who_is_owed_the_events_of_publishers_here():
