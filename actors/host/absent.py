@@ -1,9 +1,11 @@
-"""Durable subscribers whose process is away, or does not keep up: what a host leaves out, and hands on later.
+"""Subscribers whose process is away, or does not keep up: what a host leaves out, and hands on later.
 
 Rules
 -----
 * A durable subscriber has a session of its own. What is for it while its process is away is left out: the broker keeps
   it, and says it again when the process is back.
+* A delivery may have waited for a commit, and its subscriber have left meanwhile: that is left out, and its next broker
+  has it.
 * When the session is full, what comes is left out too, and all after it, so that the order stays. When the process has
   caught up, the broker is asked for what was left out. So a slow durable subscriber slows nobody down and loses nothing
   but what goes past the bounds of what its broker keeps.
@@ -35,16 +37,13 @@ class Absent:
     def reachable(
         self, deliver: Deliver, owners: Mapping[ClientId, Session], durable: Container[ClientId]
     ) -> Deliver | None:
-        """Return the delivery without the durable subscribers that are away or behind; None when nobody is left."""
+        """Return the delivery without who has left, is away, or is behind; None when nobody is left."""
         picked = []
         for place, client in enumerate(deliver.clients):
-            if client not in durable:
-                picked.append(place)
-                continue
             owner = owners.get(client)
             if owner is None:
                 continue
-            if client not in self._behind and not owner.full:
+            if client not in durable or (client not in self._behind and not owner.full):
                 picked.append(place)
                 continue
             first = self._behind.setdefault(client, {})

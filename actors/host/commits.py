@@ -5,7 +5,8 @@ Rules (`protocol.effects`)
 * An effect leaves when every `Persist` before it, also of earlier steps, is stable.
 * Commits are made in a thread, so that the host's loop does not wait for the disk; all that came up while one was made
   goes into the next (group commit), so a slow disk makes commits larger, not queues longer.
-* When a commit fails nothing more leaves, ever: the broker stands still, and whoever waits for it gets the error.
+* When a commit fails, or what waited for one cannot be carried out, nothing more leaves, ever: the broker stands still,
+  and whoever waits for it gets the error. So nobody waits for what will never come.
 """
 
 from __future__ import annotations
@@ -111,12 +112,17 @@ class Commits:
             self._waiting.clear()
             try:
                 await self._commit([each for each in step if isinstance(each, Persist)])
+                for waiting in step:
+                    if not isinstance(waiting, Persist):
+                        waiting()
             except StorageFailed as error:
                 self.stand_still(error)
                 break
-            for waiting in step:
-                if not isinstance(waiting, Persist):
-                    waiting()
+            except Exception as error:  # nobody awaits this task: it would end of it, and say nothing
+                self.stand_still(
+                    StorageFailed(f"an effect was not carried out ({type(error).__name__}: {error})")
+                )
+                break
             self._left += len(step)
             self._moved.set()
         self._task = None

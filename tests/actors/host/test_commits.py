@@ -75,3 +75,17 @@ def test_after_a_failure_nothing_leaves_and_whoever_waits_is_told() -> None:
         assert left == [] and len(told) == 1
 
     go(test)
+
+
+def test_what_cannot_be_carried_out_is_said_and_nobody_waits_for_ever() -> None:
+    async def test() -> None:
+        store, left, told = GatedStore(), [], []
+        commits = Commits("broker 1", store, told.append)  # type: ignore[arg-type]
+        commits.put(persist("a"), lambda: None)
+        commits.put(OTHER, lambda: left[0])
+        store.gate.set()
+        with pytest.raises(StorageFailed, match="broker 1 stands still: an effect was not carried out"):
+            await commits.stable()
+        assert len(told) == 1
+
+    go(test)

@@ -1,7 +1,9 @@
 """What clients ask of a host: one call for every message, answered when its broker has done what it says."""
 
 import asyncio
+import threading
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 from unittest.mock import ANY as ANYTHING
 
@@ -14,6 +16,7 @@ from rayvous.protocol.errors import BrokerLeaving, BrokerUnavailable, ClientErro
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Advertise, WouldAdmit
 from rayvous.protocol.messages.pubsub import Cancel, Consumed, Detach, Events, Flush, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.stability import Stable
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -249,5 +252,49 @@ def test_what_a_host_refuses() -> None:
             await host.request(9, "c", [Register(1, ANY)], "process")
         with pytest.raises(InputError, match="no admission control"):
             await host.request(0, "c", [WouldAdmit(1, ANY)])
+
+    go(test())
+
+
+class Gated:
+    """A store that commits when it is let."""
+
+    def __init__(self, store: Any) -> None:
+        self.store, self.gate = store, threading.Event()
+
+    def commit(self, writes: Any) -> None:
+        assert self.gate.wait(PATIENCE_SECONDS)
+        self.store.commit(writes)
+
+
+def test_a_subscriber_that_leaves_while_its_notification_waits_for_the_disk_stops_nobody(
+    tmp_path: Path,
+) -> None:
+    """Its delivery is carried out when it is gone; the publisher is answered, and the others are notified."""
+
+    async def test() -> None:
+        host = BrokerHost(
+            "hybrid", Limits.for_tests(), recovery=Recovery.for_tests(), stable=Stable(tmp_path)
+        )
+        await host.seat(ClusterTree(1, 1).positions())
+        await host.connect({})
+        for client in ("alice", "carol"):
+            await host.request(0, client, [Register(1, ANY)], client)
+        seat = host.seats[0]
+        assert seat.commits is not None
+        seat.commits._store = store = Gated(seat.commits._store)
+        publishing = asyncio.create_task(
+            host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob"))])
+        )
+        await asyncio.sleep(0)
+        leaving = asyncio.create_task(host.request(0, "alice", [Detach()]))
+        while "alice" in seat.owners:
+            await asyncio.sleep(0)
+        store.gate.set()
+        await publishing
+        await leaving
+        (parcel,) = await host.poll("carol", 0, 1.0)
+        assert parcel.clients == ("carol",)
+        seat.commits._store.store.close()
 
     go(test())
