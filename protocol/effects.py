@@ -7,6 +7,8 @@ The contract of a host (the simulator, the Ray actor) is short:
 * It never changes a message: batches are shared.
 * In a network that heals it tells the time (`Ticked`) several times a heartbeat, and when it could not for a whole one,
   before it hands over anything else: what is accepted must not seem older than it is.
+* A broker that has nothing to do before some time (`rests_until`) need not be told it meanwhile, as long as the host
+  hears those that it listens to. Then it is told so (`Rested`), and the time, before anything else.
 * In a tree that heals it tells the broker of what did not reach another one that may live (`Missed`). From there on
   it hands that one nothing more over that way but heartbeats, until the broker says `Renew`: what was returned before
   that is gone.
@@ -16,6 +18,7 @@ The contract of a host (the simulator, the Ray actor) is short:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
@@ -54,6 +57,23 @@ class Ticked:
     """Time has passed: it is `now` seconds, on a clock of the host that never goes back."""
 
     now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rested:
+    """The broker was told nothing since the last tick, as there was nothing to tell; a tick follows.
+
+    Attributes
+    ----------
+    now
+        Until when: no time that it stood still.
+    heard
+        When each of the brokers that it listens to was heard meanwhile, at least the last times; what that one had said
+        before held until then.
+    """
+
+    now: float
+    heard: Mapping[BrokerId, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)

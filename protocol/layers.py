@@ -16,6 +16,8 @@ Rules
 * News are for the layers around; what nobody asks for ends at the edge.
 * A layer may have a `begin`, which returns events that the layers inside take in at the start of a life, before
   anything else. What is to be done for that leaves with the first step; nothing is written.
+* A layer that is told the time may have a `rests_until`, which returns the moment before which that leads to nothing
+  if nothing else happens; one that has none is always told it.
 * No layer names another one. What two have to tell each other is a piece of news, or an event, that stands here.
 
 docs/decisions/0021-layers.md says why it has this form.
@@ -28,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .configs import Placed
-from .effects import Drained, Effect, Missed, Plain, Received, Ticked, Write
+from .effects import Drained, Effect, Missed, Plain, Received, Rested, Ticked, Write
 from .ids import BrokerId, ClientId, RoundNumber
 from .messages.pubsub import Cancel, Detach, Register
 from .messages.rounds import Forgotten, Marker
@@ -102,7 +104,7 @@ class Delivered:
 
 
 Event: TypeAlias = (
-    Received | Ticked | Drained | Missed | Tell | RoundWanted | RoundHeard | Restored | Delivered
+    Received | Ticked | Rested | Drained | Missed | Tell | RoundWanted | RoundHeard | Restored | Delivered
 )
 """What layers take in: what happened outside, and what layers around tell."""
 

@@ -248,6 +248,17 @@ class Broker:
         if isinstance(self.healing, HealingBroker):
             self.healing.probing.learn_dead(other)
 
+    @property
+    def listens_to(self) -> frozenset[BrokerId]:
+        """The brokers whose silence it would notice, in a tree that heals."""
+        return self.healing.listens_to if isinstance(self.healing, HealingBroker) else frozenset()
+
+    @property
+    def fellows(self) -> tuple[BrokerId, ...]:
+        """The others of its multicast group."""
+        known = self.healing.fellows if isinstance(self.healing, HealingBroker) else self.position.members
+        return tuple(sorted(other for other in known if other != self.position.broker))
+
     def accepted(self, publisher: ClientId) -> int:
         """Return the last number of a publisher that it has, be it that this waits for its quota."""
         accepted = 0 if self.replay is None else self.replay.accepted(publisher)

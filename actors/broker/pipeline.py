@@ -15,10 +15,11 @@ The contract is in `protocol/layers.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar, get_args
 
-from ...protocol.effects import Effect, Persist, Plain, Received, Write
+from ...protocol.effects import Effect, Persist, Plain, Received, Ticked, Write
 from ...protocol.errors import InputError
 from ...protocol.layers import Event, Handler, Inward, Layer, News, RecordedLayer
 
@@ -114,6 +115,11 @@ class Pipeline(Generic[L]):
                 return True
         return False
 
+    def rests_until(self) -> float:
+        """Return the moment before which it need not be told the time, if nothing else happens."""
+        timed = (layer for layer in self.layers if Ticked in layer.takes or Ticked in layer.sees)
+        return min((_rest_of(layer) for layer in timed), default=math.inf)
+
     def snapshot(self) -> Plain:
         """Return all that the layers keep, the outermost first."""
         return [layer.snapshot() for layer in self.layers]
@@ -134,6 +140,12 @@ class Pipeline(Generic[L]):
         """Assert the invariants of every layer; for tests."""
         for layer in self.layers:
             layer.check()
+
+
+def _rest_of(layer: Layer) -> float:
+    """Return the moment before which a layer need not be told the time: at once, where it does not say."""
+    rests_until: Callable[[], float] | None = getattr(layer, "rests_until", None)
+    return 0.0 if rests_until is None else rests_until()
 
 
 def _first_to_look(layers: Sequence[Layer], depth: int) -> dict[type, tuple[int, Handler]]:

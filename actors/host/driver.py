@@ -37,14 +37,15 @@ from ...protocol.effects import (
     Received,
     Regroup,
     Renew,
+    Rested,
     Send,
     TellLost,
     Ticked,
 )
 from ...protocol.errors import StorageFailed
-from ...protocol.ids import BrokerId, Link
+from ...protocol.ids import GROUP, BrokerId, Link
 from ...protocol.messages.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
-from ...protocol.messages.beats import is_beat
+from ...protocol.messages.beats import LASTING, is_beat
 from ...protocol.messages.pubsub import Directed, Events, Flush, Message, Numbered, Register
 from ...protocol.messages.recovery import TIMED, Recovery, RecoveryMessage
 from .admission import HostAdmission
@@ -52,6 +53,7 @@ from .attachments import Attachments
 from .backpressure import Backpressure
 from .hosted_broker import HostedBroker
 from .outbox import LinkMessage, Outbox, wait_for_room
+from .resting import Resting
 from .sessions import split
 from .telemetry import HostTelemetry
 from .transport import Transport
@@ -77,6 +79,8 @@ class Driver:
 
     Attributes
     ----------
+    resting
+        The part that beats for brokers that heal, and lets them rest.
     attachments, admission, telemetry
         The parts that carry out what is for clients, for admission control and for the collector.
     log
@@ -109,6 +113,9 @@ class Driver:
         self._link_wait_seconds = link_wait_seconds
         self._late_seconds = None if recovery is None else recovery.heartbeat_seconds
         self._clock_zero = time.time() - time.monotonic()
+        self.resting: Resting | None = None
+        if recovery is not None:
+            self.resting = Resting(seats, ways, recovery, self.now, self.handle, self.drive, self.tell_time)
 
     # An event in.
 
@@ -120,6 +127,8 @@ class Driver:
         pressure: Backpressure | None = None,
     ) -> None:
         """Hand a broker a message; the queues that this fills are noted in `pressure`."""
+        if self.resting is not None and seat.rests_until is not None:
+            self.resting.wake(seat)
         self.handled += not is_beat(message)
         carried = message.message if isinstance(message, Numbered) else message
         if isinstance(carried, Events | Directed):
@@ -136,24 +145,27 @@ class Driver:
 
     def tell_time(self, seat: HostedBroker) -> None:
         """Tell a broker the time: the wall clock as it was at the start, and monotone since."""
-        seat.told_at = self._now()
+        seat.told_at = self.now()
         self.drive(seat, Ticked(seat.told_at))
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Return the time that brokers are told."""
         return self._clock_zero + time.monotonic()
 
     def _is_late(self, seat: HostedBroker) -> bool:
         if self._late_seconds is None or not self.ticking:
             return False
-        return self._now() - seat.told_at > self._late_seconds
+        return self.now() - seat.told_at > self._late_seconds
 
     def drive(
         self,
         seat: HostedBroker,
-        event: Received | Ticked | Drained | Missed,
+        event: Received | Ticked | Rested | Drained | Missed,
         pressure: Backpressure | None = None,
     ) -> None:
         """Hand a broker an event, and carry out what it wants, now or when what comes before is stable."""
+        if self.resting is not None and seat.rests_until is not None:
+            self.resting.wake(seat)
         commits = seat.commits
         if commits is None:
             for effect in seat.broker.handle(event):
@@ -171,14 +183,14 @@ class Driver:
 
     def carry_out(self, seat: HostedBroker, effect: Effect, pressure: Backpressure | None = None) -> None:
         """Do what a broker wants done."""
+        if isinstance(effect, Send | Multicast) and isinstance(effect.message, LASTING):
+            if self._holds_back(seat, effect):
+                return
         now = time.time()
         seat.telemetry.effect(now, effect)
         match effect:
             case Send(to, message):
-                box = seat.links.get(to)
-                if box is None:
-                    box = seat.links[to] = self._transport.link(seat.broker.position.broker, to)
-                self._put(seat, box, message, pressure)
+                self._put(seat, self._box(seat, to), message, pressure)
             case Multicast(message):
                 if seat.group is not None:
                     self._put(seat, seat.group, message, pressure)
@@ -203,6 +215,23 @@ class Driver:
                 self.admission.inform(seat, client, news, effect.number)
             case Acknowledge(client, "events", number):
                 seat.answers.give((client, Numbered, number))
+
+    def _box(self, seat: HostedBroker, to: BrokerId) -> Outbox:
+        box = seat.links.get(to)
+        if box is None:
+            box = seat.links[to] = self._transport.link(seat.broker.position.broker, to)
+        return box
+
+    def _holds_back(self, seat: HostedBroker, effect: Send | Multicast) -> bool:
+        """Return whether the beat of this host stands for a beat of a broker."""
+        if self.resting is None:
+            return False
+        if isinstance(effect, Send):
+            box = self._box(seat, effect.to)
+            return self.resting.holds_back(seat, effect.to, (effect.to,), effect.message, box)
+        if seat.group is None:
+            return True  # nobody is in the group
+        return self.resting.holds_back(seat, GROUP, seat.broker.fellows, effect.message, seat.group)
 
     def _put(
         self, seat: HostedBroker, box: Outbox, message: LinkMessage, pressure: Backpressure | None

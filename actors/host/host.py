@@ -55,6 +55,7 @@ from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
 from .requests import Accepted, Away, Lacking, Request, Stored, WhoAnswers, publications, questions
+from .standing import Stands
 from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
@@ -199,6 +200,8 @@ class BrokerHost:
         return await self.transport.actor_of(broker)
 
     def _drop_links(self, broker: BrokerId) -> None:
+        if self.driver.resting is not None:
+            self.driver.resting.reborn(broker)
         for seat in self.seats.values():
             if broker in seat.links:
                 seat.links[broker].drop()
@@ -216,6 +219,8 @@ class BrokerHost:
 
     async def link_faults(self, forecast: Forecast) -> None:
         """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
+        if self.driver.resting is not None:
+            self.driver.resting.stop()
         self.transport.forecast(forecast)
 
     async def _service(self, broker: BrokerId, messages: int = 1) -> None:
@@ -283,6 +288,11 @@ class BrokerHost:
             await self.transport.link_faults.passage(source, to, LINK)
         await self._service(to, messages)
         return True
+
+    async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
+        """Take in that another host is there, and what its brokers say from now on with each of its beats."""
+        if self.driver.resting is not None:
+            await self.driver.resting.hear(host, stands)
 
     async def request(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = "", *since: float
@@ -479,4 +489,6 @@ class BrokerHost:
                 await box.drained()
             await self.telemetry.flush()
             self.seats.pop(broker, None)
+            if self.driver.resting is not None:
+                self.driver.resting.reborn(broker)
         return len(self.seats)

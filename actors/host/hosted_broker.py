@@ -46,6 +46,7 @@ class HostedBroker:
     answers: Answers = field(default_factory=Answers)
     commits: Commits | None = None  # where the broker has a store
     told_at: float = 0.0  # when it was told the time last
+    rests_until: float | None = None  # it need not be told the time before; None while it does not rest
     absent: Absent = field(default_factory=Absent)
 
     def delivered(self, now: float, deliver: Deliver) -> None:

@@ -19,6 +19,9 @@ from .survey import place_of, sizes_of
 LOOK_SECONDS: Final = 2.0
 """Ray itself reports every ten, unless told otherwise."""
 
+LOOKS_A_REST: Final = 4
+"""Every so many looks it is told how a broker is that rests: still once in each of Ray's reports."""
+
 
 class Metering:
     """Tells Ray's metrics of the brokers of one host.
@@ -38,6 +41,7 @@ class Metering:
         self._seats = seats
         self._network = network
         self._instruments = None if network is None else Instruments()
+        self._looks = 0
         self._here: dict[BrokerId, BrokerMetrics] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -59,7 +63,11 @@ class Metering:
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Tell how all brokers here are now, and that those which have left are gone."""
+        """Tell how all brokers here are now, and that those which have left are gone.
+
+        Those that rest are looked at in turn: of them nothing changes.
+        """
+        self._looks += 1
         here = {broker: seat.metrics for broker, seat in self._seats.items() if seat.metrics is not None}
         for broker, metrics in self._here.items():
             if here.get(broker) is not metrics:
@@ -67,6 +75,8 @@ class Metering:
         self._here = here
         for broker, metrics in here.items():
             seat = self._seats[broker]
+            if seat.rests_until is not None and (self._looks + broker) % LOOKS_A_REST:
+                continue
             metrics.look(place_of(seat), sizes_of(seat))
 
     def _say_end(self, looking: asyncio.Task[None]) -> None:

@@ -162,6 +162,11 @@ class Outbox:
         return self._counted == 0
 
     @property
+    def clear(self) -> bool:
+        """Whether nothing waits and nothing flies, heartbeats neither."""
+        return self._task is None and not self._aside
+
+    @property
     def full(self) -> bool:
         """Whether whoever fills it has to wait."""
         return self.events > self._events_max

@@ -85,6 +85,7 @@ def sizes_of(seat: HostedBroker) -> dict[str, int]:
         "shed_notifications": seat.tally.shed,
         "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
         "expired_events": seat.expired_events + sum(box.expired_events for box in boxes),
+        "resting": int(seat.rests_until is not None),
         "events_in": seat.events_in,
         "events_out": seat.events_out,
         "notifications": seat.notifications,

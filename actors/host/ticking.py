@@ -3,7 +3,8 @@
 Rules
 -----
 * Brokers that heal are told it four times a heartbeat, brokers that number what they send twice a retransmission, and
-  those whose publishers have quotas at least every `QUOTA_TICK_SECONDS`. Others are not told it.
+  those whose publishers have quotas at least every `QUOTA_TICK_SECONDS`. Others are not told it, and who rests is not
+  (`resting`).
 * A broker that breaks ends the ticking of its host, and whoever surveys the host gets the error.
 """
 
@@ -67,10 +68,20 @@ class Ticking:
             if turn % TICKS_A_FLUSH == 0:
                 self._driver.telemetry.flush_soon()  # whoever dies takes little of what was seen along
                 self._driver.attachments.bury()
-            for seat in list(self._driver.seats.values()):
+            await self.turn()
+            await asyncio.sleep(seconds)
+
+    async def turn(self) -> None:
+        """Tell the time once, to all that do not rest."""
+        resting = self._driver.resting
+        if resting is not None:
+            resting.turn()
+        for seat in list(self._driver.seats.values()):
+            if seat.rests_until is None:
                 await self._service(seat)
                 self._driver.tell_time(seat)
-            await asyncio.sleep(seconds)
+                if resting is not None:
+                    resting.try_rest(seat)
 
     def raise_error(self) -> None:
         """Raise what ended the ticking, if anything did: a broker that broke says so, instead of looking alive."""

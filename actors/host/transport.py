@@ -88,6 +88,7 @@ class Transport:
         self._died = died
         self._reborn = reborn
         self._peers: dict[BrokerId, Peer] = {}
+        self._actors: dict[BrokerId, Any] = {}  # of those that are not here
         self._lives: dict[BrokerId, int] = {}  # of the others that have restarted
         self._own_lives: dict[BrokerId, int] = {}
         self._groups: dict[BrokerId, MulticastGroup] = {}
@@ -104,6 +105,8 @@ class Transport:
         peer = self._peers.get(broker)
         if peer is None:
             local = broker in self._seated
+            if not local:
+                self._actors[broker] = hosts[broker]
             receive = self._receive if local else hosts[broker].receive.remote
             peer = self._peers[broker] = Peer(broker, receive, local)
         return peer
@@ -112,6 +115,19 @@ class Transport:
         """Know another broker from the start; one that has left a network that heals meanwhile is met nowhere."""
         if broker in hosts or broker in self._seated or self._recovery is None:
             self.peer(broker, hosts)
+
+    def host_of(self, broker: BrokerId) -> Any:
+        """Return the actor of a broker as it is known here, None for one of this host; KeyError for one not known."""
+        return None if broker in self._seated else self._actors[broker]
+
+    def own_life(self, broker: BrokerId) -> int:
+        """Return the life of a broker here."""
+        return self._own_lives.get(broker, 0)
+
+    def told_dead(self, source: BrokerId, to: BrokerId) -> None:
+        """Tell a broker here that the process of another one was found dead."""
+        if source in self._seated:
+            self._died(source, to)
 
     async def actor_of(self, broker: BrokerId) -> Any:
         """Ask the rendezvous point for the actor of a broker, as it is now."""

@@ -18,6 +18,7 @@ section 2 for damage.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -222,6 +223,10 @@ class DurableClients(Restorable):
             out.append(self._holds())
         held, self._held = self._held, []
         return [*out, Inward(event), *held]
+
+    def rests_until(self) -> float:
+        """Return that it waits for no moment where nobody is durable; else it may be any."""
+        return 0.0 if self.entries or self._held else math.inf
 
     def _shed(self, entry: DurableCursor) -> list[Out]:
         """Give up what goes beyond the bounds."""

@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from ...protocol.effects import Write
@@ -55,6 +56,11 @@ class Identity:
             rounds.current, self.after = RoundNumber(*current), RoundNumber(*after)
             rounds.expire(alive_at)
             rounds.doubt_from(alive_at)
+
+    @property
+    def due(self) -> float:
+        """The moment after which it is to be written that the broker lives; never, without a store."""
+        return self.alive_at + self._seconds if self._stable else math.inf
 
     def writes(self, now: float, epoch: int, term: int, after: RoundNumber) -> list[Write]:
         """Return what makes stable what is known by now; nothing when that is so already."""

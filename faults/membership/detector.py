@@ -96,6 +96,14 @@ class Detector:
         known.heard_at = now
         known.patience = patience_for(known.gaps, self._recovery)
 
+    def was_heard(self, sender: BrokerId, moments: Sequence[float]) -> None:
+        """Take note of signs of life while nobody told of them, rising; of more than are kept, the last ones."""
+        if len(moments) > GAPS_KEPT:
+            self.expect(sender, moments[0])
+        for moment in moments:
+            if moment > self._senders[sender].heard_at:
+                self.heard(sender, moment)
+
     def forget(self, sender: BrokerId) -> None:
         """Wait for this sender no longer, and lose what was learned of it."""
         self._senders.pop(sender, None)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...protocol.effects import Received, Send, Ticked
+from ...protocol.effects import Received, Rested, Send, Ticked
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import ClusterView, Probe, ProbeAnswer, Recovery, TreeBeat
 from .detector import Detector
@@ -107,6 +107,12 @@ class Probing:
                     inquiry.tries = 0
                     inquiry.deadline = self._now
                 inquiry.members.remove(broker)
+
+    def rested(self, event: Rested) -> None:
+        """Take in when the neighbours were heard while this broker was told nothing; nobody is probed for."""
+        self._now = max(self._now, event.now)
+        for cluster, view in self._views.items():
+            self._detector.was_heard(cluster, event.heard.get(view.designated, ()))
 
     @staticmethod
     def answer(probe: Probe, source: BrokerId, my_view: ClusterView) -> Send:

@@ -38,7 +38,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...protocol.configs import Position
-from ...protocol.effects import Multicast, Received, Send, Ticked
+from ...protocol.effects import Multicast, Received, Rested, Send, Ticked
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import ClusterBeat, ClusterView, MemberBeat, MemberGone, Recovery, Resign
 from .detector import Detector
@@ -143,6 +143,26 @@ class Succession:
         if handler is None or not isinstance(event.source, int):  # clients take no part
             return []
         return handler(self, event.source, event.message)
+
+    def rested(self, event: Rested) -> None:
+        """Take in when the others were heard while this broker was told nothing: its clock stood still meanwhile."""
+        before, self._ticked = self._ticked, event.now
+        slept = 0.0 if before is None else event.now - before
+        self._clock += slept  # nobody was silent for any of it, or it is known for how long
+        self._next_beat += slept
+        ahead = self._clock - event.now
+        for other in sorted(self.listens_to):
+            self._detector.was_heard(other, [at + ahead for at in event.heard.get(other, ())])
+        if not self.designated:
+            self._patience = self._detector.patience(self._awaited)
+            self._deadline = self._detector.deadline(self._awaited)
+
+    @property
+    def listens_to(self) -> frozenset[BrokerId]:
+        """The members whose silence it would notice: of a designated broker all others, of a normal one that one."""
+        if self.designated:
+            return frozenset(self.view.members) - {self._me}
+        return frozenset({self._awaited})
 
     def set_tree(
         self,

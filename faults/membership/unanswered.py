@@ -57,6 +57,11 @@ class Unanswered:
         """Return the clusters that should have said by now what they want."""
         return [cluster for cluster, by in self._tell_by.items() if now >= by]
 
+    @property
+    def any(self) -> bool:
+        """Whether a child waits, or has yet to tell what it wants."""
+        return bool(self._tell_by) or any(tokens is None or tokens for tokens in self._waiting.values())
+
     def forget(self, child: BrokerId) -> None:
         """Take in that a broker is no child any more."""
         self._waiting.pop(child, None)

@@ -14,10 +14,11 @@ Source: promise 2; docs/decisions/0026-trees-of-single-brokers.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...protocol.effects import Received, Ticked
+from ...protocol.effects import Received, Rested, Ticked
 from ...protocol.ids import ClientId
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.pubsub import Resume
@@ -48,7 +49,11 @@ class Ages(Restorable):
         self._rounds = rounds
         self._now = float("inf")  # before it is first told the time it has not stood still
         self._stood_still = (float("-inf"), 0.0)  # until when, and how long
-        self.sees: Mapping[type, Handler] = {Ticked: self._on_tick, Resume: self._on_resume}
+        self.sees: Mapping[type, Handler] = {
+            Ticked: self._on_tick,
+            Rested: self._on_rested,
+            Resume: self._on_resume,
+        }
 
     def _on_tick(self, event: Ticked) -> list[Out]:
         before, self._now = self._now, event.now
@@ -57,6 +62,14 @@ class Ages(Restorable):
             self._stood_still = event.now, seconds
             self._rounds.stood_still(seconds, event.now, self._recovery.doubt_seconds)
         return [Inward(event)]
+
+    def _on_rested(self, event: Rested) -> list[Out]:
+        self._now = event.now
+        return [Inward(event)]
+
+    def rests_until(self) -> float:
+        """Return that it waits for no moment."""
+        return math.inf
 
     def _waited(self, now: float) -> float:
         """Return how long what is taken in then may have waited, at most."""

@@ -17,6 +17,7 @@ Cost: one message a link and one answer each, however much was published.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -102,6 +103,10 @@ class Flushing(Restorable):
         self._now = event.now
         again = self._mark() if self._answering and event.now >= self._again_at else []
         return [*again, Inward(event)]
+
+    def rests_until(self) -> float:
+        """Return when it asks again; never, when it asks nothing."""
+        return self._again_at if self._answering else math.inf
 
     def _on_heard(self, news: Heard) -> list[Out]:
         if not isinstance(news.message, Marker):

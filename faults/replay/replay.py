@@ -325,6 +325,10 @@ class Replay(Restorable):
             self._remind_at = event.now + self._recovery.answer_seconds
         return [*out, Inward(event)]
 
+    def rests_until(self) -> float:
+        """Return when the oldest that is kept is forgotten; at once, while something is waited for."""
+        return 0.0 if self._awaited or self._arrived is not None else self.rounds.expires_at
+
     # Rounds.
 
     def _on_round_began(self, news: RoundBegan) -> list[Out]:

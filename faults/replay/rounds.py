@@ -269,6 +269,11 @@ class Rounds:
         while self._kept and now - self._kept[0].at > self._seconds + self._late_seconds:
             self._drop_oldest()
 
+    @property
+    def expires_at(self) -> float:
+        """The moment after which the oldest that is kept is too old; never, when nothing is."""
+        return self._kept[0].at + self._seconds + self._late_seconds if self._kept else math.inf
+
     def _drop_oldest(self) -> int:
         kept = self._kept.popleft()
         size = len(kept.batch)

@@ -13,6 +13,10 @@ from .views import CubeBeat
 BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
 
 
+LASTING: Final = (ClusterBeat, MemberBeat, TreeBeat)
+"""Those that say between brokers how things stand: what one of them says holds until another one says otherwise."""
+
+
 def is_beat(message: object) -> bool:
     """Return whether a message is only a sign of life."""
     return isinstance(message, BEATS)

@@ -18,8 +18,9 @@ from ....faults.membership.local import (
     SteppedDown,
     TookOver,
 )
+from ....faults.membership.succession import ClusterRole
 from ....protocol.configs import Placed, Position
-from ....protocol.effects import Missed, Received, Send, Ticked
+from ....protocol.effects import Missed, Received, Rested, Send, Ticked
 from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
@@ -79,6 +80,7 @@ class HealingBroker(OperationsSide):
         self._handlers = self._table()
         events: dict[type, Callable[[Any], list[Any]]] = {
             Ticked: self._on_tick,
+            Rested: self._on_rested,
             Missed: self._on_missed,
             Tell: self._on_tell,
             RoundWanted: self._on_round_wanted,
@@ -220,6 +222,39 @@ class HealingBroker(OperationsSide):
                     Send(RENDEZVOUS, RootBeat(self.view, self.term, tuple(self.children.values())))
                 )
         return effects + self._ask_round()
+
+    # Rest.
+
+    def _on_rested(self, event: Rested) -> list[Out]:
+        self.now = event.now
+        self.succession.rested(event)
+        if self.designated:
+            self.probing.rested(event)
+        return []
+
+    @property
+    def listens_to(self) -> frozenset[BrokerId]:
+        """The brokers whose silence it would notice."""
+        if not self.designated:
+            return self.succession.listens_to
+        return self.succession.listens_to | {view.designated for view in self._neighbours()}
+
+    def rests_until(self) -> float:
+        """Return when it is to be told the time if nothing happens before: at once, while anything is to be mended."""
+        return 0.0 if self._is_busy() else self.identity.due
+
+    def _is_busy(self) -> bool:
+        """Return whether it waits for something, but for those that it listens to and for its turn to beat."""
+        if self.root or self.left or self.leaving or not self._ticked or self._wants_round or self._missed:
+            return True
+        if self.rounds.closed_links():
+            return True
+        if not self.designated:
+            following = self.succession.state is ClusterRole.NORMAL and self.home.broker in self.view.members
+            return self._dropped or not following or not self.succession.path
+        if self.parent is None or not self.path or self._answer_by is not None or self.searching:
+            return True
+        return bool(self._unheard or self.unanswered.any or self.probing.probed)
 
     # To compare.
 

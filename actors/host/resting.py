@@ -1,0 +1,194 @@
+"""The part of a host that beats for its brokers, and lets those rest that have nothing to do.
+
+Rules
+-----
+* A host beats once a heartbeat, one call for each other host that holds what brokers here said (`standing`). What comes
+  of another host's beat is handed to the brokers that do not rest, as if those whose beats stand had beaten.
+* A broker rests when it need not be told the time, when all whom it listens to stand, and when all that it says again
+  and again stands. It is told nothing then, and takes no time.
+* It is waked by whatever comes for it, by its own next moment, when a host falls silent on which somebody is whom it
+  listens to, and when this host itself stood still. It is told first when those were heard last; so it suspects a
+  broker as soon as one would that never rested.
+* In weather (`link_faults`), which is of single links, every beat travels by itself, and nobody rests.
+
+Source: docs/decisions/0092-hosts-beat-for-their-brokers.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import uuid4
+
+from ray.exceptions import ActorDiedError
+
+from ...protocol.effects import Rested
+from ...protocol.ids import BrokerId, BrokerLink
+from ...protocol.messages.recovery import Recovery
+from .hosted_broker import HostedBroker
+from .outbox import Outbox, first_line
+from .standing import HERE, Host, Standing, Stands
+from .transport import Transport
+
+
+class Resting:
+    """The beats of one host, and the rest of its brokers.
+
+    Parameters
+    ----------
+    seats
+        The brokers of the host, as they are at any time.
+    ways
+        Their ways to other brokers.
+    recovery
+        Of the network.
+    now
+        Returns the time that brokers are told.
+    hand
+        Hands a broker a message: ``hand(seat, source, message)``.
+    drive
+        Hands a broker an event.
+    tell_time
+        Tells a broker the time.
+    """
+
+    def __init__(
+        self,
+        seats: dict[BrokerId, HostedBroker],
+        ways: Transport,
+        recovery: Recovery,
+        now: Callable[[], float],
+        hand: Callable[[HostedBroker, BrokerId, Any], None],
+        drive: Callable[[HostedBroker, Rested], None],
+        tell_time: Callable[[HostedBroker], None],
+    ) -> None:
+        self.standing = Standing(recovery.heartbeat_seconds, ways.host_of, ways.own_life)
+        self._seats = seats
+        self._ways = ways
+        self._seconds = recovery.heartbeat_seconds
+        self._now = now
+        self._hand = hand
+        self._drive = drive
+        self._tell_time = tell_time
+        self._name = uuid4().hex  # by which other hosts hear this one
+        self._went_on_at = now()
+        self._beat_at = 0.0
+        self._silent: set[Host] = set()
+        self._calls: dict[Host, asyncio.Task[None]] = {}
+
+    # What brokers here say.
+
+    def holds_back(
+        self, seat: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: Any, box: Outbox
+    ) -> bool:
+        """Take in a beat of a broker; return whether the beat of this host stands for it."""
+        if self._ways.link_faults is not None:
+            return False
+        return self.standing.says(seat.broker.position.broker, link, to, beat, self._now(), clear=box.clear)
+
+    # Time.
+
+    def turn(self) -> None:
+        """Beat when it is time, and wake whom the time wakes; before the others are told it."""
+        now = self._now()
+        if now - self._went_on_at > self._seconds:
+            self._wake(lambda seat: True)
+        self._went_on_at = now
+        if now >= self._beat_at:
+            self._beat_at = now + self._seconds
+            self.standing.goes_on(now)
+            self._hand_on(HERE)
+            for host in self.standing.ears():
+                if host not in self._calls:
+                    self._calls[host] = asyncio.get_running_loop().create_task(self._beat(host))
+        silent = set(self.standing.silent(now))
+        fallen, self._silent = silent - self._silent, silent
+        if fallen:
+            self._wake(
+                lambda seat: not fallen.isdisjoint(self.standing.speakers(seat.broker.position.broker))
+            )
+        self._wake(lambda seat: seat.rests_until is not None and now >= seat.rests_until)
+
+    def try_rest(self, seat: HostedBroker) -> None:
+        """Let a broker rest that has just been told the time, if it can."""
+        if self._ways.link_faults is not None or (seat.commits is not None and not seat.commits.idle):
+            return
+        now, broker = self._now(), seat.broker.position.broker
+        self.standing.lapse(broker, now)
+        until = seat.broker.pipeline.rests_until()
+        if until <= now + self._seconds:
+            return
+        listens_to = seat.broker.listens_to
+        if self.standing.vouched(broker, now) == listens_to and self.standing.all_held(broker, listens_to):
+            seat.rests_until = until
+
+    # Waking.
+
+    def _wake(self, whom: Callable[[HostedBroker], bool]) -> None:
+        for seat in list(self._seats.values()):
+            if seat.rests_until is not None and whom(seat):
+                self.wake(seat)
+
+    def wake(self, seat: HostedBroker) -> None:
+        """Tell a broker that rests that it did, and the time."""
+        broker, until = seat.broker.position.broker, self._went_on_at
+        heard = self.standing.heard(broker, seat.told_at)
+        seat.rests_until, seat.told_at = None, until
+        self.standing.renew(broker, until)
+        self._drive(seat, Rested(until, heard))
+        self._tell_time(seat)
+
+    def stop(self) -> None:
+        """Wake all, and let every beat travel by itself from now on."""
+        self._wake(lambda seat: True)
+        self.standing.forget_all()
+
+    def reborn(self, broker: BrokerId) -> None:
+        """Forget what was said by, and to, a broker that has been started again, or has left."""
+        self._wake(lambda seat: broker in seat.broker.listens_to)
+        self.standing.forget(broker)
+
+    # Other hosts.
+
+    async def _beat(self, host: Any) -> None:
+        stands = self.standing.untold(host)
+        try:
+            await host.host_beat.remote(self._name, stands)
+        except ActorDiedError:
+            for source, to in self.standing.died(host):
+                self._ways.told_dead(source, to)
+        except Exception as error:  # it is told again with the next one
+            self._ways.log.debug("a beat of this host was lost: %s", first_line(error))
+        else:
+            self.standing.told(host, stands)
+        finally:
+            del self._calls[host]
+
+    async def hear(self, host: str, stands: Sequence[Stands]) -> None:
+        """Take in a beat of another host."""
+        known = [
+            each
+            for each in stands
+            if each.to in self._seats
+            and (
+                each.life == self._ways.life_of(each.source)
+                or await self._ways.current(each.source, each.life)
+            )
+        ]
+        news = self.standing.hears(host, known, self._now())
+        for each in news:
+            self._hand(
+                self._seats[each.to], each.source, each.beat
+            )  # what was sent before may have been lost
+        self._hand_on(host, {(each.source, each.to) for each in news})
+
+    def _hand_on(
+        self, host: Host, news: set[tuple[BrokerId, BrokerId]] | frozenset[Any] = frozenset()
+    ) -> None:
+        """Hand what stands on the word of a host to those that do not rest, but for what they have just been handed."""
+        for broker, seat in list(self._seats.items()):
+            if seat.rests_until is None:
+                for source, beat in self.standing.beats(broker, host):
+                    if (source, broker) not in news:
+                        self._hand(seat, source, beat)

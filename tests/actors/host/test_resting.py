@@ -1,0 +1,309 @@
+"""Brokers rest while their hosts beat for them: nothing is told to them, and a death is noticed no later.
+
+Hosts are wired to each other without Ray; time is what the test says.
+
+Reference: paper 1, 4.1; promise 6; docs/decisions/0092-hosts-beat-for-their-brokers.md.
+"""
+
+import asyncio
+import pickle
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorDiedError
+from rayvous.actors.chaos.link_faults import Forecast
+from rayvous.actors.host.host import BrokerHost
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.ids import BrokerId
+from rayvous.protocol.messages.pubsub import Events, Register
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.language.questions import to_filter
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+PATIENCE_SECONDS = 20.0  # only what hangs takes so long
+RECOVERY = Recovery(heartbeat_seconds=1.0, suspect_after_seconds=3.0, retention_seconds=8.0)
+TICK = 0.25
+TREE = ClusterTree(3, 3, degree=2).positions()
+ROOT = 2
+HOSTS = 3
+LOST = 2
+"""A host: that of the brokers 4 and 5, of which 5 is designated in cluster 1 and a child of the root."""
+
+
+def place_of(broker: BrokerId) -> int:
+    """Return the host of a broker: 0 and 2 have no brokers that know each other."""
+    return broker // 2 % HOSTS
+
+
+class Call:
+    """A method of an actor: what it is called with is pickled."""
+
+    def __init__(self, handle: "Handle", name: str) -> None:
+        self.handle, self.name = handle, name
+
+    async def remote(self, *call: Any) -> Any:
+        handle = self.handle
+        if handle.dead:
+            raise ActorDiedError
+        handle.calls[self.name] += 1
+        await handle.reachable.wait()
+        return await getattr(handle.host, self.name)(*pickle.loads(pickle.dumps(call)))
+
+
+class Handle:
+    """What stands for an actor."""
+
+    def __init__(self, host: BrokerHost) -> None:
+        self.host, self.calls = host, Counter[str]()
+        self.dead = False
+        self.reachable = asyncio.Event()
+        self.reachable.set()
+        self.receive, self.host_beat = Call(self, "receive"), Call(self, "host_beat")
+
+
+class Point:
+    """Stands for the rendezvous point: it hears the root, and answers nothing."""
+
+    receive: "Point"
+
+    def __init__(self) -> None:
+        self.receive = self
+
+    async def remote(self, *call: Any) -> None:
+        return None
+
+
+class Net:
+    """Hosts with a part of the brokers each, and one clock."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.hosts: list[BrokerHost] = []
+        self.handles: list[Handle] = []
+        self.stopped: set[int] = set()
+        self.told: Counter[BrokerId] = Counter()
+
+    async def start(self) -> "Net":
+        for place in range(HOSTS):
+            host = BrokerHost("hybrid", Limits.for_tests(), recovery=RECOVERY)
+            await host.seat([position for position in TREE if place_of(position.broker) == place])
+            self.set_clock(host)
+            self.hosts.append(host)
+        self.handles = [Handle(host) for host in self.hosts]
+        known = {position.broker: self.handles[place_of(position.broker)] for position in TREE}
+        for host in self.hosts:
+            await host.connect(known, rendezvous=Point())
+            host.driver.ticking = True
+            self.count(host)
+        return self
+
+    def set_clock(self, host: BrokerHost) -> None:
+        host.driver.now = lambda: self.now  # type: ignore[method-assign]
+        resting = host.driver.resting
+        assert resting is not None
+        resting._now, resting._went_on_at = host.driver.now, self.now
+
+    def count(self, host: BrokerHost) -> None:
+        """Count what the brokers of a host take in."""
+        for broker, seat in host.seats.items():
+            handle = seat.broker.handle
+
+            def counted(event: Any, broker: BrokerId = broker, handle: Any = handle) -> Any:
+                self.told[broker] += 1
+                return handle(event)
+
+            seat.broker.handle = counted
+
+    async def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Let time pass, a tick after the other; return whether `until` came true."""
+        for _ in range(round(seconds / TICK)):
+            self.now += TICK
+            for place, host in enumerate(self.hosts):
+                if place not in self.stopped:
+                    await host.ticking.turn()
+            for _ in range(60):
+                await asyncio.sleep(0)
+            if until():
+                return True
+        return False
+
+    def stop(self, place: int) -> None:
+        """Let the process of a host stand still: it goes on nowhere, and calls to it hang."""
+        self.stopped.add(place)
+        self.handles[place].reachable.clear()
+
+    def kill(self, place: int) -> None:
+        """Let the process of a host die."""
+        self.stopped.add(place)
+        self.handles[place].dead = True
+
+    def go_on(self, place: int) -> None:
+        self.stopped.discard(place)
+        self.handles[place].reachable.set()
+
+    def resting(self) -> list[BrokerId]:
+        """Return the brokers that rest, on hosts that go on."""
+        going = [host for place, host in enumerate(self.hosts) if place not in self.stopped]
+        seats = {broker: seat for host in going for broker, seat in host.seats.items()}
+        return sorted(broker for broker, seat in seats.items() if seat.rests_until is not None)
+
+    def healing(self, broker: BrokerId) -> Any:
+        return self.hosts[place_of(broker)].seats[broker].broker.healing
+
+    async def never_rest(self) -> None:
+        for host in self.hosts:
+            await host.link_faults(Forecast())
+
+    @contextmanager
+    def counted(self) -> Iterator[Counter[str]]:
+        """Count the calls between hosts meanwhile."""
+        before = sum((handle.calls for handle in self.handles), Counter[str]())
+        made = Counter[str]()
+        yield made
+        made.update(sum((handle.calls for handle in self.handles), Counter[str]()) - before)
+
+
+def go(test: Callable[[Net], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        await asyncio.wait_for(test(await Net().start()), PATIENCE_SECONDS)
+
+    asyncio.run(run())
+
+
+ALL_BUT_ROOT = sorted(position.broker for position in TREE if position.broker != ROOT)
+
+
+def test_all_but_the_root_rest_and_take_no_time_and_hosts_beat_once_a_heartbeat() -> None:
+    async def test(net: Net) -> None:
+        assert await net.run(8, lambda: net.resting() == ALL_BUT_ROOT)
+        await net.run(2)
+        net.told.clear()
+        with net.counted() as calls:
+            await net.run(10)
+        assert set(net.told) == {ROOT}
+        assert calls == {"host_beat": 10 * 4}, "one from each to each that it knows, and nothing else"
+
+    go(test)
+
+
+def test_in_weather_nobody_rests() -> None:
+    async def test(net: Net) -> None:
+        await net.run(8)
+        await net.never_rest()
+        assert not net.resting()
+        net.told.clear()
+        with net.counted() as calls:
+            await net.run(3)
+        assert min(net.told[position.broker] for position in TREE) >= 12, "they are told the time"
+        assert calls["receive"] > 20 and calls["host_beat"] <= 4, "what stood is taken back"
+        assert not net.resting()
+
+    go(test)
+
+
+def noticed_after(rest: bool) -> dict[str, float]:
+    """Return how long after a host stood still its brokers were noticed: in their cluster, and in the tree."""
+    found: dict[str, float] = {}
+
+    async def test(net: Net) -> None:
+        await net.run(10)
+        if not rest:
+            await net.never_rest()
+        await net.run(22.5)
+        assert bool(net.resting()) is rest
+        stopped_at = net.now
+        net.stop(LOST)
+
+        def look() -> bool:
+            if net.healing(3).succession.state.value != "normal":
+                found.setdefault("by a member", net.now - stopped_at)
+            if net.healing(ROOT).probing.probed:
+                found.setdefault("by the root", net.now - stopped_at)
+            return len(found) == 2
+
+        await net.run(20, look)
+
+    go(test)
+    return found
+
+
+def test_a_silent_host_is_suspected_as_soon_as_its_brokers_would_be() -> None:
+    rested, awake = noticed_after(rest=True), noticed_after(rest=False)
+    assert rested.keys() == awake.keys() and len(rested) == 2
+    for who, seconds in rested.items():
+        assert seconds <= awake[who] + 2 * TICK, "no slower"
+        assert seconds > RECOVERY.suspect_after_seconds - RECOVERY.heartbeat_seconds, (
+            "nor sooner than it may be"
+        )
+
+
+def test_what_a_host_took_along_is_mended_and_all_rest_again() -> None:
+    async def test(net: Net) -> None:
+        await net.run(10)
+        net.kill(LOST)
+        assert await net.run(20, lambda: net.healing(3).designated and bool(net.healing(3).path))
+        assert net.healing(ROOT).children[1].designated == 3
+        left = [broker for broker in ALL_BUT_ROOT if place_of(broker) != LOST]
+        assert await net.run(20, lambda: net.resting() == left)
+
+    go(test)
+
+
+def test_a_host_that_is_only_late_wakes_who_listens_to_it_and_nobody_is_suspected() -> None:
+    async def test(net: Net) -> None:
+        await net.run(10)
+        net.told.clear()
+        net.stop(0)
+        await net.run(2.25)
+        assert set(net.told) == {ROOT, 8}, "who listens to a broker there is told the time again"
+        net.go_on(0)
+        assert await net.run(8, lambda: net.resting() == ALL_BUT_ROOT)
+        assert all(net.healing(position.broker).view.epoch == 0 for position in TREE)
+
+    go(test)
+
+
+def test_a_host_that_stood_still_tells_its_brokers_so() -> None:
+    async def test(net: Net) -> None:
+        await net.run(10)
+        net.stop(0)
+        await net.run(2.5)
+        net.go_on(0)
+        await net.run(TICK)
+        for seat in net.hosts[0].seats.values():
+            replay = seat.broker.replay
+            assert replay is not None and replay.rounds._asleep[0] == pytest.approx(2.75)
+        for seat in net.hosts[1].seats.values():
+            assert seat.broker.replay is not None and seat.broker.replay.rounds._asleep[0] == 0.0, (
+                "they rested"
+            )
+
+    go(test)
+
+
+def test_events_wake_those_on_their_way_and_are_kept_as_long_as_ever() -> None:
+    """Promise 2: retention goes on while a broker rests."""
+
+    async def test(net: Net) -> None:
+        await net.run(10)
+        reader = net.hosts[0]
+        asking = asyncio.ensure_future(reader.request(6, "s", [Register(1, to_filter("x > 0"))], "process"))
+        assert await net.run(1, asking.done), "a subscription does not wait for anybody to wake"
+        batch = Events(batch_of([{"x": 1}], publisher="p"))
+        publishing = asyncio.ensure_future(net.hosts[place_of(3)].request(3, "p", [batch]))
+        assert await net.run(1, publishing.done)
+        await net.run(TICK)
+        (parcel,) = await reader.poll("process", 0, 0.0)
+        assert parcel.batch.identity(0) == ("p", 1)
+        assert await net.run(3, lambda: 3 in net.resting()), "what is kept does not keep it from resting"
+        kept = net.hosts[place_of(3)].seats[3].broker.replay
+        assert kept is not None and len(kept.rounds.kept()) == 1
+        await net.run(RECOVERY.retention_seconds + 2)
+        assert not kept.rounds.kept(), "what is kept is forgotten in time"
+        assert net.resting() == ALL_BUT_ROOT
+
+    go(test)
