@@ -5,7 +5,8 @@ Rules
 * Asked with a filter, it says which of those it keeps the filter meets (some event may match both), which cover it,
   and which it covers: the same answers as `intersects` and `covers`, one by one.
 * A filter of one clause is a row of domain numbers, a column an attribute. Each distinct domain of a column is
-  compared once, and those that are one interval of numbers all together. A disjunction is compared by itself.
+  compared once, and those that are one interval of numbers all together. A disjunction is compared by itself, and so
+  is what constrains computed values.
 
 Source: paper 3, definitions 5 and 6, and section 3.5 (every operation compares with each of N nodes: O(N)).
 """
@@ -178,7 +179,7 @@ class FilterColumns:
 
     def _put(self, item: Filter, slot: int) -> None:
         self._slots[item], self._filters[slot] = slot, item
-        if len(item.clauses) != 1:
+        if len(item.clauses) != 1 or item.clauses[0].computed:
             self._complex[slot] = item
             return
         self._simple[slot] = True

@@ -75,7 +75,11 @@ class Principal:
                     "`rayvous token` makes a token and its digest"
                 )
         for right in ("publish", "subscribe"):
-            checks.text(f"{name} {right}", getattr(self, right))
+            if not checks.text(f"{name} {right}", getattr(self, right)).strip():
+                raise InputError(
+                    f"{name} {right} is empty, which as a selector is everything: write TRUE for that, "
+                    f"{NOBODY} for nothing"
+                )
         for right in ("watch", "operate"):
             checks.instance(f"{name} {right}", getattr(self, right), bool, "true or false")
         skip = ("token_sha256", "publish", "subscribe", "watch", "operate")

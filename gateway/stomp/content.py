@@ -86,6 +86,7 @@ def selector_of(destination: str, selector: str) -> str:
     SelectorError
         If the header is no selector; the column is that of the header.
     """
+    selector = selector.strip()
     if selector:
         parse_selector(selector)  # by itself, so that it cannot end the parenthesis that it is put into
     if destination == EVERYTHING:

@@ -1,7 +1,11 @@
 """A clause of a normal form: a conjunction, one domain an attribute.
 
-Rule: an attribute that a clause does not name is unconstrained: it may be anything, or missing. No clause
-names an attribute whose domain is everything, or nothing.
+Rules
+-----
+* An attribute that a clause does not name is unconstrained: it may be anything, or missing. No clause names an
+  attribute whose domain is everything, or nothing.
+* What is computed from attributes (`computed`) is constrained in the same way, and stands apart: the index knows
+  attributes only, and what they let by is looked at once more.
 
 Source: paper 1, section 2 (sp: a conjunction of constraints); paper 3, definitions 3 to 5.
 """
@@ -14,12 +18,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...protocol.batch import EventBatch, Mask
+from ...protocol.batch import EventBatch, Mask, Rows
 from ...protocol.values import Value
+from .computed import Computed, Key, key_text, universe
 from .domains import Domain
-from .masks import domain_mask
-from .printing import clause_text
-from .samples import UNKNOWN, sample
+from .masks import domain_mask, mask_of
+from .numbers import Chosen
+from .printing import domain_text
+from .samples import UNKNOWN, sample, variations
 
 Event: TypeAlias = Mapping[str, Value]
 Test: TypeAlias = Callable[[Event], bool]
@@ -27,25 +33,43 @@ Test: TypeAlias = Callable[[Event], bool]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A conjunction: (attribute, domain) pairs in rising order of the name, none of them everything."""
+    """A conjunction: (attribute, domain) pairs in rising order of the name, none of them everything.
+
+    Attributes
+    ----------
+    constraints
+        Those of attributes.
+    computed
+        Those of computed values, in rising order of their text.
+    """
 
     constraints: tuple[tuple[str, Domain], ...]
-    _domains: dict[str, Domain] | None = field(default=None, init=False, compare=False, repr=False)
+    computed: tuple[tuple[Computed, Domain], ...] = ()
+    _domains: dict[Key, Domain] | None = field(default=None, init=False, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Clause, (self.constraints,)
+        return Clause, (self.constraints, self.computed) if self.computed else (self.constraints,)
 
     def __str__(self) -> str:
-        return clause_text(self.constraints)
+        terms = [domain_text(name, domain) for name, domain in self.constraints]
+        terms += [key.condition(domain) for key, domain in self.computed]
+        return " AND ".join(terms) or "TRUE"
 
     @property
-    def domains(self) -> dict[str, Domain]:
-        """The constraints by attribute; do not change it."""
+    def domains(self) -> dict[Key, Domain]:
+        """All constraints, by attribute or computed value; do not change it."""
         domains = self._domains
         if domains is None:
-            domains = dict(self.constraints)
+            domains = {**dict(self.constraints), **dict(self.computed)}
             object.__setattr__(self, "_domains", domains)
         return domains
+
+    def without(self, key: Key) -> Clause:
+        """Return the clause of all other constraints."""
+        return Clause(
+            tuple(item for item in self.constraints if item[0] != key),
+            tuple(item for item in self.computed if item[0] != key),
+        )
 
     def covers(self, other: Clause) -> bool:
         """Return True only if every event that `other` matches is matched by this; exact but for patterns."""
@@ -54,12 +78,16 @@ class Clause:
             its = theirs.get(name)
             if its is None or not domain.covers(its):
                 return False
+        for key, domain in self.computed:
+            its = theirs.get(key)
+            if its is None or not domain.covers(its):
+                return False
         return True
 
     def intersect(self, other: Clause) -> Clause | None:
         """Return the clause of what both match, or None when that is known to be nothing."""
         domains = dict(self.domains)
-        for name, domain in other.constraints:
+        for name, domain in other.domains.items():
             mine = domains.get(name)
             if mine is not None:
                 domain = mine.intersect(domain)
@@ -72,7 +100,8 @@ class Clause:
         """Return True only if no event matches both; exact but for patterns."""
         theirs = other.domains
         return any(
-            name in theirs and domain.intersect(theirs[name]).is_empty for name, domain in self.constraints
+            name in theirs and domain.intersect(theirs[name]).is_empty
+            for name, domain in self.domains.items()
         )
 
     def subtract(self, other: Clause) -> list[Clause]:
@@ -81,14 +110,16 @@ class Clause:
             return [self]
         pieces: list[Clause] = []
         inside = dict(self.domains)
-        for name, domain in other.constraints:
-            mine = inside.get(name, Domain.ANYTHING)
+        for name, domain in other.domains.items():
+            mine = inside.get(name) or universe(name)
             pieces += [clause_of({**inside, name: outside}) for outside in mine.subtract(domain)]
             inside[name] = mine.intersect(domain)
         return pieces
 
     def test(self) -> Test:
         """Return a fast function that says whether an event matches."""
+        if self.computed:
+            return self._test_computed()
         tests = [(name, domain.test()) for name, domain in self.constraints]
         if not tests:
             return lambda event: True
@@ -107,11 +138,28 @@ class Clause:
 
         return test
 
+    def _test_computed(self) -> Test:
+        first = Clause(self.constraints).test()
+        tests = [(key.value, domain.test()) for key, domain in self.computed]
+        return lambda event: first(event) and all(holds(value(event)) for value, holds in tests)
+
     def mask(self, batch: EventBatch) -> Mask:
         """Return one boolean an event of the batch: whether it matches."""
         hits = np.ones(len(batch), np.bool_)
         for name, domain in self.constraints:
             hits &= domain_mask(batch, name, domain)
+            if not hits.any():
+                return hits
+        if self.computed:
+            rows = hits.nonzero()[0]
+            hits[rows] = self.mask_computed(batch, rows)
+        return hits
+
+    def mask_computed(self, batch: EventBatch, rows: Rows) -> Mask:
+        """Return for each of these events whether all computed values are in their domains."""
+        hits, chosen = np.ones(len(rows), np.bool_), Chosen(batch, rows)
+        for key, domain in self.computed:
+            hits &= mask_of(key.columns(chosen), len(rows), domain)
             if not hits.any():
                 break
         return hits
@@ -125,17 +173,34 @@ class Clause:
                 return None
             if value is not None:
                 event[name] = value  # type: ignore[assignment]  # UNKNOWN has been dealt with
-        return event
+        return self._witness_of_computed(event) if self.computed else event
+
+    def _witness_of_computed(self, event: dict[str, Value]) -> dict[str, Value] | None:
+        matches = self.test()
+        names = dict.fromkeys(name for key, _ in self.computed for name in key.names())
+        domains = {name: self.domains.get(name, Domain.ANYTHING) for name in names}
+        return next(filter(matches, variations(event, domains)), None)
 
     def sort_key(self) -> tuple[Any, ...]:
         """Return a key that gives clauses a total order."""
-        return tuple((name, domain.sort_key()) for name, domain in self.constraints)
+        return (
+            tuple((name, domain.sort_key()) for name, domain in self.constraints),
+            tuple((key.text, domain.sort_key()) for key, domain in self.computed),
+        )
 
 
-def clause_of(domains: Mapping[str, Domain]) -> Clause:
+def clause_of(domains: Mapping[Key, Domain]) -> Clause:
     """Return the clause of these constraints; those that are no constraint at all are left out."""
-    return Clause(tuple(sorted((item for item in domains.items() if not item[1].is_anything), key=_first)))
+    constraints: list[tuple[str, Domain]] = []
+    computed: list[tuple[Computed, Domain]] = []
+    for key, domain in domains.items():
+        if isinstance(key, str):
+            if not domain.is_anything:
+                constraints.append((key, domain))
+        elif domain != key.universe:
+            computed.append((key, domain))
+    return Clause(tuple(sorted(constraints, key=_text)), tuple(sorted(computed, key=_text)))
 
 
-def _first(item: tuple[str, Domain]) -> str:
-    return item[0]
+def _text(item: tuple[Key, Domain]) -> str:
+    return key_text(item[0])

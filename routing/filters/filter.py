@@ -26,10 +26,11 @@ from ...protocol.errors import EventError, FilterTooComplex, SelectorError
 from ...protocol.values import Value
 from ..language.patterns import parse_pattern
 from ..language.predicates import Predicate
-from ..language.selectors import parse_selector
+from ..language.selectors import Dialect, parse_selector
 from .clauses import Clause, Event, Test, clause_of
+from .computed import key_text
 from .normal import CLAUSES_MAX, clauses_of, reduce_clauses
-from .printing import CHARACTERS_MAX, clauses_text, text_fits
+from .printing import CHARACTERS_MAX, characters_at_most
 
 __all__ = [
     "CLAUSES_MAX",
@@ -73,7 +74,7 @@ class Filter:
 
     def __str__(self) -> str:
         """Return a selector that reads back as an equal filter."""
-        return clauses_text(clause.constraints for clause in self.clauses)
+        return " OR ".join(map(str, self.clauses)) or "FALSE"
 
     def __repr__(self) -> str:
         return f"Filter({str(self)!r})"
@@ -81,7 +82,9 @@ class Filter:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The names of the attributes that the filter looks at, in order."""
-        return tuple(sorted({name for clause in self.clauses for name, _ in clause.constraints}))
+        names = {name for clause in self.clauses for name, _ in clause.constraints}
+        names |= {name for clause in self.clauses for key, _ in clause.computed for name in key.names()}
+        return tuple(sorted(names))
 
     def matches(self, event: Event) -> bool:
         """Return whether an event matches.
@@ -126,8 +129,13 @@ FilterLike: TypeAlias = Filter | Predicate | str | Mapping[str, Any]
 """What describes a filter: one in normal form, a condition, selector text, or a JSON pattern."""
 
 
-def to_predicate(given: Predicate | str | Mapping[str, Any]) -> Predicate:
+def to_predicate(given: Predicate | str | Mapping[str, Any], *, dialect: Dialect = "rayvous") -> Predicate:
     """Return the condition that selector text, a JSON pattern or a condition says.
+
+    Parameters
+    ----------
+    dialect
+        The language of text; what is no text has none.
 
     Raises
     ------
@@ -137,7 +145,7 @@ def to_predicate(given: Predicate | str | Mapping[str, Any]) -> Predicate:
     if isinstance(given, Predicate):
         return given
     if isinstance(given, str):
-        return parse_selector(given)
+        return parse_selector(given, dialect)
     if isinstance(given, Mapping):
         return parse_pattern(given)
     raise SelectorError(
@@ -145,8 +153,16 @@ def to_predicate(given: Predicate | str | Mapping[str, Any]) -> Predicate:
     )
 
 
-def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX) -> Filter:
+def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX, *, dialect: Dialect = "rayvous") -> Filter:
     """Return the normal form of whatever describes a filter.
+
+    Parameters
+    ----------
+    clauses_max
+        The largest number of clauses that the result, or a part of it on the way, may have.
+    dialect
+        The language of text: ``"rayvous"``, or ``"jms"``, where a comparison of values of two groups is false. The
+        filter itself is of no dialect, and prints as ours.
 
     Raises
     ------
@@ -158,7 +174,7 @@ def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX) -> Filter:
     whole_number("clauses_max", clauses_max, 1)
     if isinstance(given, Filter):
         return given
-    return normalize_predicate(to_predicate(given), clauses_max)
+    return normalize_predicate(to_predicate(given, dialect=dialect), clauses_max)
 
 
 def normalize_predicate(predicate: Predicate, clauses_max: int = CLAUSES_MAX) -> Filter:
@@ -175,7 +191,12 @@ def normalize_predicate(predicate: Predicate, clauses_max: int = CLAUSES_MAX) ->
         If it would have more, or is longer than `CHARACTERS_MAX` as a selector; the message says what to do.
     """
     found = Filter(clauses_of(predicate, clauses_max))
-    if not text_fits([clause.constraints for clause in found.clauses], CHARACTERS_MAX):
+    at_most = sum(
+        characters_at_most(key_text(key), domain)
+        for clause in found.clauses
+        for key, domain in clause.domains.items()
+    )
+    if at_most > CHARACTERS_MAX and len(str(found)) > CHARACTERS_MAX:
         raise FilterTooComplex(
             f"the filter's normal form has {len(str(found))} characters as a selector, "
             f"the limit is {CHARACTERS_MAX}: split it into several subscriptions"

@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -21,18 +22,20 @@ from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Kind
 from .domains import Domain
 from .intervals import EVERYTHING, Interval, Intervals
 
-_PRESENT_KINDS: Final = tuple(Kind)
+_KINDS: Final = tuple(Kind)
 
 
 def domain_mask(batch: EventBatch, name: str, domain: Domain) -> Mask:
     """Return one boolean an event: whether its attribute `name` is in the domain."""
-    size = len(batch)
+    columns = (batch.columns.get((name, kind)) for kind in _KINDS)
+    return mask_of([column for column in columns if column is not None], len(batch), domain)
+
+
+def mask_of(columns: Iterable[Column], size: int, domain: Domain) -> Mask:
+    """Return one boolean an event: whether its value, which is in one of the columns or missing, is in the domain."""
     hits = np.zeros(size, np.bool_)
     missing = np.ones(size, np.bool_) if domain.missing else None
-    for kind in _PRESENT_KINDS:
-        column = batch.columns.get((name, kind))
-        if column is None:
-            continue
+    for column in columns:
         hit = _column_mask(column, domain)
         if column.present is not None:
             hit = hit & column.present

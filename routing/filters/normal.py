@@ -23,8 +23,10 @@ from ...protocol.batch import ATTRIBUTES_MAX
 from ...protocol.errors import FilterTooComplex
 from ...protocol.values import Value
 from ..language import predicates as p
+from ..language.expressions import Literal
 from .clauses import Clause, clause_of
-from .domains import Domain
+from .computed import Calculated, Key, order_of, universe
+from .domains import EVERYTHING, Domain
 from .piece_finder import Piece
 from .strings import like_strings
 
@@ -39,6 +41,8 @@ _PRODUCTS_MAX: Final = 32_768
 
 Clauses: TypeAlias = list[Clause]
 _ALWAYS: Final = Clause(())
+_NUMBER: Final = Domain(numbers=EVERYTHING)
+_OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def clauses_of(predicate: p.Predicate, clauses_max: int = CLAUSES_MAX) -> tuple[Clause, ...]:
@@ -66,25 +70,39 @@ class _Normalizer:
         self.clauses_max = clauses_max
         self._products_left = _PRODUCTS_MAX
 
-    def clauses(self, predicate: p.Predicate, *, wanted: bool) -> Clauses:
-        """Return the clauses for which the condition is true (`wanted`) or false (not `wanted`)."""
+    def clauses(self, predicate: p.Predicate, *, wanted: bool, but: bool = False) -> Clauses:
+        """Return the clauses for which the condition is true (`wanted`) or false; with `but`, for which it is not."""
         match predicate:
             case p.Constant(value):
-                return [_ALWAYS] if value is wanted else []
+                return [_ALWAYS] if (value is wanted) is not but else []
             case p.Not(term):
-                return self.clauses(term, wanted=not wanted)
+                return self.clauses(term, wanted=not wanted, but=but)
+            case p.IsTruth(term, value):
+                return self._of_truth(term, value, there=wanted is not but)
             case p.And(terms):
-                return self._all(terms, wanted=True) if wanted else self._any(terms, wanted=False)
+                return self._many(terms, wanted=wanted, but=but, every=wanted is not but)
             case p.Or(terms):
-                return self._any(terms, wanted=True) if wanted else self._all(terms, wanted=False)
-        name, domain = _leaf(predicate, wanted=wanted)
-        return [] if domain.is_empty else [clause_of({name: domain})]
+                return self._many(terms, wanted=wanted, but=but, every=wanted is but)
+        key, domain = _leaf(predicate, wanted=wanted)
+        domains = [piece.intersect(universe(key)) for piece in domain.complement()] if but else [domain]
+        return [clause_of({key: domain}) for domain in domains if not domain.is_empty]
 
-    def _any(self, terms: Sequence[p.Predicate], *, wanted: bool) -> Clauses:
-        return self.reduce([clause for term in terms for clause in self.clauses(term, wanted=wanted)])
+    def _of_truth(self, term: p.Predicate, value: bool | None, *, there: bool) -> Clauses:
+        """Return the clauses for which the truth of a condition is this value (`there`), or is not."""
+        if value is not None:
+            return self.clauses(term, wanted=value, but=not there)
+        return self._joined(
+            [self.clauses(term, wanted=each, but=there) for each in (True, False)], every=there
+        )
 
-    def _all(self, terms: Sequence[p.Predicate], *, wanted: bool) -> Clauses:
-        factors = [self.clauses(term, wanted=wanted) for term in terms]
+    def _many(self, terms: Sequence[p.Predicate], *, wanted: bool, but: bool, every: bool) -> Clauses:
+        return self._joined([self.clauses(term, wanted=wanted, but=but) for term in terms], every=every)
+
+    def _joined(self, parts: Sequence[Clauses], *, every: bool) -> Clauses:
+        return self._all(parts) if every else self.reduce([clause for part in parts for clause in part])
+
+    def _all(self, factors: Sequence[Clauses]) -> Clauses:
+        """Return the clauses of what every factor matches."""
         if [] in factors:
             return []
         # The factors that are one clause each come first: they make the others smaller.
@@ -145,10 +163,9 @@ def _intersection(clauses: Clauses) -> Clause | None:
 
 
 def _check_size(clause: Clause) -> None:
-    if len(clause.constraints) > ATTRIBUTES_MAX:
-        raise FilterTooComplex(
-            f"{len(clause.constraints)} attributes in one clause, the limit is {ATTRIBUTES_MAX}"
-        )
+    size = len(clause.constraints) + len(clause.computed)
+    if size > ATTRIBUTES_MAX:
+        raise FilterTooComplex(f"{size} attributes in one clause, the limit is {ATTRIBUTES_MAX}")
     for name, domain in clause.constraints:
         if len(domain.strings.likes) > PATTERNS_MAX:
             raise FilterTooComplex(
@@ -159,9 +176,9 @@ def _check_size(clause: Clause) -> None:
 
 def _merge(clauses: Clauses) -> Clauses:
     """Merge the clauses that are alike but for one attribute, where the union is one domain again."""
-    alike: dict[tuple[str, ...], Clauses] = {}
+    alike: dict[tuple[Key, ...], Clauses] = {}
     for clause in clauses:
-        alike.setdefault(tuple(name for name, _ in clause.constraints), []).append(clause)
+        alike.setdefault(tuple(clause.domains), []).append(clause)
     out: Clauses = []
     for names, group in alike.items():
         for name in names:
@@ -172,17 +189,17 @@ def _merge(clauses: Clauses) -> Clauses:
     return out
 
 
-def _merge_on(name: str, clauses: Clauses) -> tuple[Clauses, Clauses]:
+def _merge_on(name: Key, clauses: Clauses) -> tuple[Clauses, Clauses]:
     """Merge clauses that differ in `name` only; return them, and apart those that no longer constrain it."""
-    groups: dict[tuple[tuple[str, Domain], ...], list[Domain]] = {}
+    groups: dict[tuple[tuple[Key, Domain], ...], list[Domain]] = {}
     for clause in clauses:
-        others = tuple(item for item in clause.constraints if item[0] != name)
+        others = tuple(item for item in clause.domains.items() if item[0] != name)
         groups.setdefault(others, []).append(clause.domains[name])
     merged: Clauses = []
     freed: Clauses = []
     for others, domains in groups.items():
         for domain in unite_domains(domains):
-            target = freed if domain.is_anything else merged
+            target = freed if domain == universe(name) else merged
             target.append(clause_of({**dict(others), name: domain}))
     return merged, freed
 
@@ -230,9 +247,15 @@ def _absorb(clauses: Clauses) -> Clauses:
 # leaves
 
 
-def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[str, Domain]:
-    """Return the attribute of a single condition and the values for which it is true, or false."""
+def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[Key, Domain]:
+    """Return what a single condition is about and the values for which it is true, or false."""
     match predicate:
+        case p.Relation(left, op, Literal(number)):
+            return Calculated(left), _in_group(_compared(op, number), number, wanted=wanted)
+        case p.Relation(left, op, right):
+            return order_of(left, op if wanted else _OPPOSITE[op], right)
+        case p.Undefined(expression):
+            return Calculated(expression), Domain.MISSING if wanted else _NUMBER
         case p.IsNull(name):
             return name, Domain.MISSING if wanted else Domain.PRESENT
         case p.Like(name, pattern, escape):

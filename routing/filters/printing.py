@@ -10,10 +10,12 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-from ...protocol.values import Timestamp
+from ...protocol.values import Timestamp, Value
+from ..language.expressions import Arithmetic, Expression, Literal, Ref
+from ..language.values import CHARACTERS_MAX as CHARACTERS_MAX
 from .domains import BOTH, Domain
 from .intervals import EVERYTHING, Interval, Intervals, complement, prefix_interval, settle_strings
 from .likes import LikePattern
@@ -24,17 +26,20 @@ KEYWORDS: Final = frozenset(("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", 
 
 PLAIN_NAME: Final = re.compile(r"(?:[^\W\d]|\$)[\w$.]*\Z")
 ESCAPE: Final = "\\"
-CHARACTERS_MAX: Final = 128 * 1024
-"""How long a filter may be, as a selector: as it is read, and in normal form. So every filter's text can be read."""
 _TERM_CHARACTERS: Final = 128
 """More than a term has beside its name and its strings."""
 
 _Literal = Callable[[Any], str]
 
 
+def is_word(text: str, words: frozenset[str]) -> bool:
+    """Return whether a text is one of these words, in any case of ASCII letters: no letter that looks like one."""
+    return text.isascii() and text.upper() in words
+
+
 def name_text(name: str) -> str:
     """Return an attribute name as it stands in a selector: bare, or in double quotes where it must."""
-    if PLAIN_NAME.match(name) and name.upper() not in KEYWORDS:
+    if PLAIN_NAME.match(name) and not is_word(name, KEYWORDS):
         return name
     return '"' + name.replace('"', '""') + '"'
 
@@ -54,19 +59,33 @@ def timestamp_text(nanoseconds: int) -> str:
     return f"TIMESTAMP '{Timestamp(nanoseconds).isoformat()}'"
 
 
-def clauses_text(clauses: Iterable[tuple[tuple[str, Domain], ...]]) -> str:
-    """Return the selector of a disjunction of clauses."""
-    parts = [clause_text(clause) for clause in clauses]
-    return " OR ".join(parts) if parts else "FALSE"
+def literal_text(value: Value) -> str:
+    """Return a value as it stands in a selector."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, str):
+        return string_text(value)
+    return timestamp_text(value) if isinstance(value, Timestamp) else number_text(value)
 
 
-def text_fits(clauses: Sequence[tuple[tuple[str, Domain], ...]], characters: int) -> bool:
-    """Return whether the selector has at most so many characters; one that is surely shorter is not made."""
-    at_most = sum(_characters_at_most(name, domain) for clause in clauses for name, domain in clause)
-    return at_most <= characters or len(clauses_text(clauses)) <= characters
+def expression_text(expression: Expression) -> str:
+    """Return an expression as it stands in a selector, in parentheses only where it would be read differently."""
+    match expression:
+        case Ref(name):
+            return name_text(name)
+        case Literal(value):
+            return literal_text(value)
+        case Arithmetic(op, left, right):
+            one, other = expression_text(left), expression_text(right)
+            if op in "*/" and isinstance(left, Arithmetic) and left.op in "+-":
+                one = f"({one})"
+            if isinstance(right, Arithmetic) and (op in "*/" or right.op in "+-"):
+                other = f"({other})"
+            return f"{one} {op} {other}"
 
 
-def _characters_at_most(name: str, domain: Domain) -> int:
+def characters_at_most(name: str, domain: Domain) -> int:
+    """Return how many characters a constraint surely does not exceed as a selector, without making it one."""
     strings = domain.strings
     terms = 8 + sum(map(len, (domain.numbers, domain.timestamps, strings.intervals, strings.likes)))
     bounds = [bound for i in strings.intervals for bound in (i.low, i.high) if isinstance(bound, str)]
@@ -74,16 +93,14 @@ def _characters_at_most(name: str, domain: Domain) -> int:
     return terms * (_TERM_CHARACTERS + 4 * len(name)) + 4 * texts
 
 
-def clause_text(constraints: tuple[tuple[str, Domain], ...]) -> str:
-    """Return the selector of one clause."""
-    return " AND ".join(domain_text(name, domain) for name, domain in constraints) or "TRUE"
-
-
 def domain_text(name: str, domain: Domain) -> str:
     """Return the condition that an attribute is in a domain, in parentheses where it is an OR."""
-    name = name_text(name)
-    if domain == Domain.PRESENT:
-        return f"{name} IS NOT NULL"
+    text = name_text(name)
+    return f"{text} IS NOT NULL" if domain == Domain.PRESENT else condition_text(text, domain)
+
+
+def condition_text(name: str, domain: Domain) -> str:
+    """Return the condition that what is called so is in a domain, in parentheses where it is an OR."""
     terms = [f"{name} IS NULL"] if domain.missing else []
     if domain.booleans == BOTH:
         terms.append(f"{name} IN (FALSE, TRUE)")
@@ -92,10 +109,11 @@ def domain_text(name: str, domain: Domain) -> str:
     terms += _intervals_terms(name, domain.numbers, number_text)
     terms += _strings_terms(name, domain.strings)
     terms += _intervals_terms(name, domain.timestamps, timestamp_text)
-    return _any_of(terms)
+    return any_of(terms)
 
 
-def _any_of(terms: list[str]) -> str:
+def any_of(terms: list[str]) -> str:
+    """Return the OR of terms, in parentheses unless it is one."""
     return terms[0] if len(terms) == 1 else "(" + " OR ".join(terms) + ")"
 
 
@@ -140,7 +158,7 @@ def _strings_terms(name: str, strings: Strings) -> list[str]:
         return [f"{name} LIKE '%'"] if intervals == EVERYTHING else _string_intervals_terms(name, intervals)
     terms = [_like_text(name, like) for like in strings.likes]
     if intervals != settle_strings(implied_intervals(strings.likes)):
-        terms.insert(0, _any_of(_string_intervals_terms(name, intervals)))
+        terms.insert(0, any_of(_string_intervals_terms(name, intervals)))
     return [" AND ".join(terms)]
 
 

@@ -7,8 +7,8 @@ together) there is none, which says nothing about the domain.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import chain, permutations
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice, permutations, product
 from typing import Any, Final
 
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value
@@ -19,6 +19,22 @@ from .strings import Strings
 
 _FILLERS: Final = ("a", "0", "~")
 _PATTERNS_JOINED_MAX: Final = 3
+_TRIED: Final[tuple[Value | None, ...]] = (
+    1,
+    2,
+    0,
+    -1,
+    1000,
+    -1000,
+    10**6,
+    -(10**6),
+    1e12,
+    "a",
+    "b",
+    True,
+    None,
+)
+_TRIED_MAX: Final = 256
 
 
 class _Unknown:
@@ -34,6 +50,17 @@ def sample(domain: Domain) -> Value | _Unknown | None:
         if domain.contains(value):
             return value
     return None if domain.missing else UNKNOWN
+
+
+def variations(event: dict[str, Value], domains: Mapping[str, Domain]) -> Iterator[dict[str, Value]]:
+    """Yield events like this one but for some attributes, which take usual values of their domains; not all of them."""
+    pools = [
+        [value for value in (event.get(name), *_TRIED) if domain.contains(value)]
+        for name, domain in domains.items()
+    ]
+    for values in islice(product(*pools), _TRIED_MAX):
+        tried = {**event, **dict(zip(domains, values, strict=True))}
+        yield {name: value for name, value in tried.items() if value is not None}
 
 
 def _candidates(domain: Domain) -> Iterator[Value]:

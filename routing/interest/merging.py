@@ -18,13 +18,14 @@ from typing import TypeAlias
 
 from ...protocol.effects import Plain
 from ..filters.clauses import Clause
+from ..filters.computed import Key
 from ..filters.covering import merge
 from ..filters.filter import Filter
 from ..matching.covering_dag import CoveringDag
 from .announcer import Announcer, AnnouncerSteps, _Announced
 
-Rest: TypeAlias = tuple[str, Clause]
-"""What two filters have to have in common: the attribute in which they may differ, and all other constraints."""
+Rest: TypeAlias = tuple[Key, Clause]
+"""What two filters have to have in common: the attribute, or computed value, in which they may differ, and the rest."""
 
 
 class MergingAnnouncer(Announcer):
@@ -135,9 +136,9 @@ class MergingAnnouncer(Announcer):
 def _rests(item: Filter) -> Iterator[Rest]:
     """Yield what a filter has beside each of its attributes; nothing when it has several clauses."""
     if len(item.clauses) == 1:
-        constraints = item.clauses[0].constraints
-        for place, (name, _) in enumerate(constraints):
-            yield name, Clause(constraints[:place] + constraints[place + 1 :])
+        (clause,) = item.clauses
+        for key in clause.domains:
+            yield key, clause.without(key)
 
 
 def _perfect(one: Filter, other: Filter) -> Filter | None:

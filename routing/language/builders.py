@@ -4,6 +4,7 @@ Rules
 -----
 * They make the same conditions as selector text, with the same checks.
 * Values may be Python, numpy, pandas or ``datetime`` scalars; a naive ``datetime`` is UTC.
+* ``+ - * /`` of attributes, numbers and each other are values again, to be compared: ``attr("bid") * 2 > attr("ask")``.
 * ``&``, ``|`` and ``~`` bind tighter than comparisons in Python: put comparisons in parentheses.
 """
 
@@ -14,61 +15,101 @@ from typing import Any, Final, NoReturn
 
 from ...protocol.checks import shown, text
 from ...protocol.errors import NoTruthValue, SelectorError
-from .predicates import Between, Compare, Contains, In, IsNull, Like, Predicate, Prefix, Suffix
+from ..filters.printing import expression_text
+from .expressions import Expression, Literal, Ref, arithmetic, negative
+from .predicates import Contains, Like, Predicate, Prefix, Suffix
+from .relations import between, comparison, no_value, one_of
 
-__all__ = ["Attribute", "attr"]
+__all__ = ["Attribute", "Term", "attr"]
 
 
-class Attribute:
-    """An event attribute in a condition; made by :func:`attr`."""
+class Term:
+    """A value in a condition: an attribute, or what is calculated."""
 
-    __slots__ = ("name",)
+    __slots__ = ("expression",)
+    __array_ufunc__ = None  # a number of numpy on the left leaves it to this class
     __hash__: Final = None  # type: ignore[assignment]  # == makes a condition
 
-    def __init__(self, name: str) -> None:
-        self.name = text("attribute name", name, SelectorError)
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
 
     def __repr__(self) -> str:
-        return f"attr({self.name!r})"
-
-    def _compare(self, op: str, value: Any) -> Compare:
-        if isinstance(value, Attribute):
-            raise SelectorError(
-                f"comparing attribute {self.name!r} with attribute {value.name!r} is not supported: "
-                "an attribute is compared with a value"
-            )
-        return Compare(self.name, op, value)
+        return f"<{expression_text(self.expression)}>"
 
     def __eq__(self, value: Any) -> Predicate:  # type: ignore[override]
-        return self._compare("=", value)
+        return comparison("=", self.expression, _expression(value))
 
     def __ne__(self, value: Any) -> Predicate:  # type: ignore[override]
-        return self._compare("<>", value)
+        return comparison("<>", self.expression, _expression(value))
 
     def __lt__(self, value: Any) -> Predicate:
-        return self._compare("<", value)
+        return comparison("<", self.expression, _expression(value))
 
     def __le__(self, value: Any) -> Predicate:
-        return self._compare("<=", value)
+        return comparison("<=", self.expression, _expression(value))
 
     def __gt__(self, value: Any) -> Predicate:
-        return self._compare(">", value)
+        return comparison(">", self.expression, _expression(value))
 
     def __ge__(self, value: Any) -> Predicate:
-        return self._compare(">=", value)
+        return comparison(">=", self.expression, _expression(value))
+
+    def __add__(self, value: Any) -> Term:
+        return Term(arithmetic("+", self.expression, _expression(value)))
+
+    def __radd__(self, value: Any) -> Term:
+        return Term(arithmetic("+", _expression(value), self.expression))
+
+    def __sub__(self, value: Any) -> Term:
+        return Term(arithmetic("-", self.expression, _expression(value)))
+
+    def __rsub__(self, value: Any) -> Term:
+        return Term(arithmetic("-", _expression(value), self.expression))
+
+    def __mul__(self, value: Any) -> Term:
+        return Term(arithmetic("*", self.expression, _expression(value)))
+
+    def __rmul__(self, value: Any) -> Term:
+        return Term(arithmetic("*", _expression(value), self.expression))
+
+    def __truediv__(self, value: Any) -> Term:
+        return Term(arithmetic("/", self.expression, _expression(value)))
+
+    def __rtruediv__(self, value: Any) -> Term:
+        return Term(arithmetic("/", _expression(value), self.expression))
+
+    def __neg__(self) -> Term:
+        return Term(negative(self.expression))
 
     def __bool__(self) -> NoReturn:
         raise NoTruthValue(f"{self!r} alone is no condition: for a boolean attribute write {self!r} == True")
 
     def between(self, low: Any, high: Any) -> Predicate:
         """Return the condition that the value lies between two bounds, both included."""
-        return Between(self.name, low, high)
+        return between(self.expression, _expression(low), _expression(high))
 
     def isin(self, values: Iterable[Any]) -> Predicate:
         """Return the condition that the value is one of these."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise SelectorError(f"isin needs a list of values, found {shown(values)}")
-        return In(self.name, tuple(values))
+        return one_of(self.expression, [_expression(value) for value in values])
+
+    def is_null(self) -> Predicate:
+        """Return the condition that the event does not have the value."""
+        return no_value(self.expression)
+
+
+class Attribute(Term):
+    """An event attribute in a condition; made by :func:`attr`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = text("attribute name", name, SelectorError)
+        super().__init__(Ref(self.name))
+
+    def __repr__(self) -> str:
+        return f"attr({self.name!r})"
 
     def like(self, pattern: str, escape: str | None = None) -> Predicate:
         """Return the condition that the string matches a LIKE pattern (``%`` any text, ``_`` a character)."""
@@ -86,11 +127,11 @@ class Attribute:
         """Return the condition that `text` stands somewhere in the string."""
         return Contains(self.name, text)
 
-    def is_null(self) -> Predicate:
-        """Return the condition that the event does not have the attribute."""
-        return IsNull(self.name)
-
 
 def attr(name: str) -> Attribute:
     """Return the attribute `name`, to compare it: ``attr("dep_delay") > 60``."""
     return Attribute(name)
+
+
+def _expression(value: Any) -> Expression:
+    return value.expression if isinstance(value, Term) else Literal(value)

@@ -7,29 +7,27 @@ Rules
 * Literals are normalised when they come in, so that equal conditions are equal.
 * Nesting has a limit, :data:`DEPTH_MAX`, so that no walk over a condition runs out of stack.
 
-Source: JMS 1.1, section 3.8.1 (message selectors), without arithmetic; PREFIX, SUFFIX and CONTAINS are ours.
+Source: JMS 1.1, section 3.8.1 (message selectors); PREFIX, SUFFIX and CONTAINS are ours, IS TRUE and the like SQL's.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.batch import check_name
 from ...protocol.checks import shown
 from ...protocol.errors import EventError, FilterTooComplex, NoTruthValue, SelectorError
-from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, normalize
-from ..filters.printing import CHARACTERS_MAX
-
-DEPTH_MAX: Final = 100
-"""How deep AND, OR and NOT may be nested in each other."""
+from ...protocol.values import Value
+from .expressions import Expression
+from .values import DEPTH_MAX, GROUPS, check_length, check_literal
 
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=")
 _set: Final = object.__setattr__
-GROUPS: Final = {bool: "boolean", int: "number", float: "number", str: "string", Timestamp: "timestamp"}
+MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""What a comparison is called when its sides are exchanged."""
 
 
 class Predicate:
@@ -64,9 +62,9 @@ def _terms(kind: type[And] | type[Or], predicate: Predicate) -> tuple[Predicate,
 
 @dataclass(frozen=True, slots=True)
 class Constant(Predicate):
-    """TRUE or FALSE as a whole condition."""
+    """TRUE or FALSE as a whole condition; with None it is never known."""
 
-    value: bool
+    value: bool | None
 
 
 TRUE: Final = Constant(True)
@@ -83,10 +81,7 @@ class Compare(Predicate):
 
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
-        if not isinstance(self.op, str) or self.op not in COMPARISONS:
-            raise SelectorError(
-                f"no comparison is called {shown(self.op)}: use one of {' '.join(COMPARISONS)}"
-            )
+        _check_op(self.op)
         literal = check_literal(self.literal)
         if isinstance(literal, bool) and self.op not in ("=", "<>"):
             raise SelectorError(f"booleans have no order: use = or <> instead of {self.op}")
@@ -104,13 +99,7 @@ class Between(Predicate):
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
         low, high = check_literal(self.low), check_literal(self.high)
-        group = check_one_group("BETWEEN", (low, high))
-        if group == "boolean":
-            raise SelectorError("booleans have no order: BETWEEN needs numbers, strings or timestamps")
-        if low > high:  # type: ignore[operator]  # both are of one group
-            raise SelectorError(
-                f"BETWEEN {low!r} AND {high!r} is empty: its lower bound is above its upper bound"
-            )
+        check_bounds(low, high)
         _set(self, "low", low)
         _set(self, "high", high)
 
@@ -124,7 +113,7 @@ class In(Predicate):
 
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
-        _check_length("IN", self.literals)
+        check_length("IN", self.literals)
         literals = tuple(map(check_literal, self.literals))
         if not literals:
             raise SelectorError("IN needs at least one value")
@@ -195,6 +184,37 @@ class IsNull(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
+class Relation(Predicate):
+    """``left op right`` where one attribute and one literal are not all of it; made by `comparison`."""
+
+    left: Expression
+    op: str
+    right: Expression
+
+    def __post_init__(self) -> None:
+        _check_op(self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined(Predicate):
+    """``expression IS NULL``: it has no value."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class IsTruth(Predicate):
+    """``term IS TRUE``, ``IS FALSE``, ``IS UNKNOWN`` (None): true or false, never unknown."""
+
+    term: Predicate
+    value: bool | None
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _set(self, "depth", _depth_over((self.term,)))
+
+
+@dataclass(frozen=True, slots=True)
 class Not(Predicate):
     """``NOT term``."""
 
@@ -234,29 +254,9 @@ def _depth_over(terms: Iterable[Predicate]) -> int:
     return depth
 
 
-def check_literal(value: Any) -> Value:
-    """Return a Python or numpy scalar as a literal.
-
-    Raises
-    ------
-    SelectorError
-        If it is missing, NaN, infinite, outside 64 bits or of no known kind.
-    """
-    try:
-        literal = normalize(value)
-    except EventError as error:
-        raise SelectorError(str(error)) from None
-    if literal is None:
-        raise SelectorError(
-            "None and NaN cannot be compared with: use IS NULL, or is_null() for a missing attribute"
-        )
-    if type(literal) is str:
-        _check_length("a string", literal)
-    if type(literal) is float and math.isinf(literal):
-        raise SelectorError("an infinite number cannot be compared with: leave that bound out")
-    if type(literal) is Timestamp and not INTEGER_MIN <= literal <= INTEGER_MAX:
-        raise SelectorError("a timestamp must be in the years 1678 to 2262")
-    return literal
+def _check_op(op: str) -> None:
+    if not isinstance(op, str) or op not in COMPARISONS:
+        raise SelectorError(f"no comparison is called {shown(op)}: use one of {' '.join(COMPARISONS)}")
 
 
 def check_one_group(word: str, literals: Iterable[Value]) -> str:
@@ -265,6 +265,16 @@ def check_one_group(word: str, literals: Iterable[Value]) -> str:
     if len(groups) > 1:
         raise SelectorError(f"{word} needs values that compare with each other, found {' and '.join(groups)}")
     return groups[0]
+
+
+def check_bounds(low: Value, high: Value) -> None:
+    """Return if something may lie between two bounds; SelectorError if not."""
+    if check_one_group("BETWEEN", (low, high)) == "boolean":
+        raise SelectorError("booleans have no order: BETWEEN needs numbers, strings or timestamps")
+    if low > high:  # type: ignore[operator]  # both are of one group
+        raise SelectorError(
+            f"BETWEEN {low!r} AND {high!r} is empty: its lower bound is above its upper bound"
+        )
 
 
 def _attribute_name(name: str) -> str:
@@ -277,15 +287,8 @@ def _attribute_name(name: str) -> str:
 def _plain_text(word: str, text: str) -> str:
     if not isinstance(text, str):
         raise SelectorError(f"{word} needs a string, found a {type(text).__name__}")
-    _check_length(word, text)
+    check_length(word, text)
     return str.__str__(text)
-
-
-def _check_length(word: str, given: str | tuple[Any, ...]) -> None:
-    """Raise SelectorError where no filter is that long: before time and memory go into it."""
-    if len(given) > CHARACTERS_MAX:
-        what = "characters" if isinstance(given, str) else "values"
-        raise SelectorError(f"{word} of {len(given)} {what}, the limit of a whole filter is {CHARACTERS_MAX}")
 
 
 ANY_TEXT: Final = 0

@@ -6,6 +6,7 @@ Rules
   group, is *unknown* (None). NOT unknown is unknown; AND is False if one side is, OR is True if one side is.
   Only True matches.
 * IS NULL is never unknown.
+* IS TRUE and the like are never unknown either.
 * NaN and None in an event are missing.
 * :func:`evaluate` spells this out; :func:`compile_predicate` says the same faster. Neither shares any code
   with the normal form, the covering or the match index, so that each can be held against the other.
@@ -15,19 +16,16 @@ Source: JMS 1.1, section 3.8.1.2.
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from ...protocol.values import Timestamp, Value, normalize
 from .conditions import (
     ANY_CHARACTER,
     ANY_TEXT,
     COMPARISONS,
-    DEPTH_MAX,
     FALSE,
-    GROUPS,
     SHORT_PATTERN,
     TRUE,
     And,
@@ -37,16 +35,21 @@ from .conditions import (
     Contains,
     In,
     IsNull,
+    IsTruth,
     Like,
     Not,
     Or,
     Predicate,
     Prefix,
+    Relation,
     Suffix,
-    check_literal,
+    Undefined,
     check_one_group,
     like_elements,
 )
+from .expressions import Expression, value_of
+from .relations import OPERATORS
+from .values import DEPTH_MAX, GROUPS, check_literal
 
 __all__ = [
     "ANY_CHARACTER",
@@ -63,14 +66,17 @@ __all__ = [
     "Contains",
     "In",
     "IsNull",
+    "IsTruth",
     "Like",
     "Not",
     "Or",
     "Predicate",
     "Prefix",
+    "Relation",
     "Suffix",
     "Test",
     "Truth",
+    "Undefined",
     "check_literal",
     "check_one_group",
     "compile_predicate",
@@ -81,15 +87,6 @@ __all__ = [
 
 Truth: TypeAlias = bool | None
 Test: TypeAlias = Callable[[Mapping[str, Any]], Truth]
-
-_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
@@ -113,11 +110,17 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
         case Or(terms):
             truths = [evaluate(term, event) for term in terms]
             return True if True in truths else None if None in truths else False
+        case IsTruth(term, wanted):
+            return evaluate(term, event) is wanted
         case IsNull(attribute):
             return _value(event, attribute) is None
+        case Undefined(expression):
+            return value_of(expression, event) is None
+        case Relation(left, op, right):
+            return _related(left, op, right, event)
         case Compare(attribute, op, literal):
             value = _value(event, attribute)
-            return _OPERATORS[op](value, literal) if _comparable(value, literal) else None
+            return OPERATORS[op](value, literal) if _comparable(value, literal) else None
         case Between(attribute, low, high):
             value = _value(event, attribute)
             return low <= value <= high if _comparable(value, low) else None
@@ -141,6 +144,14 @@ def _evaluate_text(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
             return text.endswith(wanted)
         case Contains(_, wanted):
             return wanted in text
+
+
+def _related(left: Expression, op: str, right: Expression, event: Mapping[str, Any]) -> Truth:
+    one: Any = value_of(left, event)
+    other: Any = value_of(right, event)
+    if other is None or not _comparable(one, other) or (type(one) is bool and op not in ("=", "<>")):
+        return None
+    return OPERATORS[op](one, other)
 
 
 def _value(event: Mapping[str, Any], attribute: str) -> Value | None:
@@ -187,10 +198,17 @@ def compile_predicate(predicate: Predicate) -> Test:
             return _compile_many([compile_predicate(term) for term in terms], decisive=False)
         case Or(terms):
             return _compile_many([compile_predicate(term) for term in terms], decisive=True)
+        case IsTruth(term, wanted):
+            test = compile_predicate(term)
+            return lambda event: test(event) is wanted
+        case Undefined(expression):
+            return lambda event: value_of(expression, event) is None
+        case Relation(left, op, right):
+            return lambda event: _related(left, op, right, event)
         case IsNull(attribute):
             return lambda event: (value := event.get(attribute)) is None or value != value
         case Compare(attribute, op, literal):
-            compare = _OPERATORS[op]
+            compare = OPERATORS[op]
             return _compile_leaf(attribute, literal, lambda value: compare(value, literal))
         case Between(attribute, low, high):
             lowest, highest = low, high

@@ -14,7 +14,7 @@ from ...protocol.errors import SelectorError
 if TYPE_CHECKING:
     from lark import Token
 
-_VALUES: Final = frozenset(("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "STRING"))
+_VALUES: Final = frozenset(("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "STRING", "UNKNOWN", "SIGN"))
 _OPERATORS: Final = frozenset(
     ("COMPARISON", "BETWEEN", "IN", "LIKE", "IS", "PREFIX", "SUFFIX", "CONTAINS", "NOT")
 )
@@ -23,19 +23,19 @@ _COMES_NEXT: Final = (
     ("OR", "OR"),
     ("NOT", "NOT"),
     ("NULL", "NULL"),
+    ("TRUE", "TRUE"),
+    ("FALSE", "FALSE"),
+    ("UNKNOWN", "UNKNOWN"),
     ("LPAR", "'('"),
     ("COMMA", "','"),
     ("RPAR", "')'"),
     ("$END", "the end of the selector"),
 )
 _HINTS: Final = {
-    "!": "'not equal' is <>",
+    "!": "'not equal' is <> or !=",
     "&": "write AND",
     "|": "write OR",
-    "+": "arithmetic is not supported",
-    "-": "arithmetic is not supported",
-    "*": "arithmetic is not supported",
-    "/": "arithmetic is not supported",
+    "%": "arithmetic is + - * /",
     "`": "other attribute names stand in double quotes",
     "‘": "strings stand in plain single quotes",
     "’": "strings stand in plain single quotes",
@@ -73,17 +73,15 @@ def syntax_error(found: Token, expected: Collection[str], tokens: Iterable[Token
     """
     ended = found.type == "$END"
     before: Token | None = None
-    earlier: Token | None = None
     for token in tokens:
         if not ended and (token.start_pos or 0) >= (found.start_pos or 0):
             break
-        before, earlier = token, before
+        before = token
     line, column = found.line or 1, found.column or 1
     if ended:
         line, column = (1, 1) if before is None else (before.end_line or 1, before.end_column or 1)
     after = "" if before is None else f" after {_shown(before)}"
-    left_is_value = earlier is not None and earlier.type in _VALUES
-    wanted = _in_words(expected, left_is_value=left_is_value)
+    wanted = _in_words(expected)
     return _error(line, column, f"expected {wanted}{after}, found {_shown(found)}{_hint(found, before)}")
 
 
@@ -96,8 +94,8 @@ def _shown(token: Token) -> str:
     return f"'{text}'" if len(text) <= 30 else f"'{text[:27]}...'"
 
 
-def _in_words(expected: Collection[str], *, left_is_value: bool) -> str:
-    kinds = set(expected)
+def _in_words(expected: Collection[str]) -> str:
+    kinds = set(expected) - {"FACTOR"}
     words: list[str] = []
     if kinds & {"RPAR", "$END"} and "COMMA" not in kinds:
         kinds |= {
@@ -105,21 +103,17 @@ def _in_words(expected: Collection[str], *, left_is_value: bool) -> str:
             "OR",
         }  # the parser has closed the condition before it saw that the word cannot follow
     if "NAME" in kinds:
-        # Where a name can stand, so can the words that are reserved only elsewhere.
-        operand = "an attribute name" if left_is_value else "a value"
-        words.append("a condition" if "LPAR" in kinds else operand)
+        # Where a name can stand, so can the words that are reserved only elsewhere; NOT begins conditions only.
+        words.append("a condition" if "NOT" in kinds else "a value")
         kinds -= _VALUES | {"NAME", "QUOTED", "LPAR", "NOT", "PREFIX", "SUFFIX", "CONTAINS", "ESCAPE"}
+    kinds.discard("SIGN")
     if "COMPARISON" in kinds and "BETWEEN" in kinds:
         words.append("an operator (= <> < <= > >= BETWEEN IN LIKE PREFIX SUFFIX CONTAINS IS)")
         kinds -= _OPERATORS
-    elif "COMPARISON" in kinds:
-        words.append("a comparison (= <> < <= > >=)")
     elif "BETWEEN" in kinds:
         words.append("BETWEEN, IN, LIKE, PREFIX, SUFFIX or CONTAINS")
         kinds -= _OPERATORS
-    if "NUMBER" in kinds:
-        words.append("a value")
-    elif "STRING" in kinds:
+    if "STRING" in kinds:
         words.append("a string in single quotes")
     if "ESCAPE" in kinds:
         words.append("ESCAPE")
@@ -134,8 +128,4 @@ def _hint(found: Token, before: Token | None) -> str:
         return " ('equal' is =)" if before == "=" else ""
     if found.type == "NULL" and before is not None and before.type == "COMPARISON":
         return " (write IS NULL or IS NOT NULL)"
-    if found.type == "NAME" and before is not None and before.type == "COMPARISON":
-        return " (strings stand in single quotes)"
-    if found.type == "NUMBER" and str(found)[:1] in "+-":
-        return " (arithmetic is not supported)"
     return ""

@@ -10,6 +10,8 @@ Rules
 * Rows are exact for missing, booleans and strings. For numbers a row stands for a bucket of values and is
   exact but for the clauses with a bound inside the bucket; those that reject the value are one stretch of a
   sorted list (`number_rows`), and their bits are cleared one by one. The answer is exact.
+* The index knows attributes. A clause that constrains computed values, too, is looked at once more for the events
+  that it accepts so far, all at once (`_verified`); where no clause does, nothing is.
 * A filter's slot is the column of its first clause; more clauses have columns that are no filter's slot,
   and are mapped to it when the matches are known.
 * Insertion and removal touch one bit column of the rows of the attributes that the filter names, and its
@@ -41,7 +43,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...protocol.batch import Column, EventBatch
+from ...protocol.batch import Column, EventBatch, Mask
 from ...protocol.effects import Plain
 from ...protocol.values import Kind
 from ..filters.domains import Domain
@@ -99,6 +101,7 @@ class MatchIndex:
         self._filters: dict[int, Filter] = {}
         self._extra: dict[int, tuple[int, ...]] = {}  # slot -> the columns of its further clauses
         self._owners: Columns | None = None  # column -> slot; made when it is needed
+        self._computed: dict[int, Clause] = {}  # the columns of clauses that constrain computed values
         self._attributes: dict[str, AttributeRows] = {}
         self._dead: Words = np.full((1, 1), ~np.uint64(0))  # a bit for every column that holds no clause
         self._free: list[int] = []
@@ -150,6 +153,7 @@ class MatchIndex:
             return
         columns = (slot, *self._extra.pop(slot, ()))
         for column, clause in zip(columns, filter.clauses, strict=False):
+            self._computed.pop(column, None)
             for name, domain in clause.constraints:
                 rows = self._attributes[name]
                 rows.remove(column, domain)
@@ -174,6 +178,8 @@ class MatchIndex:
                     rows = self._attributes[name] = AttributeRows(self._dead.shape[1])
                 rows.add(column, domain, settled=settled)
             clear_column(self._dead, column)
+            if clause.computed:
+                self._computed[column] = clause
         slot = columns[0]
         self._filters[slot] = filter
         if len(columns) > 1:
@@ -232,8 +238,11 @@ class MatchIndex:
                 count, columns = set_positions(accepted)
                 counts.append(count)
                 found.append(columns)
-        rows = np.repeat(np.arange(len(batch)), np.concatenate(counts))
-        return self._owned(rows, np.concatenate(found))
+        rows, columns = np.repeat(np.arange(len(batch)), np.concatenate(counts)), np.concatenate(found)
+        if self._computed:
+            holds = self._verified(batch, rows, columns)
+            rows, columns = rows[holds], columns[holds]
+        return self._owned(rows, columns)
 
     def match_groups(self, batch: EventBatch, groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Return, for each event, the OR of the groups of the filters that match it.
@@ -259,7 +268,9 @@ class MatchIndex:
             choices = _choose(plan, begin, end)
             for first, last in _stretches(end - begin, self._block_events()):
                 block = [_between(choice, first, last) for choice in choices]
-                self._match_groups(block, groups, goal, out[begin + first : begin + last])
+                self._match_groups(
+                    block, groups, goal, out[begin + first : begin + last], batch, begin + first
+                )
         return out
 
     def _match_groups(
@@ -268,6 +279,8 @@ class MatchIndex:
         groups: npt.NDArray[np.uint64],
         goal: np.uint64,
         out: npt.NDArray[np.uint64],
+        batch: EventBatch,
+        begin: int,
     ) -> None:
         words = words_for(self._top)
         left = np.arange(len(out))
@@ -275,6 +288,10 @@ class MatchIndex:
         while True:
             end = min(words, first + step)
             counts, found = set_positions(self._accepted(choices, len(left), first, end))
+            if self._computed:
+                rows = np.repeat(np.arange(len(left)), counts)
+                holds = self._verified(batch, begin + left[rows], found + first * 64)
+                counts, found = np.bincount(rows[holds], minlength=len(left)), found[holds]
             some = counts.nonzero()[0]
             if len(some):
                 wanted = groups[found + first * 64]
@@ -335,6 +352,17 @@ class MatchIndex:
             clear_pairs(accepted, struck)
         return accepted
 
+    def _verified(self, batch: EventBatch, rows: Columns, columns: Columns) -> Mask:
+        """Return which pairs of an event and a clause that accepts its attributes match by computed values, too."""
+        holds = np.ones(len(rows), np.bool_)
+        asked = np.zeros(self._top, np.bool_)
+        asked[list(self._computed)] = True
+        pairs = asked[columns].nonzero()[0]
+        pairs = pairs[np.argsort(columns[pairs], kind="stable")]
+        for some in np.split(pairs, np.diff(columns[pairs]).nonzero()[0] + 1) if len(pairs) else ():
+            holds[some] = self._computed[int(columns[some[0]])].mask_computed(batch, rows[some])
+        return holds
+
     def _owned(self, rows: Columns, columns: Columns) -> Matches:
         """Return pairs of row and column as pairs of row and slot."""
         if not self._extra:
@@ -363,6 +391,7 @@ class MatchIndex:
             If it is not.
         """
         live: set[int] = set()
+        assert self._computed == {column: clause for column, clause in self._clauses() if clause.computed}
         expected: dict[str, dict[int, Domain]] = {}
         for column, clause in self._clauses():
             assert column not in live, "two clauses have one column"

@@ -71,6 +71,7 @@ def test_limits_and_addresses_are_checked():
         lambda: AccessConfig().validate(),
         lambda: AccessConfig({"me": Principal()}).validate(),
         lambda: AccessConfig({"me": Principal(("x",))}).validate(),
+        lambda: Principal((digest_of("t"),), subscribe=" ").validate(),
         lambda: AccessConfig({"a/b": Principal((digest_of("t"),))}).validate(),
         lambda: AccessConfig(
             {"a": Principal((digest_of("t"),)), "b": Principal((digest_of("t"),))}

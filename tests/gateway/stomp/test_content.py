@@ -124,6 +124,7 @@ def test_a_destination_is_a_condition():
     assert matches("", event, "/topic/it's") is True
     assert matches("x > 1", event) is True
     assert matches("", event) is True
+    assert matches(" ", event) is True
     assert matches("x > 1", event, "/topic/b") is False
     assert matches("x > 2", event, "/topic/it's") is False
 

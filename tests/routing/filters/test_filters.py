@@ -21,6 +21,8 @@ from rayvous.routing.filters.filter import (
     to_filter,
 )
 from rayvous.routing.language import predicates as p
+from rayvous.routing.language.expressions import Arithmetic, Expression, Literal, Ref, arithmetic
+from rayvous.routing.language.relations import comparison, names_of, two_valued
 
 PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 
@@ -102,6 +104,20 @@ def _compare_strategies(literals: st.SearchStrategy[Any]) -> list[st.SearchStrat
     ]
 
 
+def _calculated(op: str, left: Expression, right: Expression) -> Expression:
+    try:
+        return arithmetic(op, left, right)
+    except SelectorError:  # of literals, without a value
+        return left
+
+
+def _related(op: str, left: Expression, right: Expression) -> p.Predicate:
+    try:
+        return comparison(op, left, right)
+    except SelectorError:
+        return p.FALSE
+
+
 plain_leaves = st.one_of(
     *_compare_strategies(numbers),
     *_compare_strategies(texts),
@@ -111,8 +127,22 @@ plain_leaves = st.one_of(
     st.builds(p.IsNull, names),
     st.sampled_from([p.TRUE, p.FALSE]),
 )
+expressions = st.recursive(
+    st.one_of(names.map(Ref), names.map(Ref), numbers.map(Literal)),
+    lambda inner: st.builds(_calculated, st.sampled_from("+-*/"), inner, inner),
+    max_leaves=3,
+)
+OPS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
+computed_leaves = st.one_of(
+    st.builds(p.Relation, names.map(Ref), OPS, names.map(Ref)),
+    st.builds(_related, OPS, expressions, expressions),
+    st.builds(_related, OPS, expressions, expressions),
+    expressions.filter(lambda e: isinstance(e, Arithmetic)).map(p.Undefined),
+    st.just(p.Constant(None)),
+)
 leaves = st.one_of(
     plain_leaves,
+    computed_leaves,
     st.builds(p.Like, names, st.sampled_from(PATTERNS)),
     st.builds(p.Suffix, names, texts),
     st.builds(p.Contains, names, texts),
@@ -126,6 +156,7 @@ def _grown(base: st.SearchStrategy[p.Predicate]) -> st.SearchStrategy[p.Predicat
             st.lists(inner, min_size=1, max_size=3).map(lambda terms: p.And(tuple(terms))),
             st.lists(inner, min_size=1, max_size=3).map(lambda terms: p.Or(tuple(terms))),
             inner.map(p.Not),
+            st.builds(p.IsTruth, inner, st.sampled_from([True, False, None])),
         ),
         max_leaves=8,
     )
@@ -149,10 +180,45 @@ def test_the_normal_form_matches_where_the_condition_is_true(
     assert [item.matches(normalized(event)) for event in some] == expected
     assert item.evaluate_batch(batch_of(some)).tolist() == expected
     by_domain = [
-        any(all(d.contains(e.get(n)) for n, d in c.constraints) for c in item.clauses)
+        any(
+            all(
+                d.contains(e.get(key) if isinstance(key, str) else key.value(e))
+                for key, d in c.domains.items()
+            )
+            for c in item.clauses
+        )
         for e in map(normalized, some)
     ]
     assert by_domain == expected
+
+
+@PROPERTY
+@given(conditions, st.lists(events, min_size=1, max_size=8))
+def test_in_jms_values_of_two_groups_compare_to_false(
+    condition: p.Predicate, some: list[dict[str, Any]]
+) -> None:
+    def meaning(predicate: p.Predicate, event: dict[str, Any]) -> p.Truth:
+        match predicate:
+            case p.Not(term):
+                truth = meaning(term, event)
+                return None if truth is None else not truth
+            case p.IsTruth(term, value):
+                return meaning(term, event) is value
+            case p.And(terms):
+                truths = [meaning(term, event) for term in terms]
+                return False if False in truths else None if None in truths else True
+            case p.Or(terms):
+                truths = [meaning(term, event) for term in terms]
+                return True if True in truths else None if None in truths else False
+        truth = p.evaluate(predicate, event)
+        if truth is None and not isinstance(predicate, p.Constant):
+            truth = None if any(event.get(name) is None for name in names_of(predicate)) else False
+        return truth
+
+    item = normalize_predicate(two_valued(condition))
+    for event in map(normalized, some):
+        assert item.matches(event) == (meaning(condition, event) is True)
+    assert to_filter(str(item)) == item
 
 
 @PROPERTY
@@ -225,12 +291,90 @@ def test_filters_that_mean_the_same_are_one() -> None:
         ("x = 1 OR x = 1 AND y = 2", "x = 1"),
         ("a = 1 AND b = 1 OR a = 2 AND b = 1", "a IN (1, 2) AND b = 1"),
         ("x = 'a' OR x = 1", "(x = 1 OR x = 'a')"),
+        ("1000 < price * quantity", "price * quantity > 1000"),
+        ("(a + b) * c - (d - e) >= 1", "(a + b) * c - (d - e) >= 1"),
+        ("(a * b) / c + d < 2", "a * b / c + d < 2"),
+        ("a + 1 BETWEEN 1 AND 2 AND c = 3", "c = 3 AND a + 1 BETWEEN 1 AND 2"),
+        ("bid >= ask", "ask <= bid"),
+        ("NOT bid >= ask", "ask > bid"),
+        ("a < b OR a = b", "(a = b OR a < b)"),
+        ("a < b OR a > b", "(a < b OR a > b)"),
+        ("a <= b AND a >= b", "a <= b AND a >= b"),
+        ("a = b AND (a <= b) IS NOT TRUE", "a = b AND (a <= b) IS UNKNOWN"),
+        ("(a = b) IS UNKNOWN OR a <> b", "(a <> b OR (a = b) IS UNKNOWN)"),
+        ("a + b IS NULL", "a + b IS NULL"),
+        ("(a + b > 1) IS UNKNOWN", "a + b IS NULL"),
+        ("a + 1 < 5 OR a + 1 >= 5 OR (a + 1) IS NULL", "TRUE"),
+        ("a <= b AND a > b", "FALSE"),
     ],
 )
 def test_normal_forms_print_for_people(text: str, printed: str) -> None:
     item = to_filter(text)
     assert str(item) == printed
     assert to_filter(printed) == item
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "covered"),
+    [
+        ("price * quantity > 1000", "price * quantity > 2000", True),
+        ("price * quantity > 1000", "price * quantity > 2000 AND sym = 'X'", True),
+        ("price * quantity > 1000", "quantity * price > 2000", False),  # not known: the safe side
+        ("price > 2", "price > 3 AND price * quantity > 1", True),
+        ("price > 2 AND price * quantity > 1", "price > 3", False),
+        ("ask <= bid", "bid > ask", True),
+        ("bid > ask", "bid >= ask", False),
+        ("bid > ask OR bid < ask", "bid <> ask", False),  # booleans have no order
+        ("bid <> ask", "bid > ask", True),
+        ("a < b OR x = 1", "a < b AND y = 1 OR x = 1", True),
+    ],
+)
+def test_covering_of_what_is_calculated(one: str, other: str, covered: bool) -> None:
+    assert covers(to_filter(one), to_filter(other)) is covered
+
+
+def test_what_is_calculated_meets_and_merges() -> None:
+    low, high = to_filter("a * b < 1 AND x = 1"), to_filter("a * b > 2 AND x = 1")
+    assert not intersects(low, high)
+    assert intersects(low, to_filter("b * a > 2 AND x = 1"))
+    assert not intersects(low, to_filter("a * b < 1 AND x = 2"))
+    both = merge(low, high)
+    assert both == to_filter("(a * b < 1 OR a * b > 2) AND x = 1")
+    assert both is not None
+    assert len(both.clauses) == 1
+
+
+def test_arithmetic_is_exact_while_it_can_be() -> None:
+    rows: list[dict[str, Any]] = [
+        {"x": 2**62, "y": 2},
+        {"x": 3037000500, "y": 3037000499},
+        {"x": -(2**63), "y": -1},
+        {"x": 2**63 - 1, "y": 1},
+        {"x": 7, "y": 2},
+        {"x": 7, "y": 0},
+        {"x": 7.0, "y": -0.0},
+        {"x": 1e308, "y": 10},
+        {"x": float("inf"), "y": float("-inf")},
+        {"x": "7", "y": 2},
+        {"x": True, "y": 2},
+        {"x": 2**53 + 1, "y": float(2**53)},
+    ]
+    matching = {
+        "x * y = 9223372036854775808.0": [0, 2],
+        f"x * y = {3037000500 * 3037000499}": [1],
+        "x + y = 9223372036854775808.0": [3],
+        "x / y = 3.5": [4],
+        "x / y IS NULL": [5, 6, 8, 9, 10],
+        "x * y > 1.7e308": [7],
+        "x + y IS NULL": [8, 9, 10],
+        "x > y AND x - y = 1.0": [1],
+        "x - y = 0.0": [11],
+        "x - 1 = y": [11, 1],
+    }
+    for text, expected in matching.items():
+        item = to_filter(text)
+        assert item.evaluate_batch(batch_of(rows)).nonzero()[0].tolist() == sorted(expected), text
+        assert [row for row, event in enumerate(rows) if item.matches(event)] == sorted(expected), text
 
 
 def test_integers_and_floats_compare_exactly_in_batches() -> None:

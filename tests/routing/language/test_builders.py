@@ -41,6 +41,14 @@ x = attr("x")
         (x > pd.Timestamp("2013-01-01 05:00", tz="UTC"), "x > TIMESTAMP '2013-01-01 05:00'"),
         (x > np.datetime64("2013-01-01T05:00"), "x > TIMESTAMP '2013-01-01 05:00'"),
         (attr("odd name") == 1, '"odd name" = 1'),
+        (x == attr("y"), "x = y"),
+        (x * attr("y") > 1000, "x * y > 1000"),
+        (x * attr("y") > 1000, "x * y > 1000"),
+        (2 - x / 4 <= attr("y") + 1, "2 - x / 4 <= y + 1"),
+        (np.float64(2) * x - -attr("y") != 0.5, "2.0 * x - -y != 0.5"),
+        ((x + 1).between(attr("y"), 5), "x + 1 BETWEEN y AND 5"),
+        ((3 + x).isin([1, attr("y")]), "3 + x IN (1, y)"),
+        ((x * 2).is_null(), "x * 2 IS NULL"),
     ],
 )
 def test_builders_and_text_make_the_same(built: Predicate, text: str) -> None:
@@ -60,7 +68,9 @@ def test_and_or_not_are_refused_with_a_hint() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: x == attr("y"), "attribute 'x' with attribute 'y' is not supported"),
+        (lambda: x + "a" > 1, "needs numbers, found a string"),
+        (lambda: x * 2 == "a", "never compares with a string"),
+        (lambda: x / None > 1, "IS NULL"),
         (lambda: x == None, "IS NULL"),  # noqa: E711
         (lambda: x > float("nan"), "NaN"),
         (lambda: x.isin("abc"), "found 'abc'"),
@@ -75,5 +85,6 @@ def test_mistakes_are_named(make: Any, message: str) -> None:
 
 def test_an_attribute_shows_itself_and_has_no_hash() -> None:
     assert repr(Attribute("x")) == "attr('x')"
+    assert repr(2 * x) == "<2 * x>"
     with pytest.raises(TypeError):
         hash(x)

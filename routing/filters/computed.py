@@ -1,0 +1,216 @@
+"""What a clause may constrain beside attributes: values that are computed from an event.
+
+Rules
+-----
+* A *computed* value is to a clause what an attribute is: it has a domain. So the filters of ``price * quantity > 1000``
+  and of ``price * quantity > 2000`` cover, meet and merge as those of one attribute do. Beyond that nothing is known
+  of how computed values hang together: "covers" then says no, "disjoint" says no, which is the safe side.
+* *Missing* is: has no value. Of a condition, such as an order of two attributes, it is: is unknown.
+* One computed value has one text, by which it is ordered, and with which its domain prints.
+* It is evaluated after all else, and for the events only that all else of the clause lets by: all at once, in columns.
+
+Source: docs/decisions/0074.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ...protocol.batch import Column, Mask
+from ...protocol.values import Kind, Value
+from ..language.conditions import MIRRORED
+from ..language.expressions import Expression, Ref, value_of
+from ..language.values import GROUPS
+from .domains import BOTH, EVERYTHING, Domain
+from .intervals import Interval, point
+from .numbers import Chosen, number_columns, numbers_of, signs
+from .printing import any_of, condition_text, expression_text
+
+__all__ = ["Calculated", "Computed", "Key", "Order", "key_text", "order_of", "universe"]
+
+
+class Computed(ABC):
+    """A value that is computed from an event."""
+
+    universe: Domain
+    """All that it can be, having no value included."""
+
+    @cached_property
+    @abstractmethod
+    def text(self) -> str:
+        """What it is called: two that are equal have the same text, two that differ do not."""
+
+    @abstractmethod
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it looks at."""
+
+    @abstractmethod
+    def value(self, event: Mapping[str, Value]) -> Value | None:
+        """Return what it is for an event; None where it has no value."""
+
+    @abstractmethod
+    def columns(self, chosen: Chosen) -> Sequence[Column]:
+        """Return what it is for the chosen events, an event in one column at most."""
+
+    @abstractmethod
+    def condition(self, domain: Domain) -> str:
+        """Return the selector that says that it is in a domain."""
+
+
+Key: TypeAlias = str | Computed
+"""What a domain is of: an attribute, by its name, or a computed value."""
+
+
+def universe(key: Key) -> Domain:
+    """Return all that an attribute or a computed value can be."""
+    return Domain.ANYTHING if isinstance(key, str) else key.universe
+
+
+def key_text(key: Key) -> str:
+    """Return a text that orders attributes, or computed values, among themselves."""
+    return key if isinstance(key, str) else key.text
+
+
+@dataclass(frozen=True)
+class Calculated(Computed):
+    """What arithmetic gives: a number, or no value."""
+
+    expression: Expression
+    universe = Domain(missing=True, numbers=EVERYTHING)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Calculated, (self.expression,)
+
+    @cached_property
+    def text(self) -> str:
+        """What it is called."""
+        return expression_text(self.expression)
+
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it looks at."""
+        return self.expression.names()
+
+    def value(self, event: Mapping[str, Value]) -> Value | None:
+        """Return what it is for an event; None where it has no value."""
+        return value_of(self.expression, event)
+
+    def columns(self, chosen: Chosen) -> Sequence[Column]:
+        """Return what it is for the chosen events."""
+        return number_columns(numbers_of(self.expression, chosen))
+
+    def condition(self, domain: Domain) -> str:
+        """Return the selector that says that it is in a domain."""
+        return condition_text(self.text, domain)
+
+
+_BELOW, _EQUAL, _ABOVE = Interval(None, 0, False, True), point(0), Interval(0, None, True, False)
+_ORDERS: Final = {
+    "=": Domain(numbers=(_EQUAL,), booleans=frozenset((True,))),
+    "<>": Domain(numbers=(_BELOW, _ABOVE), booleans=frozenset((False,))),
+    "<": Domain(numbers=(_BELOW,)),
+    "<=": Domain(numbers=(Interval(None, 0),)),
+    ">": Domain(numbers=(_ABOVE,)),
+    ">=": Domain(numbers=(Interval(0, None),)),
+}
+
+
+@dataclass(frozen=True)
+class Order(Computed):
+    """How two values compare: -1, 0 or 1; of booleans whether they are equal; no value where they do not compare."""
+
+    left: Expression
+    right: Expression
+    universe = Domain(missing=True, booleans=BOTH, numbers=EVERYTHING)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Order, (self.left, self.right)
+
+    @cached_property
+    def text(self) -> str:
+        """What it is called."""
+        return self._said("=")
+
+    def _said(self, op: str) -> str:
+        return f"{expression_text(self.left)} {op} {expression_text(self.right)}"
+
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it looks at."""
+        yield from self.left.names()
+        yield from self.right.names()
+
+    def value(self, event: Mapping[str, Value]) -> Value | None:
+        """Return how the two compare for an event; None where they do not."""
+        one: Any = value_of(self.left, event)
+        other: Any = value_of(self.right, event)
+        if one is None or other is None or GROUPS[type(one)] != GROUPS[type(other)]:
+            return None
+        return bool(one == other) if type(one) is bool else int(one > other) - int(one < other)
+
+    def columns(self, chosen: Chosen) -> Sequence[Column]:
+        """Return how the two compare for the chosen events."""
+        order, known = signs(numbers_of(self.left, chosen), numbers_of(self.right, chosen))
+        out: list[Column] = []
+        if isinstance(self.left, Ref) and isinstance(self.right, Ref):
+            for kind in (Kind.TIMESTAMP, Kind.STRING, Kind.BOOLEAN):
+                one, other = (chosen.column(side.name, kind) for side in (self.left, self.right))
+                if one is None or other is None:
+                    continue
+                both = chosen.present(one) & chosen.present(other)
+                if kind is Kind.BOOLEAN:
+                    out.append(Column(kind, one.data == other.data, both))
+                    continue
+                a, b = _ranks(one, other, both) if kind is Kind.STRING else (one.data, other.data)
+                order = np.where(both, (a > b).astype(np.int64) - (a < b), order)
+                known = known | both
+        return [Column(Kind.INTEGER, order, known), *out]
+
+    def condition(self, domain: Domain) -> str:
+        """Return the selector that says how the two compare."""
+        below, equal, above = (domain.contains(sign) for sign in (-1, 0, 1))
+        same, other = True in domain.booleans, False in domain.booleans
+        terms = []
+        if equal and same:
+            terms.append(self._said("="))
+            equal = same = False
+        if below and above and other:
+            terms.append(self._said("<>"))
+            below = above = other = False
+        if equal and (below or above):
+            terms.append(self._said("<=" if below else ">="))
+            below, above, equal = False, above and below, False
+        terms += [self._said(op) for op, there in (("<", below), (">", above)) if there]
+        if equal:
+            terms.append(f"{self._said('<=')} AND {self._said('>=')}")
+        unordered = f"({self._said('<=')}) IS UNKNOWN"
+        terms += [f"{self._said(op)} AND {unordered}" for op, there in (("=", same), ("<>", other)) if there]
+        if domain.missing:
+            terms.append(f"({self.text}) IS UNKNOWN")
+        return any_of(terms)
+
+
+def order_of(left: Expression, op: str, right: Expression) -> tuple[Order, Domain]:
+    """Return a comparison as the order of two values and a domain of it; its sides stand in one order."""
+    if expression_text(left) > expression_text(right):
+        left, op, right = right, MIRRORED[op], left
+    return Order(left, right), _ORDERS[op]
+
+
+def _ranks(one: Column, other: Column, both: Mask) -> tuple[Any, Any]:
+    """Return numbers that compare as the strings of two columns do where both are there."""
+    codes = [np.where(both, column.data, 0) for column in (one, other)]
+    used = [np.unique(each[both]).tolist() for each in codes]
+    texts = [{code: column.words[code] for code in of} for column, of in zip((one, other), used, strict=True)]
+    rank = {text: place for place, text in enumerate(sorted({*texts[0].values(), *texts[1].values()}))}
+    out = []
+    for each, words in zip(codes, texts, strict=True):
+        table = np.zeros(max(words, default=0) + 1, np.int64)
+        for code, text in words.items():
+            table[code] = rank[text]
+        out.append(table[np.where(both, each, 0).clip(0, len(table) - 1)])
+    return out[0], out[1]

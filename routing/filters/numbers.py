@@ -1,0 +1,179 @@
+"""Arithmetic and order of numbers over the columns of a batch: what `language.expressions` says of one event.
+
+Rules
+-----
+* The results are those of one event at a time, bit for bit: integers exactly as long as 64 bits hold them, floats as
+  IEEE 754 has them, and integers compared with floats exactly.
+* Where a value is missing or is no number its entry means nothing; masks say where.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...protocol.batch import Column, EventBatch, Mask, Rows
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Kind
+from ..language.expressions import Arithmetic, Expression, Literal, Ref
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_SURE: Final = 2.0**62
+"""A product whose float is nearer to 0 than this fits in 64 bits."""
+
+
+class Chosen:
+    """Some events of a batch."""
+
+    def __init__(self, batch: EventBatch, rows: Rows) -> None:
+        self._batch = batch
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, name: str, kind: Kind) -> Column | None:
+        """Return an attribute's values of one kind for the chosen events; None where the batch has none."""
+        column = self._batch.columns.get((name, kind))
+        if column is None:
+            return None
+        present = None if column.present is None else column.present[self._rows]
+        return Column(kind, column.data[self._rows], present, column.words)
+
+    def present(self, column: Column) -> Mask:
+        """Return where a column has a value."""
+        return np.ones(len(self), np.bool_) if column.present is None else column.present
+
+
+class Numbers(NamedTuple):
+    """A number an event: an integer where `whole`, a float where `real`, else none; never both."""
+
+    integers: Integers
+    floats: Floats
+    whole: Mask
+    real: Mask
+
+    def as_floats(self) -> Floats:
+        """Return all of them as floats."""
+        return np.where(self.whole, self.integers, self.floats)
+
+
+def numbers_of(expression: Expression, chosen: Chosen) -> Numbers:
+    """Return what an expression is for the chosen events."""
+    size = len(chosen)
+    match expression:
+        case Ref(name):
+            return _numbers_in(chosen, name)
+        case Literal(value):
+            is_whole, is_real = type(value) is int, type(value) is float
+            number: Any = value if is_whole or is_real else 0
+            return Numbers(
+                np.full(size, number if is_whole else 0, np.int64),
+                np.full(size, number if is_real else 0, np.float64),
+                np.full(size, is_whole),
+                np.full(size, is_real),
+            )
+        case Arithmetic(op, left, right):
+            with np.errstate(all="ignore"):
+                return _calculated(op, numbers_of(left, chosen), numbers_of(right, chosen))
+
+
+def _numbers_in(chosen: Chosen, name: str) -> Numbers:
+    size = len(chosen)
+    integers, whole = np.zeros(size, np.int64), np.zeros(size, np.bool_)
+    floats, real = np.zeros(size, np.float64), np.zeros(size, np.bool_)
+    if (column := chosen.column(name, Kind.INTEGER)) is not None:
+        integers, whole = column.data, chosen.present(column)
+    if (column := chosen.column(name, Kind.FLOAT)) is not None:
+        floats, real = column.data, chosen.present(column) & ~np.isnan(column.data)
+    return Numbers(integers, floats, whole, real)
+
+
+def _calculated(op: str, left: Numbers, right: Numbers) -> Numbers:
+    a, b = left.as_floats(), right.as_floats()
+    there = (left.whole | left.real) & (right.whole | right.real)
+    nothing = np.zeros(len(a), np.bool_)
+    if op == "/":
+        floats = a / b
+        return Numbers(np.zeros(len(a), np.int64), floats, nothing, there & (b != 0) & ~np.isnan(floats))
+    floats = _FLOATS[op](a, b)
+    whole = left.whole & right.whole
+    integers = np.zeros(len(a), np.int64)
+    if whole.any():
+        integers, fits = _INTEGERS[op](left.integers, right.integers, floats)
+        whole = whole & fits
+    return Numbers(integers, floats, whole, there & ~whole & ~np.isnan(floats))
+
+
+def _add(a: Integers, b: Integers, _: Floats) -> tuple[Integers, Mask]:
+    out = a + b
+    return out, ((a ^ out) & (b ^ out)) >= 0
+
+
+def _subtract(a: Integers, b: Integers, _: Floats) -> tuple[Integers, Mask]:
+    out = a - b
+    return out, ((a ^ b) & (a ^ out)) >= 0
+
+
+def _multiply(a: Integers, b: Integers, about: Floats) -> tuple[Integers, Mask]:
+    fits = np.abs(about) < _SURE
+    for place in (~fits).nonzero()[0].tolist():
+        fits[place] = INTEGER_MIN <= int(a[place]) * int(b[place]) <= INTEGER_MAX
+    return a * b, fits
+
+
+_FLOATS: Final[dict[str, Callable[[Floats, Floats], Floats]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+_INTEGERS: Final[dict[str, Callable[[Integers, Integers, Floats], tuple[Integers, Mask]]]] = {
+    "+": _add,
+    "-": _subtract,
+    "*": _multiply,
+}
+
+
+def number_columns(numbers: Numbers) -> list[Column]:
+    """Return the numbers as columns of a batch."""
+    return [
+        Column(Kind.INTEGER, numbers.integers, numbers.whole),
+        Column(Kind.FLOAT, numbers.floats, numbers.real),
+    ]
+
+
+def signs(left: Numbers, right: Numbers) -> tuple[Integers, Mask]:
+    """Return -1, 0 or 1 an event, as the left number is below, equal to or above the right one, and where both are."""
+    known = (left.whole | left.real) & (right.whole | right.real)
+    out = _sign(left.as_floats(), right.as_floats())
+    # A float that two integers are rounded to does not tell them apart, nor an integer from the float.
+    close = (known & (out == 0) & (left.whole | right.whole)).nonzero()[0]
+    if len(close):
+        out[close] = _sign(*_exactly(left, right, close))
+    return out, known
+
+
+def _sign(a: Any, b: Any) -> Integers:
+    sign: Integers = np.subtract(a > b, a < b, dtype=np.int64)
+    return sign
+
+
+def _exactly(left: Numbers, right: Numbers, rows: Rows) -> tuple[Any, Any]:
+    """Return two sides that are equal as floats, and an integer on one side at least, as they compare exactly."""
+    sides = []
+    past = np.zeros(
+        len(rows), np.int64
+    )  # +1 where the left side is 2**63, which no integer is; -1 where the right
+    for side, sign in ((left, 1), (right, -1)):
+        floats = side.floats[rows]
+        beyond = side.real[rows] & (floats >= 2.0**63)
+        inside = np.where(side.real[rows] & ~beyond, floats, 0.0).astype(np.int64)
+        sides.append(np.where(side.real[rows], inside, side.integers[rows]))
+        past += np.where(beyond, sign, 0)
+    same = past == 0
+    return np.where(same, sides[0], past), np.where(same, sides[1], 0)

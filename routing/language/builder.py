@@ -1,0 +1,153 @@
+"""From the words of a selector to a condition, while the parser runs: a method for each rule of the grammar.
+
+Rules
+-----
+* The grammar does not tell conditions from values; here each is asked for what its place needs, and refused with the
+  place of its first word if it is the other.
+* What a condition refuses is said with a place, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ...protocol.errors import FilterTooComplex, SelectorError
+from . import predicates as p
+from . import relations as r
+from .expressions import Expression, Literal, Ref, arithmetic, negative
+from .literals import at, read_number, read_timestamp, unquoted
+
+if TYPE_CHECKING:
+    from lark import Token
+
+__all__ = ["Part", "builder"]
+
+
+class Part(NamedTuple):
+    """What some words say, and the first of them."""
+
+    says: p.Predicate | Expression
+    at: Token
+
+
+_TRUTHS: Final = {"TRUE": True, "FALSE": False, "UNKNOWN": None}
+_TEXTS: Final[dict[str, type[p.Prefix] | type[p.Suffix] | type[p.Contains]]] = {
+    "PREFIX": p.Prefix,
+    "SUFFIX": p.Suffix,
+    "CONTAINS": p.Contains,
+}
+
+
+def _made(token: Token, make: Callable[..., Any], *arguments: Any) -> Any:
+    """Make something; what is refused is said with the place of `token`."""
+    try:
+        return make(*arguments)
+    except (SelectorError, FilterTooComplex) as error:
+        at(token, str(error))
+
+
+def condition(part: Part) -> p.Predicate:
+    """Return the condition that some words say: a name alone is a boolean attribute."""
+    match part.says:
+        case p.Predicate():
+            return part.says
+        case Ref(name):
+            return p.Compare(name, "=", True)
+        case Literal(bool() as truth):
+            return p.TRUE if truth else p.FALSE
+        case _:
+            return at(part.at, "a value is no condition: compare it with something")
+
+
+def value(part: Part) -> Expression:
+    """Return the value that some words say."""
+    if isinstance(part.says, p.Predicate):
+        at(part.at, "a condition is no value: it can be neither compared nor calculated with")
+    return part.says
+
+
+def builder(*, strict: bool) -> Any:
+    """Return the transformer of the parser; not `strict`, what can never be true is false and not refused."""
+    from lark import Transformer, v_args
+
+    @v_args(inline=True)
+    class Builder(Transformer[Any, p.Predicate]):
+        def start(self, whole: Part | None) -> p.Predicate:
+            return p.TRUE if whole is None else condition(whole)
+
+        def any_of(self, *parts: Any) -> Part:
+            return _joined(parts, p.Or)
+
+        def all_of(self, *parts: Any) -> Part:
+            return _joined(parts, p.And)
+
+        def negated(self, token: Token, part: Part) -> Part:
+            return Part(_made(token, p.Not, condition(part)), token)
+
+        def compare(self, left: Part, op: Token, right: Part) -> Part:
+            sign = "<>" if op == "!=" else str(op)
+            made = _made(op, partial(r.comparison, strict=strict), sign, value(left), value(right))
+            return Part(made, left.at)
+
+        def between(self, part: Part, negation: Token | None, word: Token, *rest: Any) -> Part:
+            low, _, high = rest
+            make = partial(r.between, strict=strict)
+            return _perhaps(negation, part, _made(word, make, value(part), value(low), value(high)))
+
+        def one_of(self, part: Part, negation: Token | None, word: Token, *items: Part) -> Part:
+            make = partial(r.one_of, strict=strict)
+            return _perhaps(negation, part, _made(word, make, value(part), [value(item) for item in items]))
+
+        def like(self, part: Part, negation: Token | None, _like: Token, pattern: Token, *rest: Any) -> Part:
+            _, escape = rest
+            character = None if escape is None else unquoted(escape)
+
+            def make(name: str) -> p.Like:
+                return p.Like(name, unquoted(pattern), character)
+
+            return _perhaps(negation, part, _made(escape or pattern, r.text_condition, value(part), make))
+
+        def text(self, part: Part, negation: Token | None, word: Token, text: Token) -> Part:
+            def make(name: str) -> Any:
+                return _TEXTS[word.type](name, unquoted(text))
+
+            return _perhaps(negation, part, _made(text, r.text_condition, value(part), make))
+
+        def is_(self, part: Part, _is: Token, negation: Token | None, word: Token) -> Part:
+            if word.type == "NULL":
+                return _perhaps(negation, part, _made(word, r.no_value, part.says))
+            made = _made(word, p.IsTruth, condition(part), _TRUTHS[word.type])
+            return _perhaps(negation, part, made)
+
+        def calculate(self, left: Part, op: Token, right: Part) -> Part:
+            return Part(_made(op, arithmetic, str(op), value(left), value(right)), left.at)
+
+        def signed(self, sign: Token, part: Part) -> Part:
+            return Part(_made(sign, negative, value(part)), sign) if sign == "-" else Part(value(part), sign)
+
+        def name(self, token: Token) -> Part:
+            return Part(_made(token, Ref, str(token) if token.type != "QUOTED" else unquoted(token)), token)
+
+        def boolean(self, token: Token) -> Part:
+            return Part(Literal(token.type == "TRUE"), token)
+
+        def number(self, *tokens: Token) -> Part:
+            return Part(Literal(read_number(tokens[-1], negative=tokens[0] == "-")), tokens[0])
+
+        def string(self, token: Token) -> Part:
+            return Part(Literal(unquoted(token)), token)
+
+        def timestamp(self, word: Token, token: Token) -> Part:
+            return Part(Literal(read_timestamp(token)), word)
+
+    return Builder()
+
+
+def _joined(parts: Sequence[Any], kind: type[p.And] | type[p.Or]) -> Part:
+    return Part(_made(parts[1], kind, tuple(condition(part) for part in parts[::2])), parts[0].at)
+
+
+def _perhaps(negation: Token | None, part: Part, made: p.Predicate) -> Part:
+    return Part(made if negation is None else _made(negation, p.Not, made), part.at)

@@ -1,0 +1,153 @@
+"""Values that are computed from an event: ``price * quantity``, ``bid - 1``.
+
+Rules
+-----
+* Arithmetic is of numbers, and numbers are one group: 5 and 5.0 give the same. So ``/`` is the division of numbers,
+  not of integers (7 / 2 is 3.5), and a sum, difference or product of integers that 64 bits do not hold is a float.
+* There is *no value* where an operand is missing or is no number, where the divisor is 0, and where the result is not
+  a number (NaN). An infinity is a value.
+* What is computed from literals alone is computed when it is written.
+
+Source: JMS 1.1, section 3.8.1.1 (arithmetic operators); its division is that of Java: docs/decisions/0074.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from ...protocol.batch import check_name
+from ...protocol.errors import EventError, FilterTooComplex, SelectorError
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Value, normalize
+from .values import DEPTH_MAX, GROUPS, check_literal
+
+__all__ = ["Arithmetic", "Expression", "Literal", "Ref", "arithmetic", "calculate", "negative", "value_of"]
+
+_CALCULATE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The value of an attribute."""
+
+    name: str
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "name", check_name(self.name))
+        except EventError as error:
+            raise SelectorError(str(error)) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ref, (self.name,)
+
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it looks at."""
+        yield self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value that is written down."""
+
+    value: Value
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", check_literal(self.value))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Literal, (self.value,)
+
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it looks at: none."""
+        yield from ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """``left op right``, with `op` one of ``+ - * /``; made by :func:`arithmetic`."""
+
+    op: str
+    left: Expression
+    right: Expression
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.op not in _CALCULATE:
+            raise SelectorError(f"no arithmetic is called {self.op!r}: use one of {' '.join(_CALCULATE)}")
+        for side in (self.left, self.right):
+            if isinstance(side, Literal) and GROUPS[type(side.value)] != "number":
+                raise SelectorError(f"{self.op} needs numbers, found a {GROUPS[type(side.value)]}")
+        depth = 1 + max(self.left.depth, self.right.depth)
+        if depth > DEPTH_MAX:
+            raise FilterTooComplex(f"arithmetic is nested more than {DEPTH_MAX} deep")
+        object.__setattr__(self, "depth", depth)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Arithmetic, (self.op, self.left, self.right)
+
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it looks at."""
+        yield from self.left.names()
+        yield from self.right.names()
+
+
+Expression: TypeAlias = Ref | Literal | Arithmetic
+
+
+def arithmetic(op: str, left: Expression, right: Expression) -> Expression:
+    """Return the expression of an operation; that of two literals is the literal of the result.
+
+    Raises
+    ------
+    SelectorError
+        If a literal is no number, or the result of two literals is no value.
+    """
+    made = Arithmetic(op, left, right)
+    if not (isinstance(left, Literal) and isinstance(right, Literal)):
+        return made
+    result = calculate(op, left.value, right.value)
+    if result is None:
+        raise SelectorError(f"{left.value!r} {op} {right.value!r} has no value")
+    return Literal(result)
+
+
+def negative(term: Expression) -> Expression:
+    """Return the expression of 0 less a term: a literal changes its sign."""
+    if isinstance(term, Literal) and type(term.value) is float:
+        return Literal(-term.value)
+    return arithmetic("-", Literal(0), term)
+
+
+def calculate(op: str, left: Any, right: Any) -> int | float | None:
+    """Return the result for two values, or None where there is none."""
+    if type(left) not in (int, float) or type(right) not in (int, float):
+        return None
+    if op == "/" and right == 0:
+        return None
+    if op != "/" and type(left) is int and type(right) is int:
+        exact: int = _CALCULATE[op](left, right)
+        if INTEGER_MIN <= exact <= INTEGER_MAX:
+            return exact
+    result: float = _CALCULATE[op](float(left), float(right))
+    return None if result != result else result
+
+
+def value_of(expression: Expression, event: Mapping[str, Any]) -> Value | None:
+    """Return what an expression is for an event; None where it has no value."""
+    match expression:
+        case Ref(name):
+            return normalize(event.get(name))
+        case Literal(value):
+            return value
+        case Arithmetic(op, left, right):
+            return calculate(op, value_of(left, event), value_of(right, event))

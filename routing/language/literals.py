@@ -1,0 +1,111 @@
+"""Literals of selector text: strings, numbers as Java writes them, timestamps.
+
+Rules
+-----
+* An integer may be decimal, hexadecimal (``0x2A``) or, after a leading 0, octal (``052``), with an ``L`` at its end or
+  not; a float may have an ``f`` or ``d`` at its end. All are 64 bits wide.
+* What cannot be read is refused with the place of its token.
+
+Source: JMS 1.1, section 3.8.1.1 (the literals of Java); the Java Language Specification, 3.10.1 and 3.10.2.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ...protocol.errors import SelectorError
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp
+
+if TYPE_CHECKING:
+    from lark import Token
+
+__all__ = ["at", "read_number", "read_timestamp", "unquoted"]
+
+_DIGITS_MAX: Final = 400
+"""Longer integers are refused before they are read, which takes time that grows with the square of the length."""
+
+
+def at(token: Token, message: str) -> NoReturn:
+    """Raise a SelectorError with the place of a token."""
+    line, column = token.line or 0, token.column or 0
+    raise SelectorError(f"line {line}, column {column}: {message}", line=line, column=column)
+
+
+def unquoted(token: Token) -> str:
+    """Return what a string in single or double quotes says."""
+    text = str(token)
+    return text[1:-1].replace(text[0] * 2, text[0])
+
+
+def read_number(token: Token, *, negative: bool = False) -> int | float:
+    """Return a number; `negative` when a minus stands before it, which is part of the least integer."""
+    text = str(token)
+    digits, base = text.rstrip("lL"), 10
+    if digits[:2] in ("0x", "0X"):
+        digits, base = digits[2:], 16
+    elif not digits.isdigit():
+        return -_float(token, text) if negative else _float(token, text)
+    elif digits[0] == "0" and len(digits) > 1:
+        base = 8
+        if digits.strip("01234567"):
+            at(token, f"{_shortened(text)} is no octal number, which a leading 0 makes it: leave the 0 out")
+    value = int(digits, base) if len(digits) <= _DIGITS_MAX else INTEGER_MAX + 2
+    if negative:
+        value = -value
+    if not INTEGER_MIN <= value <= INTEGER_MAX:
+        at(token, f"the integer {_shortened(text)} does not fit in 64 bits: write it as a float")
+    return value
+
+
+def _float(token: Token, text: str) -> float:
+    if text[-1] in "lL":
+        at(token, f"{_shortened(text)} is no number: L stands after integers only")
+    number = float(text.rstrip("fFdD"))
+    if number == float("inf"):
+        at(token, f"the number {_shortened(text)} is too large for a float")
+    return number
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 30 else text[:27] + "..."
+
+
+_ISO: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
+    r"(?:Z|([+-])([0-9]{2}):?([0-9]{2}))?)?",
+    re.IGNORECASE,
+)
+_UNIX: Final = datetime.datetime(1970, 1, 1)
+
+
+def read_timestamp(token: Token) -> Timestamp:
+    """Return the moment that a string says."""
+    text = unquoted(token)
+    found = _ISO.fullmatch(text.strip())
+    if found is None:
+        at(
+            token,
+            f"{_shortened(text)!r} is no timestamp: "
+            "write TIMESTAMP '2013-01-01 05:00:00', with Z or +01:00 at its end where it needs one",
+        )
+    year, month, day, hour, minute, second, fraction, sign, off_hours, off_minutes = found.groups()
+    try:
+        moment = datetime.datetime(
+            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0)
+        )
+    except ValueError as error:
+        at(token, f"{_shortened(text)!r} is no timestamp: {error}")
+    past = moment - _UNIX
+    seconds = past.days * 86_400 + past.seconds
+    if sign:
+        if int(off_hours) > 23 or int(off_minutes) > 59:
+            at(token, f"{_shortened(text)!r} is no timestamp: its offset from UTC is out of range")
+        offset = int(off_hours) * 3600 + int(off_minutes) * 60
+        seconds += -offset if sign == "+" else offset
+    nanoseconds = seconds * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
+    if not INTEGER_MIN <= nanoseconds <= INTEGER_MAX:
+        at(token, f"the timestamp {_shortened(text)!r} is outside the years 1678 to 2262")
+    return Timestamp(nanoseconds)

@@ -1,0 +1,200 @@
+"""Conditions on expressions: each becomes the simplest condition that says it.
+
+Rules
+-----
+* One attribute beside literals is a condition that the index knows (`Compare`, `Between`, `In`, `Like`); literals alone
+  are a constant; the rest is a `Relation`.
+* *Strict*, what can never be true is refused: values of two groups, an order of booleans, a BETWEEN that is empty. JMS
+  is not strict; there it is false.
+* In JMS a comparison of values of two groups is *false*, and only one with a missing value is unknown
+  (:func:`two_valued`).
+
+Source: JMS 1.1, sections 3.8.1.1 and 3.8.1.2.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from ...protocol.errors import SelectorError
+from .conditions import (
+    FALSE,
+    MIRRORED,
+    TRUE,
+    And,
+    Between,
+    Compare,
+    Constant,
+    Contains,
+    In,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Prefix,
+    Relation,
+    Suffix,
+    Undefined,
+    check_bounds,
+    check_one_group,
+)
+from .expressions import Arithmetic, Expression, Literal, Ref
+from .values import GROUPS
+
+__all__ = [
+    "OPERATORS",
+    "between",
+    "comparison",
+    "joined",
+    "names_of",
+    "no_value",
+    "one_of",
+    "text_condition",
+    "two_valued",
+]
+
+OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def comparison(op: str, left: Expression, right: Expression, *, strict: bool = True) -> Predicate:
+    """Return the condition ``left op right``.
+
+    Raises
+    ------
+    SelectorError
+        If no event can make it true.
+    """
+    if isinstance(left, Literal) and not isinstance(right, Literal):
+        left, op, right = right, MIRRORED.get(op, op), left
+    if not isinstance(right, Literal):
+        return Relation(left, op, right)
+    if isinstance(left, Ref):
+        return Compare(left.name, op, right.value)
+    if isinstance(left, Arithmetic):
+        if GROUPS[type(right.value)] == "number":
+            return Relation(left, op, right)
+        raise SelectorError(
+            f"what is calculated is a number, and never compares with a {GROUPS[type(right.value)]}"
+        )
+    try:
+        if check_one_group(op, (left.value, right.value)) == "boolean" and op not in ("=", "<>"):
+            raise SelectorError(f"booleans have no order: use = or <> instead of {op}")
+    except SelectorError:
+        if strict:
+            raise
+        return FALSE
+    return TRUE if OPERATORS[op](left.value, right.value) else FALSE
+
+
+def between(value: Expression, low: Expression, high: Expression, *, strict: bool = True) -> Predicate:
+    """Return the condition ``value BETWEEN low AND high``; SelectorError if, strictly, it is empty."""
+    if isinstance(low, Literal) and isinstance(high, Literal):
+        try:
+            check_bounds(low.value, high.value)
+            if isinstance(value, Ref):
+                return Between(value.name, low.value, high.value)
+        except SelectorError:
+            if strict:
+                raise
+    bounds = comparison(">=", value, low, strict=strict), comparison("<=", value, high, strict=strict)
+    return And(bounds)
+
+
+def one_of(value: Expression, items: Sequence[Expression], *, strict: bool = True) -> Predicate:
+    """Return the condition ``value IN (items)``; SelectorError if, strictly, they are of several groups."""
+    if not items:
+        raise SelectorError("IN needs at least one value")
+    literals = [item.value for item in items if isinstance(item, Literal)]
+    if strict and literals:
+        check_one_group("IN", literals)
+    terms: list[Predicate] = []
+    rest = items
+    if isinstance(value, Ref):
+        groups: dict[str, list[Any]] = {}
+        for literal in literals:
+            groups.setdefault(GROUPS[type(literal)], []).append(literal)
+        terms = [In(value.name, tuple(group)) for group in groups.values()]
+        rest = [item for item in items if not isinstance(item, Literal)]
+    terms += [comparison("=", value, item, strict=strict) for item in rest]
+    return joined(Or, terms)
+
+
+def joined(kind: type[And] | type[Or], terms: Sequence[Predicate]) -> Predicate:
+    """Return the AND or OR of terms; of one term, the term itself."""
+    return terms[0] if len(terms) == 1 else kind(tuple(terms))
+
+
+def no_value(value: Expression | Predicate) -> Predicate:
+    """Return the condition ``value IS NULL``: of a condition, that it is unknown."""
+    match value:
+        case Predicate():
+            return IsTruth(value, None)
+        case Ref(name):
+            return IsNull(name)
+        case Literal():
+            return FALSE
+    return Undefined(value)
+
+
+def text_condition(value: Expression, make: Callable[[str], Like | Prefix | Suffix | Contains]) -> Predicate:
+    """Return a condition on a string; `make` makes it for the attribute of a name."""
+    from .predicates import evaluate
+
+    if isinstance(value, Ref):
+        return make(value.name)
+    condition = make("text")
+    if isinstance(value, Literal) and isinstance(value.value, str):
+        return Constant(evaluate(condition, {"text": value.value}))
+    raise SelectorError("LIKE, PREFIX, SUFFIX and CONTAINS need a string or an attribute before them")
+
+
+def names_of(predicate: Predicate) -> Iterable[str]:
+    """Return the attributes that a condition looks at, each once, in order of appearance."""
+    match predicate:
+        case And(terms) | Or(terms):
+            found: Iterable[str] = chain.from_iterable(map(names_of, terms))
+        case Not(term) | IsTruth(term, _):
+            return names_of(term)
+        case Relation(left, _, right):
+            found = chain(left.names(), right.names())
+        case Undefined(expression):
+            found = expression.names()
+        case Constant():
+            return ()
+        case _:
+            return (predicate.attribute,)  # type: ignore[attr-defined]  # all others are of one attribute
+    return tuple(dict.fromkeys(found))
+
+
+def two_valued(predicate: Predicate, *, positive: bool = True) -> Predicate:
+    """Return the condition in which a comparison of values of two groups is false, as in JMS, and not unknown.
+
+    Only under a NOT (`positive` False) can an event tell the two apart, and only there it is written out.
+    """
+    match predicate:
+        case Not(term):
+            return Not(two_valued(term, positive=not positive))
+        case And(terms):
+            return And(tuple(two_valued(term, positive=positive) for term in terms))
+        case Or(terms):
+            return Or(tuple(two_valued(term, positive=positive) for term in terms))
+        case IsTruth(term, value):
+            return IsTruth(two_valued(term, positive=False), value)
+        case Constant() | IsNull() | Undefined():
+            return predicate
+    if positive:
+        return predicate
+    missing = joined(Or, [IsNull(name) for name in names_of(predicate)])
+    return Or((IsTruth(predicate, True), And((predicate, missing))))
