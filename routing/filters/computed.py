@@ -36,7 +36,7 @@ __all__ = ["Calculated", "Computed", "Key", "Order", "key_text", "order_of", "un
 
 
 class Computed(ABC):
-    """A value that is computed from an event."""
+    """A value that is computed from an event; two of one class are equal if their texts are."""
 
     universe: Domain
     """All that it can be, having no value included."""
@@ -45,6 +45,12 @@ class Computed(ABC):
     @abstractmethod
     def text(self) -> str:
         """What it is called: two that are equal have the same text, two that differ do not."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.text == other.text  # type: ignore[attr-defined]  # of one class
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     @abstractmethod
     def names(self) -> Iterator[str]:
@@ -77,7 +83,7 @@ def key_text(key: Key) -> str:
     return key if isinstance(key, str) else key.text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calculated(Computed):
     """What arithmetic gives: a number, or no value."""
 
@@ -120,7 +126,7 @@ _ORDERS: Final = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Order(Computed):
     """How two values compare: -1, 0 or 1; of booleans whether they are equal; no value where they do not compare."""
 

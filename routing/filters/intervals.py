@@ -191,6 +191,8 @@ def covers(left: Intervals, right: Intervals) -> bool:
     """Return whether every value of `right` lies in `left`."""
     if len(left) == 1:
         only = left[0]
+        if len(right) == 1:  # nearly always
+            return only.covers(right[0])
         return all(only.covers(interval) for interval in right)
     start = 0
     for interval in right:

@@ -174,10 +174,20 @@ def canonical_pattern(pieces: Sequence[Piece]) -> Pattern:
 
 def pattern_implies(narrow: Pattern, wide: Pattern) -> bool:
     """Return True only if every string that matches `narrow` matches `wide`; False may be wrong."""
-    if narrow == wide or _matches_symbols(narrow, wide):
+    if narrow == wide:
+        return True
+    if not _letters(wide) <= _letters(narrow):  # most pairs differ in this, and it is soon seen
+        return False
+    if _matches_symbols(narrow, wide):
         return True
     shifted = _wild_to_the_right(wide)
     return shifted != wide and _matches_symbols(narrow, shifted)
+
+
+@lru_cache(maxsize=4096)
+def _letters(pattern: Pattern) -> frozenset[str]:
+    """Return the characters that every match has."""
+    return frozenset(element for piece in pattern for element in piece if element is not None)
 
 
 def _wild_to_the_right(pattern: Pattern) -> Pattern:

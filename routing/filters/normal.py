@@ -7,6 +7,8 @@ Rules
   OR the reverse.
 * Nothing is spread out before it is known to fit the limit: an AND of ORs is multiplied one factor at a time,
   and what is empty, covered or can be merged goes at once.
+* So is the work: the steps of comparing each clause with each other are counted before they are taken, and a filter
+  of more than :data:`STEPS_MAX` is refused, in some hundredths of a second. Clocks decide nothing.
 * Reducing is done to the end: no clause covers another, no two that differ in one attribute can be merged. So
   a normal form that is printed and read again stays as it is.
 
@@ -15,6 +17,7 @@ Source: paper 3, definitions 3 and 4, for one clause; the disjunction is ours.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -36,8 +39,10 @@ PATTERNS_MAX: Final = 32
 _PRODUCT_FACTOR: Final = 16
 """How many times the limit a product may have clauses before it is reduced."""
 
-_PRODUCTS_MAX: Final = 32_768
-"""How many pairs of clauses may be multiplied for one filter in all: a second or two at worst."""
+STEPS_MAX: Final = 36_000
+"""How many steps one filter may take: a comparison of two clauses is about one, a microsecond or less."""
+_STEPS_OF_PRODUCT: Final = 20
+"""What a clause made of two takes."""
 
 Clauses: TypeAlias = list[Clause]
 _ALWAYS: Final = Clause(())
@@ -68,7 +73,7 @@ def _in_order(clauses: Clauses) -> tuple[Clause, ...]:
 class _Normalizer:
     def __init__(self, clauses_max: int) -> None:
         self.clauses_max = clauses_max
-        self._products_left = _PRODUCTS_MAX
+        self._steps_left = STEPS_MAX
 
     def clauses(self, predicate: p.Predicate, *, wanted: bool, but: bool = False) -> Clauses:
         """Return the clauses for which the condition is true (`wanted`) or false; with `but`, for which it is not."""
@@ -113,12 +118,8 @@ class _Normalizer:
         for factor in sorted((factor for factor in factors if len(factor) > 1), key=len):
             if len(product) * len(factor) > self.clauses_max * _PRODUCT_FACTOR:
                 raise self._too_complex(len(product) * len(factor))
-            self._products_left -= len(product) * len(factor)
-            if self._products_left < 0:
-                raise FilterTooComplex(
-                    f"multiplying out the filter's ORs takes more than {_PRODUCTS_MAX} steps: "
-                    "split it into several subscriptions"
-                )
+            pairs = len(product) * len(factor)
+            self._take(_STEPS_OF_PRODUCT * pairs + _pairs_of_patterns(product, factor))
             crossed = [both for left in product for right in factor if (both := left.intersect(right))]
             for clause in crossed:
                 _check_size(clause)
@@ -130,17 +131,45 @@ class _Normalizer:
         if len(clauses) < 2:
             return clauses
         clauses = sorted(set(clauses), key=Clause.sort_key)
-        patterned = sum(1 for c in clauses if any(domain.strings.likes for _, domain in c.constraints))
-        if patterned > 2 * self.clauses_max:  # comparing patterns takes time that grows with the square
-            raise self._too_complex(patterned)
         while True:
             before = len(clauses)
+            self._take(2 * sum(number**2 for number in _patterns(clauses).values()))
             clauses = _merge(clauses)
             if len(clauses) > self.clauses_max:
                 raise self._too_complex(len(clauses))
-            clauses = _absorb(clauses)
+            clauses = self._absorb(clauses)
             if len(clauses) == before:
                 return clauses
+
+    def _absorb(self, clauses: Clauses) -> Clauses:
+        """Leave out the clauses that another one covers; of two that cover each other the first stays.
+
+        Only a clause whose attributes are among those of another can cover it.
+        """
+        alike = _alike(clauses)
+        kept: dict[tuple[Key, ...], Clauses] = {}
+        for keys in sorted(alike, key=len):
+            named = frozenset(keys)
+            above = [
+                group for other, group in kept.items() if len(other) < len(keys) and named.issuperset(other)
+            ]
+            size = sum(map(_size, alike[keys]))
+            self._take(len(kept) // 8 + size * (len(alike[keys]) // 2 + sum(map(len, above))))
+            here: Clauses = []
+            for clause in alike[keys]:
+                if not any(other.covers(clause) for group in (*above, here) for other in group):
+                    here = [other for other in here if not clause.covers(other)]
+                    here.append(clause)
+            kept[keys] = here
+        return [clause for group in kept.values() for clause in group]
+
+    def _take(self, steps: int) -> None:
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            raise FilterTooComplex(
+                f"multiplying out the filter's ORs takes more than {STEPS_MAX} steps: "
+                "split it into several subscriptions"
+            )
 
     def _too_complex(self, size: int) -> FilterTooComplex:
         return FilterTooComplex(
@@ -174,13 +203,43 @@ def _check_size(clause: Clause) -> None:
             )
 
 
-def _merge(clauses: Clauses) -> Clauses:
-    """Merge the clauses that are alike but for one attribute, where the union is one domain again."""
+def _size(clause: Clause) -> int:
+    """Return how many steps it takes to compare with a clause: one, and more where it has many intervals."""
+    parts = (
+        domain.numbers + domain.strings.intervals + domain.timestamps for _, domain in clause.constraints
+    )
+    return 1 + sum(len(intervals) // 4 for intervals in parts)
+
+
+def _patterns(clauses: Clauses) -> Counter[str]:
+    """Return how many patterns there are for each attribute, a long one counting as several."""
+    counts: Counter[str] = Counter()
+    for clause in clauses:
+        for name, domain in clause.constraints:
+            for like in domain.strings.likes:
+                counts[name] += 1 + sum(map(len, like.pattern)) // 32
+    return counts
+
+
+def _pairs_of_patterns(left: Clauses, right: Clauses) -> int:
+    """Return about how many pairs of patterns are compared when each clause is intersected with each."""
+    pairs = len(left) * len(right)
+    ours, theirs = _patterns(left), _patterns(right)
+    return sum((ours[name] * len(right) + theirs[name] * len(left)) ** 2 // pairs for name in ours | theirs)
+
+
+def _alike(clauses: Clauses) -> dict[tuple[Key, ...], Clauses]:
+    """Return the clauses by what they constrain."""
     alike: dict[tuple[Key, ...], Clauses] = {}
     for clause in clauses:
         alike.setdefault(tuple(clause.domains), []).append(clause)
+    return alike
+
+
+def _merge(clauses: Clauses) -> Clauses:
+    """Merge the clauses that are alike but for one attribute, where the union is one domain again."""
     out: Clauses = []
-    for names, group in alike.items():
+    for names, group in _alike(clauses).items():
         for name in names:
             if len(group) > 1:
                 group, freed = _merge_on(name, group)
@@ -231,16 +290,6 @@ def _unite_plain(domains: Sequence[Domain]) -> Domain:
         odd = [domains[-1]] if len(domains) % 2 else []
         domains = [domain for domain in (*halves, *odd) if domain is not None]
     return domains[0]
-
-
-def _absorb(clauses: Clauses) -> Clauses:
-    """Leave out the clauses that another one covers; of two that cover each other the first stays."""
-    kept: Clauses = []
-    for clause in clauses:
-        if not any(other.covers(clause) for other in kept):
-            kept = [other for other in kept if not clause.covers(other)]
-            kept.append(clause)
-    return kept
 
 
 # ------------------------------------------------------------------------------------------------------------
