@@ -47,7 +47,7 @@ class Computed(ABC):
         """What it is called: two that are equal have the same text, two that differ do not."""
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.text == other.text  # type: ignore[attr-defined]  # of one class
+        return type(other) is type(self) and self.text == other.text
 
     def __hash__(self) -> int:
         return hash(self.text)
