@@ -184,10 +184,17 @@ def pattern_implies(narrow: Pattern, wide: Pattern) -> bool:
     return shifted != wide and _matches_symbols(narrow, shifted)
 
 
-@lru_cache(maxsize=4096)
 def _letters(pattern: Pattern) -> frozenset[str]:
     """Return the characters that every match has."""
+    short = sum(map(len, pattern)) + len(pattern) <= SHORT_PATTERN
+    return (_letters_kept if short else _letters_of)(pattern)
+
+
+def _letters_of(pattern: Pattern) -> frozenset[str]:
     return frozenset(element for piece in pattern for element in piece if element is not None)
+
+
+_letters_kept: Final = lru_cache(maxsize=1024)(_letters_of)
 
 
 def _wild_to_the_right(pattern: Pattern) -> Pattern:

@@ -26,7 +26,7 @@ def test_a_pattern_matches_what_a_regular_expression_matches(steps, pieces, text
     expected = re.fullmatch(".*".join(map(regex_of, pieces)), text, re.DOTALL) is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(likes, "SHORT_STEPS", steps)
-        likes._pattern_test.cache_clear()
+        likes._test_kept.cache_clear()
         like = LikePattern(canonical_pattern(pieces), negated)
         assert like.matches(text) is like.test()(text) is (expected != negated)
 
