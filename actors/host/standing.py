@@ -11,7 +11,7 @@ Rules
 * A host is silent when it was not heard for `SILENT_HEARTBEATS`: less than any broker's patience.
 * Brokers of one host need no calls: what stands between them stands, as long as the host goes on.
 
-A value machine: hosts are whatever the caller knows them by, time is what it says. `beating.py` makes the calls.
+A value machine: hosts are whatever the caller knows them by, time is what it says. `resting.py` makes the calls.
 
 Source: paper 1, 4.1 (heartbeats); docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """

@@ -16,6 +16,7 @@ from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
+from .placing import node_for
 
 NAMESPACE: Final = "rayvous"
 PROTOCOL: Final = 1
@@ -36,9 +37,14 @@ def collector_name(network: str) -> str:
 
 
 def host_name(network: str, brokers: Sequence[BrokerId], life: int = 0) -> str:
-    """Return the name of the actor that hosts these brokers, which follow each other; `life` counts restarts."""
+    """Return the name of the actor that hosts these brokers, rising; `life` counts restarts.
+
+    Brokers that stand apart from each other, since others between them are on other nodes, are told with the step.
+    """
     first, last = brokers[0], brokers[-1]
     which = f"broker:{first}" if first == last else f"brokers:{first}-{last}"
+    step = round((last - first) / max(1, len(brokers) - 1))
+    which += f"/{step}" if step > 1 else ""
     return f"{network}:{which}" + (f":life:{life}" if life else "")
 
 
@@ -73,7 +79,7 @@ class Directory:
     protocol
         What its brokers speak.
     nodes
-        The Ray nodes that the brokers stand on, in turn by their numbers; none leaves it to Ray.
+        The Ray nodes that the brokers stand on (`placing`); none leaves it to Ray.
     gateway, access
         Where clients outside Ray come in, and what each may do; None where nobody said so.
     """
@@ -107,9 +113,14 @@ class Directory:
         roots = (position.broker for position in self.positions if position.role == "REB")
         return next(roots, self.positions[0].broker)
 
-    def node_of(self, broker: BrokerId) -> tuple[str, ...]:
-        """Return the Ray node that a broker is to stand on as long as that lives; none leaves it to Ray."""
-        return (self.nodes[broker % len(self.nodes)],) if self.nodes else ()
+    def node_of(self, broker: BrokerId, members: Sequence[BrokerId] = ()) -> tuple[str, ...]:
+        """Return the Ray node that a broker is to stand on as long as that lives; none leaves it to Ray.
+
+        `members` are those of its cluster, where it comes to a network that runs.
+        """
+        if not self.nodes:
+            return ()
+        return (node_for(broker, members or self.cluster_of(broker), self.nodes),)
 
     def cluster_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
         """Return the members of a broker's cluster, itself included, rising; none for one that has left."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
@@ -29,6 +29,7 @@ from ..telemetry.collector import Collector
 from ..telemetry.files import network_of, run_name
 from .directory import NAMESPACE, Directory, collector_name, host_name, rendezvous_name
 from .java import prepare_java
+from .placing import actors_of, steady_node, working_nodes
 from .rendezvous import Rendezvous
 from .settings import Settings
 from .stages import BROKERS, RAY, Stages
@@ -38,9 +39,6 @@ CALLS_AT_ONCE: Final = 10_000
 
 KNOCK_SECONDS: Final = 3.0
 """How long the head of a Ray cluster may take to take a connection."""
-
-_HEAD: Final = "node:__internal_head__"
-"""A resource that Ray gives to the head."""
 
 START_RAY: Final = "ray start --head"
 """The command that starts a Ray which outlives its process."""
@@ -201,15 +199,17 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         If an actor dies meanwhile.
     """
     _check_nodes(settings.nodes)
-    nodes = settings.nodes or off_the_head(ray.nodes())
+    nodes = settings.nodes or working_nodes(ray.nodes())
+    launcher = ray.get_runtime_context().get_node_id()
+    steady = steady_node(nodes, launcher, outlives=settings.detached)
     name, recovery, positions = settings.name, settings.recovery, settings.positions()
     stages.show(BROKERS, 0, len(positions))
     token = uuid4().hex
     lasts = recovery is not None or settings.stable is not None
-    rendezvous = claim(name, settings.detached, token if lasts else None, nodes=nodes[:1])
+    rendezvous = claim(name, settings.detached, token if lasts else None, nodes=steady)
     actors = [rendezvous]
     try:
-        collector = _start_collector(settings, token, positions, nodes[:1])
+        collector = _start_collector(settings, token, positions, steady)
         actors.append(collector)
         directory = Directory(
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
@@ -226,23 +226,6 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
             ray.kill(started)
         raise
     return directory, rendezvous
-
-
-def off_the_head(nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the nodes that work where the head of a Ray cluster does not; none where that is left to Ray.
-
-    A head that was given no CPUs is to do nothing but to know the cluster. Ray would put actors that ask for no CPU on
-    it all the same, and they would go with it when it dies.
-
-    Parameters
-    ----------
-    nodes
-        As `ray.nodes` has them.
-    """
-    living = [node for node in nodes if node["Alive"]]
-    if any(_HEAD in node["Resources"] and node["Resources"].get("CPU") for node in living):
-        return ()
-    return tuple(sorted(node["NodeID"] for node in living if node["Resources"].get("CPU")))
 
 
 def _check_nodes(nodes: Sequence[str]) -> None:
@@ -273,13 +256,12 @@ def _start_collector(settings: Settings, token: str, positions: list[Position], 
 
 def launch_hosts(
     directory: Directory, brokers_per_actor: int, actors: list[Any], stages: Stages
-) -> list[tuple[Any, list[Position]]]:
+) -> list[tuple[Any, Sequence[Position]]]:
     """Start the host actors, all at once, and seat the brokers; who was started is in `actors`, also on failure."""
-    positions = list(directory.positions)
-    made: list[tuple[Any, list[Position]]] = []
+    positions = directory.positions
+    made: list[tuple[Any, Sequence[Position]]] = []
     waiting: dict[Any, int] = {}
-    for start in range(0, len(positions), brokers_per_actor):
-        seated = positions[start : start + brokers_per_actor]
+    for seated in actors_of(positions, directory.nodes, brokers_per_actor):
         host = _start_host(directory, [position.broker for position in seated])
         actors.append(host)
         made.append((host, seated))
@@ -296,7 +278,7 @@ def launch_hosts(
     return made
 
 
-def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendezvous: Any) -> None:
+def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], rendezvous: Any) -> None:
     """Give each host the actors of its brokers' neighbours, and no others."""
     calls = []
     for host, seated in made:
@@ -307,10 +289,12 @@ def connect(directory: Directory, made: list[tuple[Any, list[Position]]], rendez
         ray.get(calls)
 
 
-def _start_host(directory: Directory, brokers: Sequence[BrokerId], life: int = 0) -> Any:
+def _start_host(
+    directory: Directory, brokers: Sequence[BrokerId], life: int = 0, members: Sequence[BrokerId] = ()
+) -> Any:
     """Start an actor for brokers of a network; Ray starts it again when its brokers would go on from their files."""
     title = host_name(directory.name, brokers, life)
-    options = {"max_concurrency": CALLS_AT_ONCE} | _near(directory.node_of(brokers[0]))
+    options = {"max_concurrency": CALLS_AT_ONCE} | _near(directory.node_of(brokers[0], members))
     if directory.numbered:
         options["max_restarts"] = -1
     arguments = (
@@ -325,7 +309,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
     hosts: dict[BrokerId, Any] = {}
     try:
         for place in places:
-            hosts[place.broker] = _start_host(directory, [place.broker])
+            hosts[place.broker] = _start_host(directory, [place.broker], members=place.members)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}

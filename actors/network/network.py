@@ -229,10 +229,10 @@ class Network:
         telemetry
             Where telemetry goes, and how much is kept in memory; None keeps it in Ray's object store.
         nodes
-            Ray's ids of the nodes that the brokers stand on, in turn: broker b on ``nodes[b % len(nodes)]``, or on
-            another one when that has died; the rendezvous point and the collector on the first. With several brokers
-            an actor the first of these counts. None leaves it to Ray, or takes all that have CPUs where the head of the
-            cluster has none: so nothing is lost with the head.
+            Ray's ids of the nodes that the brokers stand on. Members of a cluster stand on different ones, as far as
+            there are: broker b on ``nodes[b % len(nodes)]``, or on another one when that has died; the rendezvous point
+            and the collector on the first, if `detached` on the first that is not this process's. None takes all that
+            have CPUs, or leaves it to Ray where only the head has.
         gateway, access
             Where clients outside Ray come in, on every node, and what each of them may do; None for no gateway. See
             docs/gateway.md.
