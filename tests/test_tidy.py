@@ -40,7 +40,10 @@ PURE = (
 )  # fmt: skip
 """Value machines: no I/O, no clock, no chance, no logging."""
 
-ON_RAY = ("pipelines/", "actors/", "gateway/", "benchmarks/dataplane.py", "benchmarks/distribution.py")
+ON_RAY = (
+    "pipelines/", "actors/", "gateway/",
+    "benchmarks/dataplane.py", "benchmarks/distribution.py", "benchmarks/peers/run.py",
+)  # fmt: skip
 """Where Ray may be imported; pure folders inside are pure all the same."""
 
 BANNED_IN_PURE = {

@@ -246,6 +246,49 @@ def bench_distribute(
     _show_bench(result, as_json)
 
 
+@bench.command("peers")
+def bench_peers(
+    peers: Annotated[
+        str, typer.Option(help="Which, with commas between: activemq, rabbitmq, nats, redis.")
+    ] = "activemq,rabbitmq,nats,redis",
+    subscriptions: Annotated[
+        list[int] | None,
+        typer.Option(callback=at_most(1_000_000), help="How many; may be given more than once."),
+    ] = None,
+    clients: Annotated[int, typer.Option(callback=at_most(10_000), help="Connections that subscribe.")] = 200,
+    seconds: Annotated[float, typer.Option(help="How long is published, to each.")] = 9.0,
+    seed: Annotated[int, typer.Option(help="Of filters and events.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a gateway beside the brokers that one would pick instead, on the same filters and events in one run.
+
+    Stock alerts, a symbol and a price; a trade is wanted by one of them in the mean. The peers are started for the run
+    where they are installed, and left out where not: ActiveMQ with selectors over STOMP, as the gateway; RabbitMQ with
+    a headers exchange, which knows the symbol; NATS and Redis with filtering in the client. Takes half a minute a row.
+
+    Examples
+    --------
+      rayvous bench peers --json
+      rayvous bench peers --peers activemq --subscriptions 1000
+    """
+    require("gateway")
+    from ...benchmarks.peers import run, servers
+
+    counts = tuple(subscriptions) if subscriptions else (100, 1_000, 10_000)
+    chosen = [
+        one_of("--peers", name.strip(), tuple(servers.PEERS)) for name in peers.split(",") if name.strip()
+    ]
+    if min(counts) < 4 or clients < 2 or not seconds > 0:
+        raise InputError("--subscriptions must be at least 4, --clients at least 2, --seconds above 0")
+    if "rabbitmq" in chosen and not servers.missing("rabbitmq"):
+        require("peers")
+    with console.steps() as steps:
+        result = run.run(
+            alerts=counts, clients=clients, seconds=seconds, peers=chosen, seed=seed, progress=steps.show
+        )
+    _show_bench(result, as_json)
+
+
 def _show_bench(result: dict[str, object], as_json: bool) -> None:
     if as_json:
         console.print_json(result)

@@ -1,0 +1,133 @@
+"""Runs the load through a gateway and through its peers, one after the other, and returns the figures.
+
+Rules
+-----
+* Each server has the machine to itself but for the clients: it is started for one number of alerts, and ended.
+* It is warm before it is measured: a third of the time goes ahead.
+* Rayvous has one broker, as its peers are one server, and a gateway in a process of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import psutil
+import ray
+
+from ...actors.network.gateways import gateways_of
+from ...actors.network.launching import joined_ray
+from ...actors.network.network import Network
+from ...protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal, digest_of
+from ...routing.topologies.cluster_trees import ClusterTree
+from .load import Load
+from .servers import PEERS, Server, missing
+from .swarm import PUBLISHERS, WINDOW_EVENTS, Swarm
+from .wires import Stomp
+
+WARM_SHARE: Final = 1 / 3
+LATENCY_EVENTS: Final = 200
+TOKEN: Final = "of all clients of this run"
+
+Progress = Callable[[str, int, int], None]
+
+
+@contextmanager
+def gateway(alerts: int, clients: int) -> Iterator[Server]:
+    """Serve by a network of one broker with a gateway, whose limits let all these clients in."""
+    connections = clients + PUBLISHERS
+    principal = Principal(
+        (digest_of(TOKEN),), publish="TRUE", subscribe="TRUE", events_per_second=1e9,
+        connections_max=connections, streams_max=alerts,
+    )  # fmt: skip
+    config = GatewayConfig("127.0.0.1:0", "127.0.0.1:0", limits=GatewayLimits(connections_max=connections))
+    with (
+        joined_ray(),
+        Network.launch(
+            ClusterTree(1, 1), gateway=config, access=AccessConfig({"all": principal}), progress=False
+        ) as net,
+    ):
+        port = next(int(url.rpartition(":")[2]) for url in net.gateways() if url.startswith("stomp"))
+        pids = [net.pid_of(0), *ray.get([each.pid.remote() for each in gateways_of(net.directory)])]
+        yield Server(version("rayvous"), Stomp(TOKEN), port, tuple(map(psutil.Process, pids)))
+
+
+def run(
+    *,
+    alerts: Sequence[int] = (100, 1_000, 10_000),
+    clients: int = 200,
+    seconds: float = 9.0,
+    peers: Sequence[str] = tuple(PEERS),
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Measure the gateway and its peers in one run.
+
+    Parameters
+    ----------
+    alerts
+        How many subscriptions, spread over the clients; a row for each and for each server.
+    clients
+        Connections that subscribe.
+    seconds
+        How long is published.
+    peers
+        Of `PEERS`; those that are not installed are left out, and named.
+    """
+    show = progress or (lambda name, done, total: None)
+    absent = {peer: why for peer in peers if (why := missing(peer))}
+    there = ["rayvous", *(peer for peer in peers if peer not in absent)]
+    rows: list[dict[str, Any]] = []
+    for count in alerts:
+        load = Load(count, clients, seed)
+        for name in there:
+            show(f"{name}, {count:,} subscriptions", len(rows), len(alerts) * len(there))
+            with tempfile.TemporaryDirectory(prefix="rayvous-bench-") as folder:
+                start = gateway(count, load.clients) if name == "rayvous" else PEERS[name](Path(folder))
+                with start as server:
+                    rows.append({"server": name, "subscriptions": count, **_measured(server, load, seconds)})
+        ours = rows[-len(there)]
+        for row in rows[-len(there) :]:
+            row["rayvous_times_this"] = ours["events_per_second"] / row["events_per_second"]
+    return {
+        "benchmark": "peers",
+        "date": date.today().isoformat(),
+        "clients": clients,
+        "publishers": PUBLISHERS,
+        "window_events": WINDOW_EVENTS,
+        "seconds": seconds,
+        "left_out": absent,
+        "results": rows,
+    }
+
+
+def _measured(server: Server, load: Load, seconds: float) -> dict[str, Any]:
+    with Swarm(server.wire, load, server.port) as swarm:
+        swarm.run(seconds * WARM_SHARE)
+        cpu = server.cpu_seconds()
+        measured = swarm.run(seconds)
+        cpu = server.cpu_seconds() - cpu
+        memory = server.memory_bytes()
+        latencies = swarm.latencies(LATENCY_EVENTS)
+        lost, surplus = swarm.judge()
+        return {
+            "version": server.version,
+            "filtered_by": server.wire.select.value,
+            "events": measured.events,
+            "notifications": measured.notifications,
+            "events_per_second": measured.events / measured.seconds,
+            "latency_p50_seconds": float(np.percentile(latencies, 50)),
+            "latency_p99_seconds": float(np.percentile(latencies, 99)),
+            "memory_bytes": memory,
+            "server_cpu_microseconds_per_event": cpu / measured.events * 1e6,
+            "client_cpu_microseconds_per_event": measured.client_cpu_seconds / measured.events * 1e6,
+            "subscribe_seconds": swarm.subscribe_seconds,
+            "lost": lost,
+            "unwanted": surplus,
+        }
