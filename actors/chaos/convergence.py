@@ -125,7 +125,9 @@ def standing(position: Position, survey: Survey) -> Position:
     """Return the place that a broker has by now."""
     one = survey[position.broker]
     if "seats" in one:
-        return replace(position, children=one["neighbours"])
+        return replace(
+            position, children=one["neighbours"], cube=None
+        )  # the first view, which others have followed
     view, parent = one["view"], one["parent"]
     return replace(
         position,

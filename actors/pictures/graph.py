@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId
+from ...routing.topologies.cube import cube_of
+from .layout import CUBE
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -41,15 +43,21 @@ def graph_of_places(
     import networkx as nx
 
     graph = nx.Graph(name=name, scheme=scheme)
-    kind = "cube" if scheme == "hypercube" else "tree"
     there = [place for place in places if sizes is None or place.broker in sizes]
     for place in there:
         known = {} if sizes is None else sizes[place.broker]
         graph.add_node(place.broker, label=place.label, role=place.role, cluster=place.cluster, **known)
     for place in there:
-        if place.role != "NEB":
-            others = [member for member in place.members if member != place.broker]
-            for ends, what in ((place.children, kind), (others, "group")):
-                # Who has died is a neighbour until that is noticed, and is not in the graph all the same.
-                graph.add_edges_from(((place.broker, end) for end in ends if end in graph), kind=what)
+        for ends, kind in _links(place, scheme):
+            # Who has died is a neighbour until that is noticed, and is not in the graph all the same.
+            graph.add_edges_from(((place.broker, end) for end in ends if end in graph), kind=kind)
     return graph
+
+
+def _links(place: Position, scheme: str) -> list[tuple[Iterable[BrokerId], str]]:
+    """Return with whom a broker is linked, by kind: in a hypercube with those beside it in the view."""
+    if scheme == "hypercube":
+        return [(place.children if place.cube is None else cube_of(place.cube).beside(place.broker), CUBE)]
+    if place.role == "NEB":
+        return []
+    return [(place.children, "tree"), ((each for each in place.members if each != place.broker), "group")]

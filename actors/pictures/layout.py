@@ -1,4 +1,4 @@
-"""Where the brokers of a cluster tree stand in a picture: layers from the root down, clusters as rings.
+"""Where brokers stand in a picture: a cluster tree in layers from the root down, a hypercube on a circle.
 
 Rules
 -----
@@ -8,6 +8,8 @@ Rules
 * Leaves of one parent stand in several rows, so that a wide tree stays readable.
 * A broker that is not in the tree (an NEB, or one that has died) stands on the ring of its cluster's designated broker.
   Where all of a cluster have died, the one that was designated stands for it, below the parent that it had.
+* In a hypercube no broker is above another: all stand on one circle, by id, with room between neighbours on it. Who has
+  died stands there too.
 * A layout can be turned: what grew down grows to the right. Wide trees fit a page then.
 """
 
@@ -21,6 +23,9 @@ import networkx as nx
 
 LEAVES_A_ROW: Final = 3
 """So many leaf children of one parent stand side by side if nothing else is asked for; more start another row."""
+
+CUBE: Final = "cube"
+"""The kind of a link between brokers none of which is above the other."""
 
 ROW_GAP: Final = 1.0
 LAYER_GAP: Final = 1.35
@@ -37,9 +42,9 @@ class Layout:
     places
         ``{broker: (x, y)}`` for every node of the graph.
     hubs
-        Brokers of the tree, root first.
+        Brokers of the tree, root first; all of a hypercube.
     root
-        The hub on top; ``None`` in an empty graph.
+        The hub on top; ``None`` in an empty graph, and in a hypercube.
     width, height
         Of the box that holds all places and rings.
     """
@@ -54,6 +59,25 @@ class Layout:
         """Return the layout with the root on the left; y falls in the order in which x rose."""
         places = {broker: (-y, -x) for broker, (x, y) in self.places.items()}
         return Layout(places, self.hubs, self.root, self.height, self.width)
+
+
+def layout_of(graph: nx.Graph, leaves_a_row: int = LEAVES_A_ROW) -> Layout:
+    """Place the brokers of a network, by the kind of its links; the parameters are those of `layered_layout`."""
+    if any(kind == CUBE for _, _, kind in graph.edges(data="kind")):
+        return circle_layout(graph)
+    return layered_layout(graph, leaves_a_row)
+
+
+def circle_layout(graph: nx.Graph) -> Layout:
+    """Place all brokers on a circle, by id from the top on, a unit between two that stand side by side."""
+    brokers = tuple(sorted(graph))
+    step = 2 * math.pi / max(len(brokers), 1)
+    radius = 0.5 / math.sin(step / 2) if len(brokers) > 1 else 0.0
+    places = {
+        broker: (radius * math.sin(step * turn), radius * math.cos(step * turn))
+        for turn, broker in enumerate(brokers)
+    }
+    return Layout(places, brokers, None, 2 * radius + 1.0, 2 * radius + 1.0)
 
 
 def layered_layout(graph: nx.Graph, leaves_a_row: int = LEAVES_A_ROW) -> Layout:

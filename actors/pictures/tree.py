@@ -1,4 +1,4 @@
-"""The picture of the cluster tree: who stands where, and how many events went over each link.
+"""The picture of a network: who stands where in its tree or its cube, and how many events went over each link.
 
 Rules
 -----
@@ -19,7 +19,7 @@ import networkx as nx
 import numpy as np
 
 from ...protocol.extras import extra
-from .layout import Layout
+from .layout import CUBE, Layout
 from .picture import Picture, Sheet
 from .style import DEAD_COLOUR, OTHER_COLOUR, ROLE_COLOURS, role_handles, short
 from .tree_size import HUB_POINTS, LABEL_POINTS, SIDE_INCHES, Box, Canvas, Sizes, boxes_of, fit, sizes_of
@@ -42,7 +42,7 @@ def tree_figure(
     title: str = "Cluster tree: events over each link",
     sheet: Sheet = Picture.of,
 ) -> Any:
-    """Draw the cluster tree; the more events went over a link, the wider and redder it is.
+    """Draw the cluster tree, or the cube; the more events went over a link, the wider and redder it is.
 
     Parameters
     ----------
@@ -126,14 +126,14 @@ def _draw_links(
     norm: Normalize,
     room: _Room,
 ) -> None:
-    """Draw each tree link with its number, which stands where nothing else does."""
+    """Draw each link of the tree, or of the cube, with its number, which stands where nothing else does."""
     edges = sorted(graph.edges(data="kind"), key=lambda edge: (min(edge[:2]), max(edge[:2])))
     rank = {hub: place for place, hub in enumerate(layout.hubs)}  # a parent comes before its children
-    for wanted, style in (("former", (0, (2, 1.5))), ("tree", "solid")):
+    for wanted, style in ((("former",), (0, (2, 1.5))), (("tree", CUBE), "solid")):
         lines, values = [], []
         for u, v, kind in edges:
             value = events.get((min(u, v), max(u, v)), 0)
-            if kind != wanted or (kind == "former" and not value):
+            if kind not in wanted or (kind == "former" and not value):
                 continue
             ends = sorted((u, v), key=lambda node: rank.get(node, len(rank)))
             upper, lower = (layout.places[node] for node in ends)

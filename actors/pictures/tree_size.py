@@ -15,7 +15,7 @@ from typing import Any, Final
 import networkx as nx
 import numpy as np
 
-from .layout import RING_RADIUS, Layout, layered_layout, ring_angles
+from .layout import RING_RADIUS, Layout, layout_of, ring_angles
 from .style import PAGE_INCHES, cut, short
 
 LABEL_POINTS: Final = 8.0
@@ -53,7 +53,7 @@ class Sizes:
 
 def sizes_of(graph: nx.Graph, group_events: Mapping[int, int]) -> Sizes:
     """Return what is written on each broker of a network: its label, a dagger, the events multicast in its cluster."""
-    hubs = set(layered_layout(graph).hubs)
+    hubs = set(layout_of(graph).hubs)
     named = graph.number_of_nodes() <= NAMED_BROKERS_MAX
     texts: dict[int, str] = {}
     for node, data in graph.nodes(data=True):
@@ -78,7 +78,7 @@ def fit(graph: nx.Graph, sizes: Sizes) -> tuple[Layout, float]:
     members = max(clusters.values(), default=1) - 1
     options = []
     for place, (turned, leaves_a_row) in enumerate(_LAYOUTS):
-        layout = layered_layout(graph, leaves_a_row)
+        layout = layout_of(graph, leaves_a_row)
         layout = layout.turned() if turned else layout
         inches = _unit_inches(members, sizes, turned)
         inches = min(inches, _INCHES_MAX / layout.width, _INCHES_MAX / layout.height)

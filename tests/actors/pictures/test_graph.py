@@ -4,10 +4,22 @@ from dataclasses import replace
 
 import pytest
 from rayvous.actors.pictures.graph import graph_of_places
+from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 PLACES = ClusterTree(2, 2).positions()
 """Cluster 0 with brokers 0 and 1, and 1 with 2 and 3; 1 and 3 are designated."""
+
+
+def test_in_a_hypercube_brokers_are_linked_with_those_beside_them_in_the_view_and_in_no_group() -> None:
+    places = scheme("hypercube").positions(ClusterTree(4, 2).positions())
+    graph = graph_of_places("net", "hypercube", places)
+    assert {kind for _, _, kind in graph.edges(data="kind")} == {"cube"}
+    assert graph.number_of_edges() == 12 and set(dict(graph.degree).values()) == {3}
+    now = [
+        replace(place, children=(place.broker ^ 1,), cube=None) for place in places
+    ]  # as the brokers say it
+    assert sorted(graph_of_places("net", "hypercube", now).edges) == [(0, 1), (2, 3), (4, 5), (6, 7)]
 
 
 @pytest.mark.parametrize("gone", [0, 2, 3])

@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.actors.pictures.layout import RING_RADIUS, layered_layout, ring_angles
+from rayvous.actors.pictures.layout import RING_RADIUS, layered_layout, layout_of, ring_angles
 
 
 def cluster_tree(parents: list[int], members: int = 2) -> nx.Graph:
@@ -96,3 +96,16 @@ def test_ring_angles_keep_top_and_bottom_free(count):
     angles = ring_angles(count)
     assert len(set(angles)) == count
     assert all(abs(math.cos(angle)) > math.cos(math.radians(75)) for angle in angles)
+
+
+@pytest.mark.parametrize("brokers", [2, 3, 8, 37])
+def test_the_brokers_of_a_hypercube_stand_on_a_circle_and_none_covers_another(brokers):
+    cube = nx.Graph()
+    cube.add_nodes_from(range(brokers), role="REB")
+    cube.add_edge(0, 1, kind="cube")
+    layout = layout_of(cube)
+    assert set(layout.places) == set(layout.hubs) == set(range(brokers)) and layout.root is None
+    radii = [math.hypot(*place) for place in layout.places.values()]
+    assert max(radii) - min(radii) < 1e-9 and max(radii) <= (layout.width - 1) / 2 + 1e-9
+    pairs = itertools.combinations(layout.places.values(), 2)
+    assert min(math.dist(one, other) for one, other in pairs) == pytest.approx(1.0)

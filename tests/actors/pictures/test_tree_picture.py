@@ -9,9 +9,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from rayvous.actors.pictures.dead import with_dead
+from rayvous.actors.pictures.graph import graph_of_places
 from rayvous.actors.pictures.tree import tree_figure
 from rayvous.actors.pictures.tree_size import LABEL_POINTS, NAMED_BROKERS_MAX
 from rayvous.pipelines.report import plots
+from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
@@ -168,3 +170,20 @@ def test_long_names_are_cut_where_they_would_push_all_apart():
     figure = tree_figure(graph, {}, {})
     assert "a" * 9 + "…" in texts(figure)
     assert figure.get_figwidth() <= plots.PAGE_INCHES
+
+
+def test_a_hypercube_has_every_link_of_its_view_with_what_went_over_it_and_its_dead():
+    places = scheme("hypercube").positions(ClusterTree(4, 2).positions())
+    there = [place for place in places if place.broker != 5]
+    graph = with_dead(graph_of_places("cube", "hypercube", there), places)
+    ends = {tuple(sorted(edge[:2])) for edge in graph.edges(data="kind") if edge[2] == "cube"}
+    assert len(ends) == 12 - 3, (
+        "eight corners have twelve edges, and three of them had the dead one at an end"
+    )
+    figure = tree_figure(graph, {pair: 1000 + place for place, pair in enumerate(sorted(ends))}, {})
+    FigureCanvasAgg(figure).draw()
+    lines = [each for each in figure.axes[0].collections if isinstance(each, LineCollection)]
+    assert sum(len(each.get_segments()) for each in lines if each.zorder == 2) == len(ends)
+    numbers = [text.get_text() for text in figure.axes[0].texts if text.get_color() != "white"]
+    assert len(numbers) == len(ends) and all(number.startswith("1") for number in numbers)
+    assert sum("†" in text for text in texts(figure)) == 1
