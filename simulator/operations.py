@@ -179,7 +179,7 @@ class SimulatedOperations:
         while speakers:
             host = network.hosts[speakers[0]]
             if host.alive and not host.paused and self._speaks(host.id):
-                before = host.machine.healing.parent
+                before = host.machine.healing.place.parent
                 network.take_in(host, None)  # the order is one of those before which the time is told
                 network.take_in(host, Received(RENDEZVOUS, Reconsider()))
                 after = partial(self._searched, speakers, before and before.cluster, network.now)
@@ -195,7 +195,7 @@ class SimulatedOperations:
         if host.alive and host.machine.healing.searching and not late:
             network.at(network.now + LOOK_SECONDS, partial(self._searched, speakers, before, since))
             return
-        parent = host.machine.healing.parent if host.alive else None
+        parent = host.machine.healing.place.parent if host.alive else None
         if parent is not None and parent.cluster != before:
             self._say(f"cluster {host.cluster} moved from below {before} to below {parent.cluster}")
         self._reconsider(speakers[1:])
@@ -222,7 +222,11 @@ class SimulatedOperations:
         if what in ("remove_cluster", "remove_root_cluster"):
             if what == "remove_root_cluster":
                 cluster = next(
-                    (network.hosts[b].cluster for b in staying if network.hosts[b].machine.healing.root),
+                    (
+                        network.hosts[b].cluster
+                        for b in staying
+                        if network.hosts[b].machine.healing.place.root
+                    ),
                     cluster,
                 )
             return f"cluster {cluster}" + ("" if self.remove_cluster(cluster) else ", which is kept")

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from rayvous.actors.broker import routes_of
-from rayvous.actors.broker.membership.cluster import ClusterSide
-from rayvous.actors.broker.membership.joining import TreeSide
+from rayvous.actors.broker.membership.children import ChildLinks
+from rayvous.actors.broker.membership.copies import Copies
+from rayvous.actors.broker.membership.group import Group
 from rayvous.faults.membership import acceptance
 from rayvous.faults.membership.join import Join
 from rayvous.faults.membership.succession import HANDLERS, ClusterRole, Succession
@@ -136,7 +137,10 @@ def a_successor() -> list[str]:
 
     def of_children(broker: Any) -> dict[int, frozenset[Any]]:
         routes = routes_of(broker)
-        return {cluster: routes.held_of(view.designated) for cluster, view in broker.healing.children.items()}
+        return {
+            cluster: routes.held_of(view.designated)
+            for cluster, view in broker.healing.place.children.items()
+        }
 
     before = of_children(net.broker(2))
     net._record = note
@@ -191,7 +195,7 @@ def _adds_only(real: Any, self: Any, link: Any, holder: Any, filters: Any, **nam
 
 
 def _takes_over_with_nothing(real: Any, self: Any, view: Any) -> Any:
-    self.copies = {}
+    self.copies.tables = {}
     return real(self, view)
 
 
@@ -227,19 +231,19 @@ def _forgets_why(real: Any, self: Any) -> list[Any]:
 
 MUTANTS = [
     # Replication (paper 1, 4.1.1).
-    Mutant("a member copies changes", without(ClusterSide, "_on_table_entry"), a_member_that_comes),
-    Mutant("a member copies what is gone", without(ClusterSide, "_on_table_of_child"), a_child_that_goes),
-    Mutant("who comes gets a copy", around(ClusterSide, "_change_members", _is_not_told), a_member_that_comes),
+    Mutant("a member copies changes", without(Copies, "on_entry"), a_member_that_comes),
+    Mutant("a member copies what is gone", without(Copies, "on_child"), a_child_that_goes),
+    Mutant("who comes gets a copy", around(Group, "_change_members", _is_not_told), a_member_that_comes),
     Mutant("who is back introduces itself", _introduces_nobody, a_member_that_comes_back),
-    Mutant("a member takes a whole copy", without(ClusterSide, "_on_table_copy"), a_member_that_comes),
-    Mutant("a successor uses its copy", around(ClusterSide, "_take_over", _takes_over_with_nothing), a_successor),
+    Mutant("a member takes a whole copy", without(Copies, "take"), a_member_that_comes),
+    Mutant("a successor uses its copy", around(Group, "_take_over", _takes_over_with_nothing), a_successor),
     # Removing routes (paper 1, 4.2.2, and unsubscribing, section 3).
     Mutant("withdrawals are sent", around(Announcer, "_withdraw", _keeps_what_it_announced), subscriptions_that_go),
     Mutant("withdrawals are taken in", without(TreeRouter, "_on_withdraw"), subscriptions_that_go),
     Mutant("what is cancelled goes", without(TreeRouter, "_on_cancel"), subscriptions_that_go),
     Mutant("who leaves takes all along", without(TreeRouter, "_on_detach"), subscriptions_that_go),
     Mutant("what a dead member wanted goes", without(Hybrid, "drop"), a_member_that_dies),
-    Mutant("what a child wanted goes with it", without(TreeSide, "_let_go"), a_child_that_goes),
+    Mutant("what a child wanted goes with it", without(ChildLinks, "disconnect"), a_child_that_goes),
     Mutant("a set replaces the one before", around(Hybrid, "adopt", _adds_only), a_member_that_dies),
     # Refusing (paper 1, 4.2.1, figure 3).
     Mutant("load refuses a child", _refuses_nobody, overload),

@@ -77,7 +77,7 @@ MAY_USE_RANDOM = {
     "routing/topologies/transit_stub.py",
     "protocol/scenarios/scenario.py",
     "protocol/scenarios/workload.py",
-    "actors/broker/membership/place.py",
+    "actors/broker/membership/tree.py",
     "faults/chaos/host_plans.py",
 }
 """They make a `random.Random` from a seed that they are given."""
@@ -90,6 +90,15 @@ UPWARD = {
     ): "a network that is launched with gateways starts them",
 }
 """Imports that point up, each with what it is for; they stand in a function, and are done when it is called."""
+
+MADE_OF_PARTS = ("admission/", "actors/broker/membership/")
+CHANGES_OF_PLACE = {
+    "parent": {"parent", "path", "term", "root"},
+    "children": {"children"},
+    "group": {"fellows"},
+    "tree": {"now"},
+}
+"""Who sets which attributes of the place of a broker in its tree."""
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
@@ -214,6 +223,20 @@ def test_every_file_begins_with_its_law(path: Path) -> None:
     text = ast.get_docstring(tree_of(path))
     assert text, f"{path}: begin with a docstring that says what it is for"
     assert "TODO" not in text, f"{path}: finish it"
+
+
+@of_every(lambda path: name_of(path).startswith(MADE_OF_PARTS))
+def test_parts_own_their_state(path: Path) -> None:
+    """Decision 0085."""
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.Attribute):
+            continue
+        owner = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
+        at = f"{path}:{node.lineno}: {owner}.{node.attr}"
+        private = node.attr.startswith("_") and not node.attr.startswith("__")
+        assert not private or owner == "self", f"{at}: ask its owner for it"
+        if owner in ("place", "_place") and isinstance(node.ctx, ast.Store):
+            assert node.attr in CHANGES_OF_PLACE.get(path.stem, ()), f"{at}: let whoever changes it do so"
 
 
 def test_importing_the_package_starts_nothing_heavy() -> None:

@@ -246,7 +246,7 @@ class Broker:
     def learn_dead(self, other: BrokerId) -> None:
         """Take in what the transport knows for certain: the process of another broker is dead."""
         if isinstance(self.healing, HealingBroker):
-            self.healing.probing.learn_dead(other)
+            self.healing.learn_dead(other)
 
     @property
     def listens_to(self) -> frozenset[BrokerId]:
@@ -256,7 +256,8 @@ class Broker:
     @property
     def fellows(self) -> tuple[BrokerId, ...]:
         """The others of its multicast group."""
-        known = self.healing.fellows if isinstance(self.healing, HealingBroker) else self.position.members
+        healing = self.healing
+        known = healing.place.fellows if isinstance(healing, HealingBroker) else self.position.members
         return tuple(sorted(other for other in known if other != self.position.broker))
 
     def accepted(self, publisher: ClientId) -> int:

@@ -69,7 +69,7 @@ def _tables(broker: Broker, dice: Random) -> int:
             else:
                 table.add(to_filter(f"damaged = {changed}"), link, holder)
     if isinstance(broker.healing, HealingBroker):
-        for items in broker.healing.copies.values():
+        for items in broker.healing.group.copies.tables.values():
             for item in [item for item in items if dice.random() < 0.5]:
                 changed += 1
                 del items[item]
@@ -99,8 +99,9 @@ def _numbers(broker: Broker, dice: Random) -> int:
         *((entry, "ready_after") for entry in rounds._links.values()),
     ]
     if isinstance(healing, HealingBroker):
-        numbers += [(healing, "_after"), (healing, "term"), (healing.succession, "_epoch_seen")]
-        numbers += [(healing.succession, "view")]
+        place = healing.place
+        numbers += [(healing.tree_rounds, "known"), (place, "term")]
+        numbers += [(place.succession, "_epoch_seen"), (place.succession, "view")]
     else:
         router: Any = healing.router
         numbers += [(router, "_number"), *((router._have, other) for other in router._have)]
@@ -190,17 +191,18 @@ def _membership(broker: Broker, dice: Random) -> int:
     if isinstance(healing, HealingViews):
         return _view(healing, dice)
     assert isinstance(healing, HealingBroker)
-    known = [*healing.children.values(), healing.view, *([healing.parent] if healing.parent else [])]
+    place, group = healing.place, healing.group
+    known = [*place.children.values(), place.view, *([place.parent] if place.parent else [])]
     draws: list[Callable[[], object]] = [
-        lambda: setattr(healing, "parent", dice.choice((None, *known))),
-        lambda: healing.children.pop(dice.choice([-1, *healing.children]), None),
-        lambda: healing.children.update({each.cluster: each for each in known}),
-        lambda: setattr(healing, "path", tuple(each.cluster for each in known if dice.random() < 0.5)),
-        lambda: setattr(healing, "root", not healing.root),
-        lambda: setattr(healing.succession, "view", _other_members(healing.view, known, dice)),
-        lambda: setattr(healing, "fellows", {each for each in healing.fellows if dice.random() < 0.5}),
-        lambda: setattr(healing.router, "attached", not healing.router.attached),
-        lambda: setattr(healing, "_dropped", not healing._dropped),
+        lambda: setattr(place, "parent", dice.choice((None, *known))),
+        lambda: place.children.pop(dice.choice([-1, *place.children]), None),
+        lambda: place.children.update({each.cluster: each for each in known}),
+        lambda: setattr(place, "path", tuple(each.cluster for each in known if dice.random() < 0.5)),
+        lambda: setattr(place, "root", not place.root),
+        lambda: setattr(place.succession, "view", _other_members(place.view, known, dice)),
+        lambda: setattr(place, "fellows", {each for each in place.fellows if dice.random() < 0.5}),
+        lambda: setattr(place.router, "attached", not place.router.attached),
+        lambda: setattr(group, "dropped", not group.dropped),
     ]
     chosen = dice.sample(draws, dice.randint(1, 3))
     for change in chosen:

@@ -6,6 +6,7 @@ Rule: a scheme is a row here. What heals, sends again and keeps is the same unde
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...faults.durability.identity import Identity
@@ -23,7 +24,6 @@ from ...routing.schemes.lbdd import Lbdd
 from ...routing.schemes.own import bare, is_own, own
 from ...routing.schemes.quench_above import MatchFirstAbove, QuenchedAbove, QuenchedMergedAbove
 from ...routing.schemes.registry import scheme
-from .membership.fanned import HealingFanned
 from .membership.starting import Start
 from .membership.tree import HealingBroker
 from .membership.views import HealingViews
@@ -38,14 +38,14 @@ class Healing(NamedTuple):
     Attributes
     ----------
     membership
-        The layer that knows who is in the network.
+        Makes the layer that knows who is in the network.
     router
         Makes the router of a place, for a network with these settings.
     beside
         Makes layers that only this scheme has, around those that all have.
     """
 
-    membership: type[Membership]
+    membership: Callable[[Start], Membership]
     router: Callable[..., Any]
     beside: tuple[Callable[..., Layer], ...] = ()
 
@@ -75,7 +75,7 @@ HEALING: Final[dict[str, Healing]] = {
     "hierarchical+quench": Healing(HealingBroker, _plain(QuenchedAbove)),
     "hybrid+quench+merge": Healing(HealingBroker, _plain(QuenchedMergedAbove)),
     "hierarchical+quench+merge": Healing(HealingBroker, _plain(QuenchedMergedAbove)),
-    "hybrid+fanout": Healing(HealingFanned, _plain(scheme("hybrid+fanout"))),
+    "hybrid+fanout": Healing(partial(HealingBroker, plans=True), _plain(scheme("hybrid+fanout"))),
     "hypercube": Healing(HealingViews, _plain(scheme("hypercube")), (Nearing,)),
     "lbdd": Healing(HealingViews, _lbdd),
     "point-to-point": Healing(HealingViews, _plain(scheme("point-to-point"))),
@@ -90,8 +90,8 @@ def healing_of(scheme_name: str) -> Healing:
     """Return what heals under a scheme, in whichever order its options stand."""
     base, options = bare(scheme_name)
     if is_own(base):
-        membership = HealingViews if claims_of(scheme_name).views else HealingBroker
-        return Healing(membership, _plain(own(base)))
+        in_views = claims_of(scheme_name).views
+        return Healing(HealingViews if in_views else HealingBroker, _plain(own(base)))
     return HEALING["+".join((base, *sorted(options, reverse=True)))]
 
 

@@ -25,7 +25,7 @@ def routes_of(broker: Broker) -> SeenRoutes | None:
         else:
             brokers.setdefault((link, holder), set()).add(item)  # type: ignore[arg-type]
     healing = broker.healing
-    copies = healing.copies if isinstance(healing, HealingBroker) else None
+    copies = healing.group.copies.tables if isinstance(healing, HealingBroker) else None
     return SeenRoutes(
         {client: frozenset(items) for client, items in clients.items()},
         {key: frozenset(items) for key, items in brokers.items()},

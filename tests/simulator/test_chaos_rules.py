@@ -1,81 +1,63 @@
 """Rules of healing, each with a seed of chaos that holds with it and fails without it (promises 1 to 3 and 6).
 
-Without a rule a broker is a subclass in which it is switched off. The seeds were found by trying seeds from 0 on, with
-the options beside them, in networks in which the rule had something to do.
+Without a rule a part of a broker has another method in the place of one of its own, which is given that one. The seeds
+were found by trying seeds from 0 on, with the options beside them, in networks in which the rule had something to do.
 """
 
 from dataclasses import replace
+from functools import partialmethod
 
 import pytest
-from rayvous.actors.broker import HEALING
-from rayvous.actors.broker.membership.tree import HealingBroker
-from rayvous.protocol.effects import Multicast, Received
-from rayvous.protocol.messages.pubsub import Announce
-from rayvous.protocol.messages.recovery import MemberBeat, TableEntry
+from rayvous.actors.broker.membership.group import Group
+from rayvous.faults.membership.unanswered import Unanswered
+from rayvous.protocol.messages.recovery import MemberBeat
 from rayvous.simulator.chaos import run_chaos
 
 OPERATED = {"brokers_max": 8, "seconds": 8.0, "operations": True}
 
 
-class DoesNotWaitForAnotherBallot(HealingBroker):
+def goes_on_with_another_ballot(group, real):
     """With another designated broker, goes on at once with what is published and subscribed here."""
-
-    def _follow(self):
-        self._close_all = lambda: None
-        try:
-            return super()._follow()
-        finally:
-            del self._close_all
+    group._close_all = lambda: None
+    try:
+        return real(group)
+    finally:
+        del group._close_all
 
 
-class DoesNotWaitWhenLeftOut(HealingBroker):
+def goes_on_when_left_out(group, real):
     """Was dropped from the members, and with it what it wants; lets its subscribers get what comes after that."""
-
-    def _left_out(self):
-        if self._dropped:
-            return []
-        self._dropped = True
-        return self.router.forget_parent()
+    if group.dropped:
+        return []
+    group.dropped = True
+    return group._place.router.forget_parent()
 
 
-class WaitsForWhatWasWithdrawn(HealingBroker):
+def waits_for_what_was_withdrawn(unanswered, real, child, item):
     """Keeps a child's link closed until a filter is installed that the child has withdrawn."""
 
-    def _on_announce(self, source, message):
-        if not self.designated:
-            return []
-        child = next((view for view in self.children.values() if view.designated == source), None)
-        if child is None and source not in self.view.members:
-            return []
-        effects = self._counted(self.router.handle(Received(source, message)))
-        if child is not None:
-            wanted = isinstance(message, Announce)
-            effects.append(Multicast(TableEntry(child.cluster, message.filter, wanted, self.view.ballot)))
-        return effects
 
-
-class DoesNotTakeInWhoIsBackUnmissed(HealingBroker):
-    """Takes a member that was dead when it took over, and introduces itself before it is missed, for one that lived."""
-
-    def _on_cluster(self, source, message):
-        if isinstance(message, MemberBeat):
-            message = replace(message, introduces=False)
-        return super()._on_cluster(source, message)
+def takes_who_is_back_for_one_that_lived(group, real, source, message):
+    """Does not take in a member anew that was dead when it took over, and introduces itself before it is missed."""
+    if isinstance(message, MemberBeat):
+        message = replace(message, introduces=False)
+    return real(group, source, message)
 
 
 KEPT = [
-    (DoesNotWaitForAnotherBallot, 14, {"brokers_max": 12, "seconds": 15.0}),
-    pytest.param(DoesNotWaitWhenLeftOut, 7, {"brokers_max": 20}, marks=pytest.mark.slow),
-    (WaitsForWhatWasWithdrawn, 33, OPERATED),
+    (Group, "_follow", goes_on_with_another_ballot, 14, {"brokers_max": 12, "seconds": 15.0}),
+    pytest.param(Group, "_left_out", goes_on_when_left_out, 7, {"brokers_max": 20}, marks=pytest.mark.slow),
+    (Unanswered, "withdrawn", waits_for_what_was_withdrawn, 33, OPERATED),
     pytest.param(
-        DoesNotTakeInWhoIsBackUnmissed, 32, {"brokers_max": 16, "seconds": 12.0}, marks=pytest.mark.slow
+        Group, "on_cluster", takes_who_is_back_for_one_that_lived, 32, {"brokers_max": 16, "seconds": 12.0},
+        marks=pytest.mark.slow,
     ),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("wrong", "seed", "options"), KEPT)
-def test_a_seed_holds_with_the_rule_and_fails_without_it(wrong, seed, options, monkeypatch):
+@pytest.mark.parametrize(("part", "method", "wrong", "seed", "options"), KEPT)
+def test_a_seed_holds_with_the_rule_and_fails_without_it(part, method, wrong, seed, options, monkeypatch):
     report = run_chaos(seed, **options)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
-    monkeypatch.setitem(HEALING, "hybrid", HEALING["hybrid"]._replace(membership=wrong))
+    monkeypatch.setattr(part, method, partialmethod(wrong, getattr(part, method)))
     assert not run_chaos(seed, **options).holds

@@ -128,7 +128,7 @@ def test_who_is_behind_hears_of_the_round_of_others():
         net = network("hybrid", compare_heartbeats=compare_heartbeats)
         rounds = net.broker(5).replay.rounds
         assert rounds.current > FIRST_ROUND
-        rounds.current = net.broker(5).healing._after = FIRST_ROUND
+        rounds.current = net.broker(5).healing.tree_rounds.known = FIRST_ROUND
         rounds._links.clear()
         net.advance(FOUND_HEARTBEATS)
         before = len(net.notifications("s2"))

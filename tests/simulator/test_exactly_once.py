@@ -310,12 +310,12 @@ def test_epoch_term_and_round_never_run_backwards():
     net.crash(3)
     net.advance(10.0)
     before = net.hosts[2].machine.healing
-    known = before.succession.epoch_seen, before.term, before.rounds.current
+    known = before.place.succession.epoch_seen, before.place.term, before.rounds.current
     assert known[0] > 0 and known[2] > (0, 0)
     net.crash(2)
     net.restart(2)
     after = net.hosts[2].machine.healing
-    assert (after.succession.epoch_seen, after.term, after.rounds.current) == known
+    assert (after.place.succession.epoch_seen, after.place.term, after.rounds.current) == known
 
 
 def test_without_a_store_nothing_is_persisted():

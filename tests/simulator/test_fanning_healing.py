@@ -6,8 +6,8 @@ Reference: promises 1 to 3 and 6; paper 5, section 3; docs/decisions/0022-fan-ou
 from collections import Counter
 
 import pytest
-from rayvous.actors.broker import HEALING, fanout
-from rayvous.actors.broker.membership import fanned as healing_fanned
+from rayvous.actors.broker import fanout
+from rayvous.actors.broker.membership.group import Group
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.effects import Multicast, Renew, Send
 from rayvous.protocol.messages.pubsub import Events
@@ -157,24 +157,18 @@ def test_what_comes_before_its_ballot_waits_and_what_cannot_wait_comes_again(mon
         assert_healed(net)
 
 
-class Unmoved(healing_fanned.HealingFanned):
-    """Goes on under the same ballot when members come and go."""
-
-    def _change_members(self, joined, left):
-        return healing_fanned.HealingBroker._change_members(self, joined, left)
-
-
-class Careless(healing_fanned.HealingFanned):
-    """Hands a member something again that has missed something, under the same ballot."""
-
-    def _mend_group(self):
-        back, self._missed = list(self._missed), {}
-        return [Renew(member, True) for member in back]
-
-
 def test_plans_that_change_under_one_ballot_lose_events(monkeypatch):
     """So the seeds that hold say something."""
-    monkeypatch.setitem(HEALING, "hybrid+fanout", HEALING["hybrid+fanout"]._replace(membership=Unmoved))
+    change = Group._change_members
+
+    def unmoved(group, joined, left):
+        """Go on under the same ballot when members come and go."""
+        group._plans = False
+        out = change(group, joined, left)
+        group._plans = True
+        return out
+
+    monkeypatch.setattr(Group, "_change_members", unmoved)
     net = network()
     publish_for(net, 20)
     net.at(net.now + 5.0, net.crash, INNER[0])
@@ -185,7 +179,12 @@ def test_plans_that_change_under_one_ballot_lose_events(monkeypatch):
 
 @pytest.mark.parametrize("way", [WAYS["from the origin"], WAYS["from an inner member"]])
 def test_a_member_that_only_goes_on_loses_events(monkeypatch, way):
-    monkeypatch.setitem(HEALING, "hybrid+fanout", HEALING["hybrid+fanout"]._replace(membership=Careless))
+    def careless(group):
+        """Hand a member something again that has missed something, under the same ballot."""
+        back, group._missed = list(group._missed), {}
+        return [Renew(member, True) for member in back]
+
+    monkeypatch.setattr(Group, "_mend", careless)
     assert not judge(play(way).account).holds
 
 

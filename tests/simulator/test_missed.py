@@ -121,7 +121,7 @@ def test_a_member_that_has_long_been_dropped_gets_nothing_before_it_is_back():
     publish(net, 1)
     net.pause(4)
     net.advance(10.0)
-    assert 4 not in net.broker(5).healing.view.members
+    assert 4 not in net.broker(5).healing.place.view.members
     net.transport.break_link(5, 4, over_group=True)
     publish(net, 2)
     publish(net, 3)
@@ -187,7 +187,7 @@ def test_a_member_that_was_left_out_and_never_heard_of_it_tells_again_what_it_wa
         message = received.message
         way = connection.source.id, connection.target.id
         if way == (4, 5) and isinstance(message, MemberBeat) and not dropped:
-            dropped.extend({4} - set(designated.view.members))
+            dropped.extend({4} - set(designated.place.view.members))
             return
         if way == (5, 4) and isinstance(message, ClusterBeat) and 4 not in message.view.members:
             return
@@ -196,7 +196,7 @@ def test_a_member_that_was_left_out_and_never_heard_of_it_tells_again_what_it_wa
     net.transport.transmit = lossy
     publish(net, 1)
     net.advance(20.0)
-    assert dropped and 4 in designated.view.members
+    assert dropped and 4 in designated.place.view.members
     publish(net, 2)
     net.subscribe("late", 4, "n < 0", 1)
     net.advance(20.0)

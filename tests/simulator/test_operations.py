@@ -76,9 +76,9 @@ def test_a_broker_joins_a_cluster_and_takes_clients_at_once():
     world.net.advance(2.0)
     world.sound()
     for member in world.net.members[1]:
-        assert world.net.broker(member).healing.view.members == (2, 3, broker)
+        assert world.net.broker(member).healing.place.view.members == (2, 3, broker)
     above = world.net.broker(world.head(0)).healing
-    assert above.children[1].members == (2, 3, broker)
+    assert above.place.children[1].members == (2, 3, broker)
     # It can take over as any other: it has the highest id.
     assert world.net.crash(3)
     world.net.advance(8.0)
@@ -108,8 +108,8 @@ def test_a_normal_broker_leaves_with_a_word():
     world.net.advance(2.0)
     assert world.said == ["broker 3 has left"]
     world.sound()
-    assert world.net.broker(4).healing.view.members == (4, 5)
-    assert world.net.broker(4).healing.fellows == {5}
+    assert world.net.broker(4).healing.place.view.members == (4, 5)
+    assert world.net.broker(4).healing.place.fellows == {5}
     assert not world.net.restart(3)
     world.verify()
 
@@ -249,7 +249,7 @@ def test_who_is_overloaded_takes_no_more_children():
     _, (broker,) = SimulatedOperations(net).add_cluster(1)
     net.advance(5.0)
     assert (0, "overloaded") in reasons
-    parent = net.broker(broker).healing.parent
+    parent = net.broker(broker).healing.place.parent
     assert parent is not None and parent.cluster == 1, "whoever is not overloaded takes it"
     assert net.sent[Events] == 0 and not structure_problems(net)
 

@@ -2,7 +2,7 @@
 
 import pytest
 from rayvous.actors.broker import routes_of
-from rayvous.actors.broker.membership.cluster import ClusterSide
+from rayvous.actors.broker.membership.copies import Copies
 from rayvous.protocol.effects import Received
 from rayvous.protocol.messages.recovery import Recovery, TableCopy, TableEntry, TableOfChild
 from rayvous.routing.language.questions import to_filter
@@ -43,7 +43,9 @@ class Watched(Simulation):
 def of_children(broker):
     """Return what a broker's table holds for each of its child clusters."""
     routes = routes_of(broker)
-    return {cluster: routes.held_of(view.designated) for cluster, view in broker.healing.children.items()}
+    return {
+        cluster: routes.held_of(view.designated) for cluster, view in broker.healing.place.children.items()
+    }
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_so_has_one_that_came_back_before_its_new_designated_broker_had_missed_i
         net.crash(broker)
     net.advance(4.5)
     second = net.speaker()
-    assert second.healing.view.members == (0, 1)
+    assert second.healing.place.view.members == (0, 1)
     net.restart(0)
     net.advance(6.0)
     before = of_children(second)
@@ -127,7 +129,7 @@ def test_a_designated_broker_that_begins_anew_keeps_what_its_children_want(net):
     speaker = net.speaker()
     before = of_children(speaker)
     net.advance(0.5)
-    speaker.healing._absorb(speaker.healing.succession.begin_anew())
+    speaker.healing.group.begin_anew()
     assert of_children(speaker) == before != {}
 
 
@@ -136,7 +138,7 @@ def test_what_a_child_wanted_that_is_gone_is_not_left_in_any_copy(net):
         net.crash(broker)
     net.advance(20.0)
     members = [net.broker(each).healing for each in net.living() if net.hosts[each].cluster == ROOT]
-    assert [sorted(member.copies) for member in members if not member.designated] == [[1], [1]]
+    assert [sorted(member.group.copies.tables) for member in members if not member.designated] == [[1], [1]]
     heals(net)
 
 
@@ -149,19 +151,21 @@ def test_a_copy_of_a_broker_that_speaks_no_more_does_not_count(net):
         for each in net.living()
         if net.hosts[each].cluster == ROOT and each != heir.position.broker
     )
-    kept = {cluster: set(items) for cluster, items in member.healing.copies.items()}
+    kept = {cluster: set(items) for cluster, items in member.healing.group.copies.tables.items()}
     old, here = (0, dies.position.broker), dies.position.broker
     for late in (TableCopy((), old), TableOfChild(1, (), old), TableEntry(1, to_filter("z = 1"), True, old)):
         assert member.handle(Received(here, late)) == []
-    assert {cluster: set(items) for cluster, items in member.healing.copies.items()} == kept != {}
+    assert (
+        {cluster: set(items) for cluster, items in member.healing.group.copies.tables.items()} == kept != {}
+    )
 
 
-@pytest.mark.parametrize("handler", ["_on_table_entry", "_on_table_of_child", "_on_table_copy"])
+@pytest.mark.parametrize("handler", ["on_entry", "on_child", "take"])
 def test_members_that_take_no_copy_are_found_out(handler, net, monkeypatch):
     """The survey sees each of the three messages missing that make copies what they should be."""
-    monkeypatch.setattr(ClusterSide, handler, lambda self, source, message: [])
+    monkeypatch.setattr(Copies, handler, lambda self, *given: [])
     for broker in net.brokers():
-        broker.healing._handlers = broker.healing._table()
+        broker.healing._handlers = broker.healing._of_messages()
     SimulatedOperations(net).add_broker(ROOT)
     net.advance(10.0)
     net.subscribe("s4", 4, "k = 1", 20)

@@ -1,34 +1,33 @@
-"""What a broker that heals knows of its place in the tree; the sides of it that change it build on this.
+"""Where a broker of a tree stands: its cluster, its group, its parent and children, and the way to the root.
 
-The broker is one object in several files, each a side of it: its place (here), `events` (subscriptions, events,
-rounds), `joining` (parent, children, joining), `cluster` (succession), `operations` (coming and
-leaving); `tree` puts them together.
+Rules
+-----
+* All parts of the layer read it. Of what it keeps, `ParentLink` changes the parent, the path, the term and whether
+  this is the root, `ChildLinks` the children, and `Group` the group; all at once when this broker begins or ceases to
+  speak for its cluster.
+* Only the designated broker stands in the tree: a normal one has neither parent nor children.
+* The router is told of every change (`stand`), the neighbours and the group of what concerns them (`changed`).
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ....faults.membership.acceptance import Load
-from ....faults.membership.join import Join
 from ....faults.membership.probing import Probing
 from ....faults.membership.succession import Succession
 from ....faults.membership.unanswered import Unanswered
 from ....protocol.configs import Placed, Position
-from ....protocol.ids import GROUP, Ballot, BrokerId, ClusterId, Link
+from ....protocol.effects import Multicast, Send
+from ....protocol.ids import Ballot, BrokerId, ClusterId, Link
 from ....protocol.layers import Out
-from ....protocol.messages.recovery import ClusterView
-from ....protocol.snapshots import Restorable
-from ....routing.filters.filter import Filter
+from ....protocol.messages.recovery import ClusterView, TreeBeat
 from ....routing.schemes.hybrid import Hybrid
 from .starting import Start
 
 
-class Place(Restorable):
-    """One broker's machines, and where it stands.
+class Place:
+    """The place of one broker, and the machines that work there.
 
     Parameters
     ----------
@@ -37,57 +36,56 @@ class Place(Restorable):
 
     Attributes
     ----------
+    now
+        The time of the last tick.
+    router
+        Where events and subscriptions go.
+    succession
+        Who speaks for the cluster.
+    probing
+        Whether the neighbours live.
+    unanswered
+        Who has yet to tell what it wants, or have it installed.
     fellows
         The other members of the group: those of the position, those that have been heard of since, and not those that
         have left. A member that is silent stays one; the view says who is alive.
+    path
+        The clusters from the root to this one; empty while there is no way to the root.
     """
 
     def __init__(self, start: Start) -> None:
-        position, recovery, incarnation = start.position, start.recovery, start.incarnation
-        rounds, identity = start.rounds, start.identity
+        position, anew = start.position, start.incarnation > 0
         self.home = position
-        self.recovery = recovery
-        self.now = identity.alive_at
-        self.router: Hybrid = start.router(position if incarnation == 0 else _as_member(position))
-        self.succession = Succession(position, recovery, incarnation)
-        self.probing = Probing(recovery)
-        self.join = Join(recovery, random.Random(f"{start.seed}/{position.broker}/{incarnation}"))
-        self.rounds = rounds
-        self.identity = identity
-        self.load = Load()
-        self._placed_at: tuple[Position, tuple[BrokerId, ...]] | None = None
-        self._placed = Placed(())
+        self.recovery = start.recovery
+        self.now = start.identity.alive_at
+        self.router: Hybrid = start.router(_as_member(position) if anew else position)
+        self.succession = Succession(position, start.recovery, start.incarnation)
+        self.succession.restore(start.identity.epoch)
+        self.probing = Probing(start.recovery)
+        self.unanswered = Unanswered()
         self.fellows = set(position.members) - {position.broker}
         self.parent: ClusterView | None = None
         self.children: dict[ClusterId, ClusterView] = {}
         self.path: tuple[ClusterId, ...] = ()
-        self.term = max(1, identity.term)
+        self.term = max(1, start.identity.term)
         self.root = False
-        self._wants_round = False
-        self._round_at = 0.0  # when the root may begin the next one
-        self._after = identity.after  # the highest round that is known here or was below
-        # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
-        self._answer_by: float | None = None
-        self.refused_joins = 0
-        self._offered: dict[Filter, int] = {}  # what the last request to a parent said
-        self.unanswered = Unanswered()
-        self.going: set[ClusterId] = set()  # children that are about to leave the network
-        self._unheard: set[BrokerId] = (
-            set()
-        )  # members that have not told a new designated broker what they want
-        self._restored = False  # whether it holds durable subscribers of an earlier life
-        self._has_reached_root = False  # whether there was a way to the root since this life began
-        self.succession.restore(identity.epoch)
-        if incarnation > 0:
+        self._placed_at: tuple[Position, tuple[BrokerId, ...]] | None = None
+        self._placed = Placed(())
+        if anew:
             self.router.forget_parent()
             self.router.attached = len(position.members) > 1
-        if rounds.holds_any:
-            rounds.close(GROUP)  # nothing new goes ahead of what may never have been sent
+
+    # What is known.
 
     @property
     def view(self) -> ClusterView:
         """This cluster, as it is known here."""
         return self.succession.view
+
+    @property
+    def designated(self) -> bool:
+        """Whether this broker speaks for its cluster."""
+        return self.succession.designated
 
     @property
     def placed(self) -> Placed:
@@ -98,54 +96,111 @@ class Place(Restorable):
             self._placed = here[0].placed(here[1], floods=self.router.floods)
         return self._placed
 
-    @property
-    def designated(self) -> bool:
-        """Whether this broker speaks for its cluster."""
-        return self.succession.designated
-
-    def _neighbours(self) -> list[ClusterView]:
+    def neighbours(self) -> list[ClusterView]:
+        """Return the clusters beside this one in the tree, the parent first."""
         return ([] if self.parent is None else [self.parent]) + list(self.children.values())
 
-    def _is_neighbour(self, source: Link) -> bool:
-        return any(view.designated == source for view in self._neighbours())
+    def above(self) -> Link | None:
+        """Return who is next on the way to the root."""
+        if not self.designated:
+            return self.view.designated
+        return None if self.parent is None else self.parent.designated
 
-    def _beyond(self, source: Link) -> list[BrokerId]:
+    def beyond(self, source: Link) -> list[BrokerId]:
         """Return whom a message that came from `source` goes on to over the tree."""
-        return [view.designated for view in self._neighbours() if view.designated != source]
+        return [view.designated for view in self.neighbours() if view.designated != source]
 
-    def _is_fellow(self, source: Link) -> bool:
-        return source in self.fellows
+    def child_of(self, source: Link) -> ClusterView | None:
+        """Return the child that a broker speaks for."""
+        return next((view for view in self.children.values() if view.designated == source), None)
 
-    def _is_on_tree(self, source: Link, ballot: Ballot | None) -> bool:
+    def is_parent(self, source: Link) -> bool:
+        """Return whether a broker speaks for the parent."""
+        return self.parent is not None and self.parent.designated == source
+
+    def is_on_tree(self, source: Link, ballot: Ballot | None) -> bool:
         """Return whether a message comes over the tree as it is: a neighbour's, or a fellow's under this ballot."""
-        if self._is_fellow(source):
+        if source in self.fellows:
             return ballot == self.view.ballot
-        return self.designated and self._is_neighbour(source)
+        return self.designated and any(view.designated == source for view in self.neighbours())
 
-    @property
-    def leaving(self) -> bool:
-        """Whether this broker is about to leave the network."""
-        return self.succession.leaving
+    def is_whole(self) -> bool:
+        """Return whether events that are published here can go everywhere, as far as that is known."""
+        if self.designated:
+            return self.root or bool(self.router.attached and self.path)
+        return self.home.broker in self.view.members and self.view.designated != self.home.broker
 
-    def _tell_succession(self) -> None:
-        self.succession.set_tree(self.parent, tuple(self.children.values()), self.path, self.term)
+    def spread(self, source: BrokerId, message: Any) -> list[Out]:
+        """Pass a message that is for every broker on to every link but that of arrival."""
+        effects: list[Out] = []
+        if self.fellows and source not in self.fellows:
+            effects.append(Multicast(message))
+        if self.designated:
+            effects += [Send(broker, message) for broker in self.beyond(source)]
+        return effects
 
-    def _place(self, *, attached: bool) -> None:
-        """Tell the router where it stands."""
-        children = tuple(self.children.values())
+    # What changes.
+
+    def stand(self, *, attached: bool) -> None:
+        """Tell the router where it stands, and whether events go up from here."""
         self.router.move(
             replace(
                 self.home,
                 designated=self.view.designated,
                 parent=None if self.parent is None else self.parent.designated,
-                children=tuple(view.designated for view in children),
+                children=tuple(view.designated for view in self.children.values()),
             ),
             attached=attached,
         )
 
-    def _absorb(self, out: Iterable[Any]) -> list[Out]:
-        """Turn what a machine returned into effects; the whole broker knows how."""
-        raise NotImplementedError
+    def begin_at(self, position: Position) -> None:
+        """Take the place in the tree that the network begins with."""
+        for cluster, designated in zip(position.child_clusters, position.children, strict=True):
+            self.children[cluster] = ClusterView(cluster, 0, designated, (designated,))
+        if position.parent is not None and position.parent_cluster is not None:
+            self.parent = ClusterView(position.parent_cluster, 0, position.parent, (position.parent,))
+        else:
+            self.root = True
+            self.path = (position.cluster,)
+        self.tell_succession()
+
+    def found(self) -> None:
+        """Stand as the designated broker of a new cluster: without a way to the root, until the first tick."""
+        self.stand(attached=False)
+        self.router.forget_parent()
+        self.tell_succession()
+
+    def take_over(self, view: ClusterView) -> None:
+        """Stand where the cluster stood when its designated broker last said so."""
+        said = self.succession
+        self.parent = said.parent
+        self.children = {child.cluster: child for child in said.children}
+        self.path, self.term = said.path, max(self.term, said.term)
+        self.root = self.parent is None and self.path == (view.cluster,)
+        self.stand(attached=self.root)
+
+    def step_down(self) -> None:
+        """Stand in the tree no more."""
+        self.parent, self.children, self.path, self.root = None, {}, (), False
+        self.stand(attached=True)
+
+    def tell_succession(self) -> None:
+        """Let the beats of the cluster say how it stands in the tree."""
+        self.succession.set_tree(self.parent, tuple(self.children.values()), self.path, self.term)
+
+    def changed(self) -> list[Out]:
+        """Tell the group and the neighbours at once that the place in the tree has changed."""
+        self.tell_succession()
+        return [*self.beat_now(), *self.tree_beats()]
+
+    def beat_now(self) -> list[Out]:
+        """Tell the group at once how the cluster stands."""
+        return list(self.succession.beat_now())  # type: ignore[arg-type]  # beats bring no news
+
+    def tree_beats(self) -> list[Out]:
+        """Tell the neighbours how this cluster stands."""
+        beat = TreeBeat(self.view, self.path, self.term)
+        return [Send(view.designated, beat) for view in self.neighbours()]
 
 
 def _as_member(position: Position) -> Position:

@@ -1,25 +1,22 @@
 """The layer that knows the tree of clusters, with the router inside: it heals (paper 1, section 4).
 
-Rule: every machine knows only its own part. Here their news for each other (`faults.membership.local`) become calls;
-a piece of news is worked off before the next message. docs/decisions/0011-recovery.md has the whole picture.
+Rules
+-----
+* It is made of parts. Each owns what it keeps, knows those before it in this list, and nobody behind it: `place` (where
+  the broker stands), `tree_rounds` (when rounds begin), `carrier` (what goes over the tree), `children`, `parent`,
+  `neighbours` (whether both live), `group` (succession, members), `leaving`. What a machine of
+  `faults.membership` has to tell (`faults.membership.local`) is worked off by the part that runs it, at once.
+* Here each message goes to the part whose it is, and time goes to all of them. docs/decisions/0011-recovery.md has the
+  whole picture, docs/decisions/0085-parts-own-their-state.md the cut.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any
 
-from ....faults.membership.local import (
-    Joined,
-    MadeRoot,
-    MembersChanged,
-    NeighbourLost,
-    NeighbourMoved,
-    SteppedDown,
-    TookOver,
-)
-from ....faults.membership.succession import ClusterRole
-from ....protocol.configs import Placed, Position
+from ....protocol.configs import Placed
 from ....protocol.effects import Missed, Received, Rested, Send, Ticked
 from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
@@ -30,7 +27,6 @@ from ....protocol.messages.recovery import (
     BecomeRoot,
     Children,
     ClusterBeat,
-    ClusterView,
     Goodbye,
     JoinAnswer,
     JoinRequest,
@@ -54,17 +50,28 @@ from ....protocol.messages.recovery import (
     Wants,
 )
 from ....protocol.messages.rounds import AskRound, Doubt, Forgotten, Marker, Round
-from .operations import OperationsSide
+from ....protocol.snapshots import Restorable
+from ....routing.schemes.hybrid import Hybrid
+from .carrier import Carrier
+from .children import ChildLinks
+from .group import Group
+from .leaving import Departure
+from .neighbours import Neighbours
+from .parent import ParentLink
+from .place import Place
 from .starting import Start
+from .tree_rounds import TreeRounds
 
 
-class HealingBroker(OperationsSide):
+class HealingBroker(Restorable):
     """One broker of a tree that heals.
 
     Parameters
     ----------
     start
         What it starts with.
+    plans
+        Whether members of a cluster hand events on to each other, by plans of a ballot.
     """
 
     SHARED = frozenset({"rounds"})
@@ -72,172 +79,186 @@ class HealingBroker(OperationsSide):
     sees: Mapping[type, Handler] = {}
     alters: Mapping[type, Handler] = {}
 
-    def __init__(self, start: Start) -> None:
-        super().__init__(start)
+    def __init__(self, start: Start, *, plans: bool = False) -> None:
+        anew = start.incarnation > 0
+        self.identity = start.identity
+        self.rounds = start.rounds
+        self.place = place = Place(start)
+        self.tree_rounds = rounds = TreeRounds(place, start.rounds, start.identity.after)
+        self.carrier = carrier = Carrier(place, rounds)
+        self.children = children = ChildLinks(place, rounds, carrier)
+        chance = random.Random(f"{start.seed}/{place.home.broker}/{start.incarnation}")
+        self.parent = parent = ParentLink(place, rounds, carrier, children, chance)
+        self.neighbours = Neighbours(place, rounds, children, parent)
+        self.group = Group(place, rounds, carrier, children, parent, anew=anew, plans=plans)
+        self.leaving = Departure(place, children, parent)
         self._beat_at = 0.0
         self._ticked = False
         self._told_place: Placed | None = None
-        self._handlers = self._table()
-        events: dict[type, Callable[[Any], list[Any]]] = {
+        self._handlers = self._of_messages()
+        self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
             Rested: self._on_rested,
             Missed: self._on_missed,
-            Tell: self._on_tell,
-            RoundWanted: self._on_round_wanted,
-            RoundHeard: self._on_round_heard,
-            Restored: self._on_restored,
+            Tell: self.carrier.on_tell,
+            RoundWanted: self.tree_rounds.on_wanted,
+            RoundHeard: self.tree_rounds.on_heard,
+            Restored: self.group.on_restored,
         }
-        self._events = events
-        self.takes: Mapping[type, Handler] = dict.fromkeys((*events, *self._handlers), self.handle)
-        if start.incarnation == 0 and self.designated:
+        self.takes: Mapping[type, Handler] = dict.fromkeys((*self._events, *self._handlers), self.handle)
+        if not anew and place.designated:
             if start.joins:
-                self._found()
+                place.found()
             else:
-                self._stand_at(start.position)
+                place.begin_at(start.position)
+                self.neighbours.watch(place.now)
 
-    def _table(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
+    def _of_messages(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
+        """Return whose each message is."""
+        carrier, group, neighbours, parent = self.carrier, self.group, self.neighbours, self.parent
         return {
-            **dict.fromkeys(self.router.takes, self._on_routed),
-            Events: self._on_events,
-            Announce: self._on_announce,
-            Withdraw: self._on_announce,
-            Installed: self._on_installed,
-            ClusterBeat: self._on_cluster,
-            MemberBeat: self._on_cluster,
-            TableEntry: self._on_table_entry,
-            TableOfChild: self._on_table_of_child,
-            TableCopy: self._on_table_copy,
-            Wants: self._on_wants,
-            MemberInstalled: self._on_member_installed,
-            TreeBeat: self._on_tree_beat,
-            Probe: self._on_probe,
-            ProbeAnswer: self._on_probe_answer,
+            **dict.fromkeys(self.router.takes, carrier.on_routed),
+            Events: carrier.on_events,
+            Announce: carrier.on_announce,
+            Withdraw: carrier.on_announce,
+            Installed: carrier.on_installed,
+            MemberInstalled: carrier.on_member_installed,
+            Forgotten: carrier.on_told,
+            Marker: carrier.on_told,
+            AskRound: self.tree_rounds.on_ask,
+            Round: self.tree_rounds.on_round,
+            Doubt: self.tree_rounds.on_doubt,
+            ClusterBeat: group.on_cluster,
+            MemberBeat: group.on_cluster,
+            Resign: group.on_resign,
+            MemberGone: group.on_gone,
+            Wants: group.on_wants,
+            TableCopy: group.on_table_copy,
+            TableEntry: group.copies.on_entry,
+            TableOfChild: group.copies.on_child,
+            AskChildren: self.children.on_ask_children,
+            JoinRequest: self.children.on_join_request,
+            JoinAnswer: parent.on_join_answer,
+            Children: parent.on_search,
+            Root: parent.on_root,
+            BecomeRoot: parent.on_become_root,
+            Reconsider: parent.on_reconsider,
+            Ping: parent.on_ping,
+            Pong: parent.on_pong,
+            TreeBeat: neighbours.on_tree_beat,
+            Probe: neighbours.on_probe,
+            ProbeAnswer: neighbours.on_probe_answer,
+            Leaving: neighbours.on_leaving,
             Goodbye: self._on_goodbye,
-            AskChildren: self._on_ask_children,
-            Ping: self._on_ping,
-            JoinRequest: self._on_join_request,
-            JoinAnswer: self._on_join_answer,
-            Root: self._on_root,
-            BecomeRoot: self._on_become_root,
-            Children: self._on_join,
-            Pong: self._on_pong,
-            AskRound: self._on_ask_round,
-            Round: self._on_round,
-            Doubt: self._on_doubt,
-            Forgotten: self._on_told,
-            Marker: self._on_told,
-            Resign: self._on_resign,
-            MemberGone: self._on_member_gone,
-            Leaving: self._on_leaving,
-            LeaveNetwork: self._on_leave,
-            Reconsider: self._on_reconsider,
+            LeaveNetwork: self.leaving.on_leave,
         }
 
-    def _stand_at(self, position: Position) -> None:
-        """Take the place in the tree that the network begins with."""
-        for cluster, designated in zip(position.child_clusters, position.children, strict=True):
-            self.children[cluster] = ClusterView(cluster, 0, designated, (designated,))
-        if position.parent is not None and position.parent_cluster is not None:
-            self.parent = ClusterView(position.parent_cluster, 0, position.parent, (position.parent,))
-        else:
-            self.root = True
-            self.path = (position.cluster,)
-        for view in self._neighbours():
-            self.probing.watch(view, self.now)
-        self._tell_succession()
+    # What is read of it.
+
+    @property
+    def router(self) -> Hybrid:
+        """The router inside."""
+        return self.place.router
+
+    @property
+    def placed(self) -> Placed:
+        """Where it stands in the tree, among the members of its cluster that live."""
+        return self.place.placed
+
+    @property
+    def designated(self) -> bool:
+        """Whether this broker speaks for its cluster."""
+        return self.place.designated
+
+    @property
+    def searching(self) -> bool:
+        """Whether a parent is being looked for, a first or a better one."""
+        return self.parent.searching
+
+    @property
+    def left(self) -> bool:
+        """Whether the broker has left, and its process may end."""
+        return self.leaving.left
+
+    def learn_dead(self, other: BrokerId) -> None:
+        """Take in what the transport knows for certain: the process of another broker is dead."""
+        self.place.probing.learn_dead(other)
+
+    # What happens.
 
     def handle(self, event: Event) -> list[Out]:
         """Take in an event and return what is to be done."""
+        place = self.place
         out: list[Out]
         if isinstance(event, Received):
             out = self._handlers[type(event.message)](event.source, event.message)
-        elif self.left and isinstance(event, Ticked | Missed):
+        elif self.leaving.left and isinstance(event, Ticked | Missed):
             out = []
         else:
             out = self._events[type(event)](event)
-        below = self.router.tell_below()
-        out = [*out, *(self._counted([*below]) if below else ())]
-        out += self.identity.writes(self.now, self.succession.epoch_seen, self.term, self._after)
-        if self.placed != self._told_place:
-            self._told_place = self.placed
-            out.append(self.placed)
+        below = place.router.tell_below()
+        out = [*out, *(self.carrier.counted([*below]) if below else ())]
+        out += self.identity.writes(
+            place.now, place.succession.epoch_seen, place.term, self.tree_rounds.known
+        )
+        placed = place.placed
+        if placed != self._told_place:
+            self._told_place = placed
+            out.append(placed)
         return out
 
-    def _absorb(self, out: Iterable[Any]) -> list[Out]:
-        """Turn what a machine returned into effects; its news for the others are worked off here."""
-        effects: list[Out] = []
-        for item in out:
-            match item:
-                case TookOver(view):
-                    effects += self._take_over(view)
-                case SteppedDown():
-                    effects += self._step_down()
-                case MembersChanged(_, joined, left):
-                    effects += self._change_members(joined, left)
-                case NeighbourMoved(view):
-                    effects += self._neighbour_moved(view)
-                case NeighbourLost(cluster):
-                    effects += self._neighbour_lost(cluster)
-                case Joined(parent, path, term):
-                    effects += self._joined(parent, path, term)
-                case MadeRoot(term):
-                    effects += self._made_root(term)
-                case Send(_, JoinRequest() as request):
-                    self._offered = dict(request.filters)
-                    effects.append(item)
-                case _:
-                    effects.append(item)
-        return effects
+    def _on_missed(self, event: Missed) -> list[Out]:
+        return (self.group if event.over_group else self.neighbours).missed(event)
+
+    def _on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
+        if self.leaving.is_last_goodbye(source):
+            return []
+        return self.neighbours.on_goodbye(source, message)
 
     def _on_tick(self, event: Ticked) -> list[Out]:
+        place, parent = self.place, self.parent
         founds = False
         if not self._ticked:
             self._ticked = True  # nobody has been silent before the clock began
-            founds = self.designated and not self.root and self.parent is None
-            for view in self._neighbours():
-                self.probing.watch(view, event.now)
-        self.now = event.now
-        self.load.tick(self.now)
-        if self.path if self.designated else self.succession.path:
-            self._has_reached_root = True
-        elif self._has_reached_root:
-            self.rounds.doubt_from(self.now)
-        effects = self._with_succession(event) + self._operate()
-        if not self.designated:
-            return effects + self._ask_round()
+            founds = place.designated and not place.root and place.parent is None
+            self.neighbours.watch(event.now)
+        place.now = event.now
+        self.carrier.load.tick(event.now)
+        self.tree_rounds.tick()
+        effects = self.group.succeed(event)
+        parent.give_up_ping()
+        effects += self.leaving.go_on()
+        if not place.designated:
+            return effects + self.tree_rounds.ask()
         if founds:
-            effects += self._seek_parent(root_died=False)
-        probed = set(self.probing.probed)
-        effects += self._absorb(self.probing.handle(event))
-        if set(self.probing.probed) - probed:
-            effects += self._suspected()
-        effects += self._joining(event) + self._remind_children()
-        if self._answer_by is not None and self.now >= self._answer_by:
-            effects += self._orphaned()
-        if self.now >= self._beat_at:
-            self._beat_at = self.now + self.recovery.heartbeat_seconds
-            effects += self._tree_beats()
-            if self.root:
-                effects.append(
-                    Send(RENDEZVOUS, RootBeat(self.view, self.term, tuple(self.children.values())))
-                )
-        return effects + self._ask_round()
+            effects += parent.search()
+        effects += self.neighbours.tick(event) + parent.go_on(event)
+        effects += self.neighbours.remind() + parent.give_up_overdue()
+        if place.now >= self._beat_at:
+            self._beat_at = place.now + place.recovery.heartbeat_seconds
+            effects += place.tree_beats()
+            if place.root:
+                children = tuple(place.children.values())
+                effects.append(Send(RENDEZVOUS, RootBeat(place.view, place.term, children)))
+        return effects + self.tree_rounds.ask()
 
     # Rest.
 
     def _on_rested(self, event: Rested) -> list[Out]:
-        self.now = event.now
-        self.succession.rested(event)
-        if self.designated:
-            self.probing.rested(event)
+        place = self.place
+        place.now = event.now
+        place.succession.rested(event)
+        if place.designated:
+            place.probing.rested(event)
         return []
 
     @property
     def listens_to(self) -> frozenset[BrokerId]:
         """The brokers whose silence it would notice."""
-        if not self.designated:
-            return self.succession.listens_to
-        return self.succession.listens_to | {view.designated for view in self._neighbours()}
+        place = self.place
+        if not place.designated:
+            return place.succession.listens_to
+        return place.succession.listens_to | {view.designated for view in place.neighbours()}
 
     def rests_until(self) -> float:
         """Return when it is to be told the time if nothing happens before: at once, while anything is to be mended."""
@@ -245,40 +266,41 @@ class HealingBroker(OperationsSide):
 
     def _is_busy(self) -> bool:
         """Return whether it waits for something, but for those that it listens to and for its turn to beat."""
-        if self.root or self.left or self.leaving or not self._ticked or self._wants_round or self._missed:
+        place, parent = self.place, self.parent
+        if place.root or self.left or place.succession.leaving or not self._ticked:
             return True
-        if self.rounds.closed_links():
+        if self.tree_rounds.wanted or self.rounds.closed_links() or self.group.busy:
             return True
-        if not self.designated:
-            following = self.succession.state is ClusterRole.NORMAL and self.home.broker in self.view.members
-            return self._dropped or not following or not self.succession.path
-        if self.parent is None or not self.path or self._answer_by is not None or self.searching:
+        if not place.designated:
+            return not place.succession.path
+        if place.parent is None or not place.path or parent.awaited or parent.searching:
             return True
-        return bool(self._unheard or self.unanswered.any or self.probing.probed)
+        return bool(place.unanswered.any or place.probing.probed)
 
     # To compare.
 
     def agreed(self) -> Mapping[BrokerId, Hashable]:
         """Return what this broker and others have to know alike of the cluster and its place in the tree."""
-        me, view, place = self.home.broker, self.view, self.succession
-        group = tuple(sorted({*self.fellows, me}))
-        cluster = view, group, place.path, place.children, self._copied_tables()
-        if not self.designated:
+        place, said = self.place, self.place.succession
+        me, view = place.home.broker, place.view
+        group = tuple(sorted({*place.fellows, me}))
+        cluster = view, group, said.path, said.children, self._copied_tables()
+        if not place.designated:
             return {view.designated: cluster} if me in view.members else {}
         known: dict[BrokerId, Hashable] = {member: cluster for member in view.members if member != me}
-        for child in self.children.values():
-            known[child.designated] = child, view.cluster, (*self.path, child.cluster) if self.path else ()
-        if self.parent is not None:
-            known[self.parent.designated] = view, self.parent.cluster, self.path
+        for child in place.children.values():
+            known[child.designated] = child, view.cluster, (*place.path, child.cluster) if place.path else ()
+        if place.parent is not None:
+            known[place.parent.designated] = view, place.parent.cluster, place.path
         return known
 
     def _copied_tables(self) -> tuple[tuple[ClusterId, tuple[str, ...]], ...]:
         """Return what the children want, as the designated broker knows it and the others have copied it."""
-        held: Mapping[ClusterId, Iterable[Any]] = self.copies
+        held: Mapping[ClusterId, Iterable[Any]] = self.group.copies.tables
         if self.designated:
             held = {
                 cluster: self.router.copy(child.designated, child.designated)
-                for cluster, child in self.children.items()
+                for cluster, child in self.place.children.items()
             }
         wanted = ((cluster, tuple(sorted(map(str, items)))) for cluster, items in held.items())
         return tuple(sorted((cluster, items) for cluster, items in wanted if items))
@@ -295,18 +317,19 @@ class HealingBroker(OperationsSide):
 
     def survey(self) -> dict[str, Any]:
         """Return where the broker stands, for whoever checks the whole network from outside."""
+        place, speaks = self.place, self.place.designated
         return {
-            "broker": self.home.broker,
-            "cluster": self.home.cluster,
-            "designated": self.designated,
-            "view": self.view,
-            "root": self.root and self.designated,
-            "parent": self.parent if self.designated else None,
-            "children": tuple(self.children.values()) if self.designated else (),
-            "path": self.path if self.designated else (),
-            "term": self.term,
+            "broker": place.home.broker,
+            "cluster": place.home.cluster,
+            "designated": speaks,
+            "view": place.view,
+            "root": place.root and speaks,
+            "parent": place.parent if speaks else None,
+            "children": tuple(place.children.values()) if speaks else (),
+            "path": place.path if speaks else (),
+            "term": place.term,
             "round": self.rounds.current,
-            "settled": self.router.settled(),
+            "settled": place.router.settled(),
             "closed": self.rounds.closed_links(),
             "searching": self.searching,
             "left": self.left,
@@ -316,48 +339,51 @@ class HealingBroker(OperationsSide):
         """Return the sizes of what the broker keeps."""
         return {
             **self.router.describe(),
-            "epoch": self.view.epoch,
-            "refused_joins": self.refused_joins,
+            "epoch": self.place.view.epoch,
+            "refused_joins": self.children.refused,
         }
 
     def check(self) -> None:
         """Assert that what the machines, the router and the rounds know of this broker's place is one and the same."""
         self.router.check()
-        self.succession.check()
+        self.place.succession.check()
         self.rounds.check()
         if self._ticked and not self.left:
             self._check_place()
 
     def _check_place(self) -> None:
         """Assert that it stands at one place, by all that it knows of that."""
-        view, place, neighbours = self.view, self.router.position, self._neighbours()
-        here = view.cluster
-        assert self.rounds.current <= self._after, "a round has begun that is not known here"
-        assert self.rounds.ready_after() <= self._after, "a link waits for a round that nobody knows of"
-        group = {*self.fellows, *self.succession.departed, self.home.broker}
+        place = self.place
+        view, stands, neighbours = place.view, place.router.position, place.neighbours()
+        here, known = view.cluster, self.tree_rounds.known
+        assert self.rounds.current <= known, "a round has begun that is not known here"
+        assert self.rounds.ready_after() <= known, "a link waits for a round that nobody knows of"
+        group = {*place.fellows, *place.succession.departed, place.home.broker}
         assert {*view.members} <= group, "a member is none of the group"
-        assert self.router.knows(self.fellows), "the router has another group"
-        attached = self.router.attached
-        if not self.designated:
-            assert not neighbours and not self.root, "a normal broker stands in the tree"
-            assert attached or self._dropped or self.home.broker not in view.members, "it sends nothing up"
+        assert place.router.knows(place.fellows), "the router has another group"
+        attached = place.router.attached
+        if not place.designated:
+            assert not neighbours and not place.root, "a normal broker stands in the tree"
+            assert attached or self.group.dropped or place.home.broker not in view.members, (
+                "it sends nothing up"
+            )
             return
-        assert place.designated == view.designated, "its router follows another one"
-        watched = {each.cluster for each in self.probing.neighbours}
+        assert stands.designated == view.designated, "its router follows another one"
+        watched = {each.cluster for each in self.place.probing.neighbours}
         assert watched == {each.cluster for each in neighbours}, "it watches others than its neighbours"
-        above = None if self.parent is None else self.parent.designated
-        below = tuple(each.designated for each in self.children.values())
-        assert (place.parent, place.children) == (above, below), "its router stands elsewhere"
+        above = None if place.parent is None else place.parent.designated
+        below = tuple(each.designated for each in place.children.values())
+        assert (stands.parent, stands.children) == (above, below), "its router stands elsewhere"
         assert here not in {each.cluster for each in neighbours}, "its cluster hangs below itself"
-        assert self.fellows.isdisjoint(each.designated for each in neighbours), "a neighbour is of its group"
-        assert self.path[-1:] in ((), (here,)), "its way to the root does not end here"
-        if self.root:
-            assert self.parent is None and self.path == (here,) and attached, "it is the root and is not"
-        elif self.parent is None:
-            assert self.searching and not self.path, "nobody is above it, and it looks for nobody"
+        assert place.fellows.isdisjoint(each.designated for each in neighbours), "a neighbour is of its group"
+        assert place.path[-1:] in ((), (here,)), "its way to the root does not end here"
+        if place.root:
+            assert place.parent is None and place.path == (here,) and attached, "it is the root and is not"
+        elif place.parent is None:
+            assert self.searching and not place.path, "nobody is above it, and it looks for nobody"
             assert not attached, "nobody is above it, and it sends events up"
         else:
-            assert attached or self._answer_by is not None, "it sends nothing up"
-            assert self.path[-2:-1] in ((), (self.parent.cluster,)), (
+            assert attached or self.parent.awaited, "it sends nothing up"
+            assert place.path[-2:-1] in ((), (place.parent.cluster,)), (
                 "its way to the root is not over its parent"
             )

@@ -35,28 +35,28 @@ def test_the_places_of_a_network_at_its_start_hold_together() -> None:
 @pytest.mark.parametrize(
     ("place", "words", "damage"),
     [
-        (ROOT, "watches others", lambda at: at.children.popitem()),
-        (ROOT, "watches others", lambda at: at.children.update({9: STRANGER})),
-        (ROOT, "watches others", lambda at: setattr(at, "parent", STRANGER)),
-        (ROOT, "it is the root and is not", lambda at: setattr(at, "path", (7, 0))),
-        (ROOT, "is the root and is not", lambda at: setattr(at.router, "attached", False)),
-        (ROOT, "looks for nobody", lambda at: setattr(at, "root", False)),
-        (ROOT, "way to the root does not end here", lambda at: setattr(at, "path", (7,))),
-        (ROOT, "none of the group", lambda at: at.fellows.clear()),
-        (ROOT, "has another group", lambda at: at.fellows.add(90)),
-        (ROOT, "an epoch has been overlooked", lambda at: setattr(at.succession, "_epoch_seen", -1)),
+        (ROOT, "watches others", lambda at: at.place.children.popitem()),
+        (ROOT, "watches others", lambda at: at.place.children.update({9: STRANGER})),
+        (ROOT, "watches others", lambda at: setattr(at.place, "parent", STRANGER)),
+        (ROOT, "it is the root and is not", lambda at: setattr(at.place, "path", (7, 0))),
+        (ROOT, "is the root and is not", lambda at: setattr(at.place.router, "attached", False)),
+        (ROOT, "looks for nobody", lambda at: setattr(at.place, "root", False)),
+        (ROOT, "way to the root does not end here", lambda at: setattr(at.place, "path", (7,))),
+        (ROOT, "none of the group", lambda at: at.place.fellows.clear()),
+        (ROOT, "has another group", lambda at: at.place.fellows.add(90)),
+        (ROOT, "an epoch has been overlooked", lambda at: setattr(at.place.succession, "_epoch_seen", -1)),
         (
             ROOT,
             "speaks for a cluster",
-            lambda at: setattr(at.succession, "view", replace(at.view, designated=0)),
+            lambda at: setattr(at.place.succession, "view", replace(at.place.view, designated=0)),
         ),
-        (CHILD, "is the root and is not", lambda at: setattr(at, "root", True)),
-        (CHILD, "not over its parent", lambda at: setattr(at, "path", (7, at.view.cluster))),
-        (CHILD, "sends nothing up", lambda at: setattr(at.router, "attached", False)),
-        (CHILD, "hangs below itself", lambda at: setattr(at.succession, "parent", at.view)),
+        (CHILD, "is the root and is not", lambda at: setattr(at.place, "root", True)),
+        (CHILD, "not over its parent", lambda at: setattr(at.place, "path", (7, at.place.view.cluster))),
+        (CHILD, "sends nothing up", lambda at: setattr(at.place.router, "attached", False)),
+        (CHILD, "hangs below itself", lambda at: setattr(at.place.succession, "parent", at.place.view)),
         (CHILD, "a round has begun", lambda at: setattr(at.rounds, "current", RoundNumber(9, 9))),
-        (NORMAL, "stands in the tree", lambda at: setattr(at, "parent", STRANGER)),
-        (NORMAL, "sends nothing up", lambda at: setattr(at.router, "attached", False)),
+        (NORMAL, "stands in the tree", lambda at: setattr(at.place, "parent", STRANGER)),
+        (NORMAL, "sends nothing up", lambda at: setattr(at.place.router, "attached", False)),
     ],
 )
 def test_two_machines_that_say_different_things_are_noticed(
@@ -72,20 +72,20 @@ def test_the_term_of_a_broker_is_that_of_its_parent() -> None:
     """A higher one is what it would have of a fault."""
     made = broker(CHILD)
     above = ClusterView(0, 0, 1, (0, 1))
-    made.healing.term = 618
+    made.healing.place.term = 618
     made.handle(Received(1, TreeBeat(above, (0,), 4)))
-    assert made.healing.term == 4
+    assert made.healing.place.term == 4
 
 
 @pytest.mark.parametrize("term", [1, 2])
 def test_a_root_that_is_none_by_its_term_looks_for_a_parent(term: int) -> None:
     made = broker(ROOT)
     made.handle(Received(RENDEZVOUS, Root(ClusterView(1, 0, 3, (2, 3)), term)))
-    assert not made.healing.root and made.healing.searching
+    assert not made.healing.place.root and made.healing.searching
     made.handle(Received(RENDEZVOUS, Root(ClusterView(1, 0, 3, (2, 3)), 0)))
     there = broker(ROOT)
     there.handle(Received(RENDEZVOUS, Root(ClusterView(0, 0, 1, (0, 1)), 1)))
-    assert there.healing.root, "it is the one"
+    assert there.healing.place.root, "it is the one"
 
 
 def test_the_rendezvous_point_says_who_is_in_the_view_and_where() -> None:

@@ -219,9 +219,9 @@ def noticed_after(rest: bool) -> dict[str, float]:
         net.stop(LOST)
 
         def look() -> bool:
-            if net.healing(3).succession.state.value != "normal":
+            if net.healing(3).place.succession.state.value != "normal":
                 found.setdefault("by a member", net.now - stopped_at)
-            if net.healing(ROOT).probing.probed:
+            if net.healing(ROOT).place.probing.probed:
                 found.setdefault("by the root", net.now - stopped_at)
             return len(found) == 2
 
@@ -245,8 +245,8 @@ def test_what_a_host_took_along_is_mended_and_all_rest_again() -> None:
     async def test(net: Net) -> None:
         await net.run(10)
         net.kill(LOST)
-        assert await net.run(20, lambda: net.healing(3).designated and bool(net.healing(3).path))
-        assert net.healing(ROOT).children[1].designated == 3
+        assert await net.run(20, lambda: net.healing(3).designated and bool(net.healing(3).place.path))
+        assert net.healing(ROOT).place.children[1].designated == 3
         left = [broker for broker in ALL_BUT_ROOT if place_of(broker) != LOST]
         assert await net.run(20, lambda: net.resting() == left)
 
@@ -262,7 +262,7 @@ def test_a_host_that_is_only_late_wakes_who_listens_to_it_and_nobody_is_suspecte
         assert set(net.told) == {ROOT, 8}, "who listens to a broker there is told the time again"
         net.go_on(0)
         assert await net.run(8, lambda: net.resting() == ALL_BUT_ROOT)
-        assert all(net.healing(position.broker).view.epoch == 0 for position in TREE)
+        assert all(net.healing(position.broker).place.view.epoch == 0 for position in TREE)
 
     go(test)
 

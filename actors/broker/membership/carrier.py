@@ -1,0 +1,145 @@
+"""What goes over the tree: subscriptions, events, and what is for every broker, through the router inside.
+
+Rules
+-----
+* Events from somebody who is no neighbour are ignored: he will send them again, over the tree as it is then. So are
+  those of a fellow that follows another designated broker: what he sends to the group, he sends by another table.
+* What is told to every broker goes over the tree as it is, behind what was sent before.
+* The members of the group keep a copy of what each child wants (`copies`): they are told each change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ....faults.membership.acceptance import Load
+from ....protocol.effects import Deliver, Multicast, Received, Send
+from ....protocol.ids import BrokerId, Link
+from ....protocol.layers import Heard, Out, Passed, Tell
+from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
+from ....protocol.messages.recovery import MemberInstalled, TableEntry
+from ....protocol.messages.rounds import Forgotten, Marker
+from .place import Place
+from .tree_rounds import TreeRounds
+
+
+class Carrier:
+    """What one broker passes on.
+
+    Parameters
+    ----------
+    place
+        Where it stands, with the router.
+    rounds
+        Which round it is.
+
+    Attributes
+    ----------
+    load
+        The events that come.
+    """
+
+    SHARED = frozenset({"_place", "_rounds"})
+
+    def __init__(self, place: Place, rounds: TreeRounds) -> None:
+        self._place = place
+        self._rounds = rounds
+        self.load = Load()
+
+    # Subscriptions.
+
+    def on_announce(self, source: Link, message: Announce | Withdraw) -> list[Out]:
+        """Take in what a child or a member of the group wants, or wants no more."""
+        place = self._place
+        if not place.designated:
+            return []
+        child = place.child_of(source)
+        if child is None and source not in place.view.members:
+            return []  # a fellow that follows another; when it follows this one, it tells all that it wants
+        if isinstance(message, Withdraw) and child is not None:
+            place.unanswered.withdrawn(child.designated, message.filter)
+        effects = self.on_routed(source, message)
+        if child is not None:
+            wanted = isinstance(message, Announce)
+            effects.append(Multicast(TableEntry(child.cluster, message.filter, wanted, place.view.ballot)))
+        return effects
+
+    def on_installed(self, source: BrokerId, message: Installed) -> list[Out]:
+        """Take in from above that something is installed up to the root."""
+        if source != self._place.above():
+            return []
+        self._rounds.learn(message.round)
+        return self.on_routed(source, message)
+
+    def on_member_installed(self, source: BrokerId, message: MemberInstalled) -> list[Out]:
+        """Take in the same as a member of the group, to all of whom it is told."""
+        if message.member != self._place.home.broker:
+            return []
+        return self.on_installed(source, Installed(message.token, message.round))
+
+    def on_routed(self, source: Link, message: Any) -> list[Out]:
+        """Give the router what is its own: what clients want, and what a scheme's brokers tell each other."""
+        return self.counted(self._place.router.handle(Received(source, message)))
+
+    def counted(self, effects: list[Any]) -> list[Out]:
+        """Note which links are ready: a child's, when all that it wants is installed up to the root.
+
+        Answers go on with the highest round that is known here.
+        """
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Installed):
+                self._place.unanswered.installed(effect.to, effect.message.token)
+        for child in self._place.unanswered.ready():
+            self._rounds.links.make_ready(child, self._rounds.known)
+        return [self._answer(effect) for effect in effects]
+
+    def _answer(self, effect: Any) -> Any:
+        if not (isinstance(effect, Send) and isinstance(effect.message, Installed)):
+            return effect
+        token, known = effect.message.token, self._rounds.known
+        if effect.to in self._place.fellows:
+            # As a multicast: a round that began before it must not come after it.
+            return Multicast(MemberInstalled(effect.to, token, known))
+        return Send(effect.to, Installed(token, known))
+
+    # Events.
+
+    def on_events(self, source: Link, message: Events) -> list[Out]:
+        """Let the router pass events on."""
+        self.load.count(len(message.batch))
+        begun: list[Out] = []
+        if not isinstance(source, str):
+            if not self._place.is_on_tree(source, message.ballot):
+                return []
+            begun = self._rounds.begin(message.round, message.doubt_seconds)
+        effects = self._place.router.handle(Received(source, message))
+        return begun + [self._stamped(effect, message) for effect in effects]
+
+    def _stamped(self, effect: Any, message: Events) -> Any:
+        """Say under which ballot events go over the group, and what has brought a delivery."""
+        if isinstance(effect, Deliver):
+            return Deliver(effect.batch, effect.clients, effect.starts, effect.rows, brought_by=message)
+        if isinstance(effect, Multicast) and isinstance(effect.message, Events):
+            return Multicast(replace(effect.message, ballot=self._place.view.ballot))
+        return effect
+
+    # What is told to every broker.
+
+    def on_tell(self, event: Tell) -> list[Out]:
+        """Tell every broker what a layer around this one says."""
+        place = self._place
+        if event.whole and not place.is_whole():
+            return []
+        to = set(place.beyond(event.source)) if place.designated else set()
+        if event.source not in place.fellows:
+            to.update(place.view.members)
+            to.discard(place.home.broker)
+        out = place.spread(event.source, replace(event.message, ballot=place.view.ballot))
+        return [*out, Passed(event.source, event.message, frozenset(to))]
+
+    def on_told(self, source: BrokerId, message: Forgotten | Marker) -> list[Out]:
+        """Take in what another broker has told all."""
+        if not self._place.is_on_tree(source, message.ballot):
+            return []
+        return [*self._rounds.begin(message.round, message.doubt_seconds), Heard(source, message)]

@@ -1,0 +1,200 @@
+"""The children of a cluster: who may join here, what they want, and when they are let go (paper 1, 4.2.1 and 4.2.2).
+
+Rules
+-----
+* Nobody joins under an empty path, nor above the degree or the load (`acceptance`).
+* A child tells all that it wants when it joins, and when another broker speaks for it; until that is installed up to
+  the root, nothing goes to it.
+* One that was taken over and has not told what it wants in time is let go: it joins anew, and tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ....faults.membership.acceptance import judge
+from ....protocol.effects import Multicast, Send
+from ....protocol.ids import BrokerId, ClusterId
+from ....protocol.layers import Out
+from ....protocol.messages.recovery import (
+    AskChildren,
+    Children,
+    ClusterView,
+    Goodbye,
+    JoinRequest,
+    TableOfChild,
+)
+from ....routing.filters.filter import Filter
+from .carrier import Carrier
+from .place import Place
+from .tree_rounds import TreeRounds
+
+
+class ChildLinks:
+    """The children of one broker's cluster.
+
+    Parameters
+    ----------
+    place
+        Where it stands.
+    rounds
+        When links to them open.
+    carrier
+        What goes to them.
+    unanswered
+        Which of them wait for what they want.
+
+    Attributes
+    ----------
+    going
+        Those that are about to leave the network.
+    refused
+        How many were refused.
+    """
+
+    SHARED = frozenset({"_place", "_rounds", "_carrier"})
+
+    def __init__(self, place: Place, rounds: TreeRounds, carrier: Carrier) -> None:
+        self._place = place
+        self._rounds = rounds
+        self._carrier = carrier
+        self.going: set[ClusterId] = set()
+        self.refused = 0
+
+    def on_ask_children(self, source: BrokerId, message: AskChildren) -> list[Out]:
+        """Say which children there are."""
+        place = self._place
+        children = tuple(place.children.values()) if place.designated else ()
+        return [Send(source, Children(message.nonce, place.view, children))]
+
+    def on_join_request(self, source: BrokerId, request: JoinRequest) -> list[Out]:
+        """Take a cluster for a child, or refuse it."""
+        place, view = self._place, request.view
+        answer = judge(
+            request,
+            place.view,
+            place.path,
+            place.term,
+            place.children,
+            place.recovery,
+            designated=place.designated,
+            load=self._carrier.load.events_per_second,
+            leaving=place.succession.leaving and not place.root,
+            going=self.going,
+        )
+        known = place.children.get(view.cluster)
+        if answer.accepted and known is not None and known.newer_than(view):
+            # It was designated once, and does not know yet that it is not any more.
+            return [Send(source, replace(answer, accepted=False, reason="not designated", path=()))]
+        if answer.reason == "no way to the root" and known is not None:
+            # It stays what it is, and waits with us: whoever hangs below has nothing to gain from another parent.
+            answer = replace(answer, accepted=True, reason="")
+        if not answer.accepted:
+            self.refused += 1
+            return [Send(source, answer)]
+        if place.parent is not None and view.cluster == place.parent.cluster:
+            return [Send(source, replace(answer, accepted=False, reason="ring"))]
+        self.going.discard(view.cluster)
+        effects: list[Out] = [Send(source, answer), *self._exchange(view, request.filters, answer=True)]
+        place.probing.watch(view, place.now)
+        wanted = tuple(item for item, _ in request.filters)
+        effects.append(Multicast(TableOfChild(view.cluster, wanted, place.view.ballot)))
+        return effects + place.changed()
+
+    def heard(self, child: ClusterView, view: ClusterView) -> None:
+        """Take in who is in a child now, for whoever takes over here."""
+        if child.designated == view.designated and not child.newer_than(view):
+            self._place.children[view.cluster] = view
+            self._place.tell_succession()
+
+    def moved(self, view: ClusterView) -> list[Out]:
+        """Take in that another broker speaks for a child."""
+        place = self._place
+        old = place.children.get(view.cluster)
+        if old is None:
+            return []
+        wanted = ((item, 0) for item in place.router.copy(old.designated, old.designated))
+        return self._exchange(view, wanted, answer=False) + place.changed()
+
+    def _exchange(
+        self, view: ClusterView, wanted: Iterable[tuple[Filter, int]], *, answer: bool
+    ) -> list[Out]:
+        """Connect a child, or a child's new designated broker, and let the old connection go."""
+        place, link = self._place, view.designated
+        old = place.children.get(view.cluster)
+        place.children[view.cluster] = view
+        place.stand(attached=place.router.attached)
+        wanted = list(wanted)
+        place.router.meet_child(link)
+        self._rounds.links.close(link)
+        if answer:
+            place.unanswered.asked(link, view.cluster, wanted)
+        else:
+            self._await(view)
+        effects: list[Out] = [*place.router.adopt(link, link, wanted, answer=answer)]
+        if old is not None and old.designated != link:
+            effects += self.disconnect(old.designated)
+        return self._carrier.counted(effects)
+
+    def _await(self, view: ClusterView) -> None:
+        """Wait for what a child that was taken over tells that it wants."""
+        tell_by = self._place.now + 2 * self._place.recovery.answer_seconds
+        self._place.unanswered.taken_over(view.designated, view.cluster, tell_by)
+
+    def take_over(
+        self, before: Mapping[ClusterId, ClusterView], copies: Mapping[ClusterId, Iterable[Filter]]
+    ) -> list[Out]:
+        """Speak for the cluster from now on.
+
+        Parameters
+        ----------
+        before
+            The children that this broker has spoken to before: not empty where it only begins anew.
+        copies
+            What the others want, as far as it is known.
+        """
+        router = self._place.router
+        effects: list[Out] = []
+        for child in self._place.children.values():
+            link = child.designated
+            wanted = router.copy(link, link) if child.cluster in before else copies.get(child.cluster, ())
+            effects += router.adopt(link, link, [(item, 0) for item in wanted], answer=False)
+            self._rounds.links.close(link)
+            self._await(child)
+        return effects
+
+    def overdue(self) -> list[ClusterId]:
+        """Return those that were taken over and have not told in time what they want."""
+        return self._place.unanswered.overdue(self._place.now)
+
+    def lost(self, cluster: ClusterId) -> list[Out]:
+        """Let a child go, if it is one."""
+        place = self._place
+        place.probing.forget(cluster)
+        place.unanswered.left(cluster)
+        self.going.discard(cluster)
+        child = place.children.pop(cluster, None)
+        if child is None:
+            return []
+        place.stand(attached=place.router.attached)
+        effects = self._carrier.counted(self.disconnect(child.designated))
+        effects.append(Send(child.designated, Goodbye(place.view.cluster)))
+        return [*effects, self._is_none(cluster), *place.changed()]
+
+    def is_above(self, cluster: ClusterId) -> list[Out]:
+        """Take in that a child is the parent now: it left without a word."""
+        self._place.unanswered.left(cluster)
+        former = self._place.children.pop(cluster, None)
+        return [] if former is None else [*self.disconnect(former.designated), self._is_none(cluster)]
+
+    def disconnect(self, link: BrokerId) -> list[Out]:
+        """Drop what was wanted over the link to a child."""
+        self._rounds.links.forget(link)
+        self._place.unanswered.forget(link)
+        effects = self._place.router.drop(link, link)
+        return [each for each in effects if not (isinstance(each, Send) and each.to == link)]
+
+    def _is_none(self, cluster: ClusterId) -> Multicast:
+        """Tell the members that a cluster is a child no more."""
+        return Multicast(TableOfChild(cluster, (), self._place.view.ballot))

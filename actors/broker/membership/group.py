@@ -1,0 +1,361 @@
+"""A broker among the members of its cluster: succession, members that come and go (paper 1, 4.1.1).
+
+Rules
+-----
+* Only the designated broker stands in the tree. A normal one keeps a copy of what the children want (`copies`), and
+  takes over with it.
+* A normal broker tells a new designated one all that it wants; one that was dropped from the members does so when it
+  is back, and its subscribers wait for the next round.
+* A member that has missed a multicast gets none until it is a member (again) at a tick. Then whoever had sent it begins
+  anew: a designated broker under a new epoch, so that nothing of the old one is taken for the next; a normal one as if
+  it had been dropped. The round that follows sends again what was missed.
+* Where members hand events on to each other by a plan (`plans`), a plan is that of a ballot. So every change of members
+  begins another: whoever leads begins anew, as after a succession. Who has not reached a fellow asks for another
+  ballot, until there is one: what went to others by way of that fellow they lack as well, and only under the next
+  ballot all comes to them in order (docs/decisions/0022-fan-out-that-heals.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ....faults.membership.local import MembersChanged, SteppedDown, TookOver
+from ....faults.membership.succession import ClusterRole
+from ....protocol.effects import Missed, Multicast, Received, Regroup, Renew, Send, Ticked
+from ....protocol.ids import GROUP, BrokerId
+from ....protocol.layers import Out, Restored
+from ....protocol.messages.recovery import (
+    RENDEZVOUS,
+    ClusterBeat,
+    ClusterView,
+    MemberBeat,
+    MemberGone,
+    Resign,
+    RootBeat,
+    TableCopy,
+    Wants,
+)
+from .carrier import Carrier
+from .children import ChildLinks
+from .copies import Copies
+from .parent import ParentLink
+from .place import Place
+from .tree_rounds import TreeRounds
+
+_NOBODY: Final = ClusterView(-1, -1, -1, ())
+
+UNHEARD_PATIENCES: Final = 4
+
+
+class Group:
+    """One broker's part in its cluster.
+
+    Parameters
+    ----------
+    place
+        Where it stands.
+    rounds
+        When the group gets events again.
+    carrier
+        What goes over the group.
+    children, parent
+        What is told, and taken over, with a succession.
+    unanswered
+        Which members have yet to tell what they want.
+    anew
+        Whether the broker has been started again, and is no member yet.
+    plans
+        Whether members hand events on to each other, by plans of a ballot.
+
+    Attributes
+    ----------
+    copies
+        At a normal broker: what the designated one holds for each child.
+    dropped
+        Whether the designated broker has left this one out of the members, or has not taken it in yet.
+    """
+
+    SHARED = frozenset({"_place", "_rounds", "_carrier", "_children", "_parent"})
+
+    def __init__(
+        self,
+        place: Place,
+        rounds: TreeRounds,
+        carrier: Carrier,
+        children: ChildLinks,
+        parent: ParentLink,
+        *,
+        anew: bool,
+        plans: bool,
+    ) -> None:
+        self._place = place
+        self._rounds = rounds
+        self._carrier = carrier
+        self._children = children
+        self._parent = parent
+        self._plans = plans
+        self.copies = Copies(_NOBODY.ballot if anew else place.view.ballot)
+        self._seen_view = place.view
+        self.dropped = anew
+        self._restored = False  # whether it holds durable subscribers of an earlier life
+        self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
+        self._mend_at = 0.0  # not before that they get some again: a call may fail for a while
+
+    @property
+    def busy(self) -> bool:
+        """Whether a member has missed something, or this one is none, or does not know whom to follow."""
+        place = self._place
+        following = place.succession.state is ClusterRole.NORMAL and place.home.broker in place.view.members
+        return bool(self._missed) or (not place.designated and (self.dropped or not following))
+
+    # Succession.
+
+    def on_cluster(self, source: BrokerId, message: ClusterBeat | MemberBeat) -> list[Out]:
+        """Take in that a member lives."""
+        return self._meet(source, message) + self.succeed(Received(source, message))
+
+    def on_resign(self, source: BrokerId, message: Resign) -> list[Out]:
+        """Take in that the designated broker is about to go, and who is to follow it."""
+        return self.succeed(Received(source, message))
+
+    def on_gone(self, source: BrokerId, message: MemberGone) -> list[Out]:
+        """Take in that a member has gone for good."""
+        place = self._place
+        if message.cluster != place.view.cluster:
+            return []
+        effects = self.succeed(Received(source, message))
+        place.fellows.discard(source)
+        return effects + self._regroup()
+
+    def succeed(self, event: Received | Ticked) -> list[Out]:
+        """Give the succession an event, and see to what follows from that."""
+        place = self._place
+        effects = self._absorb(place.succession.handle(event))
+        if self._missed and isinstance(event, Ticked) and place.now >= self._mend_at:
+            effects += self._mend()
+        if place.unanswered.members_overdue(place.now):
+            effects += self.begin_anew()
+        if not place.designated:
+            effects += self._follow()
+        return effects
+
+    def begin_anew(self) -> list[Out]:
+        """Speak under a new epoch, where this broker speaks for the cluster."""
+        return self._absorb(self._place.succession.begin_anew())
+
+    def _absorb(self, out: Iterable[Any]) -> list[Out]:
+        """Turn what the succession returned into effects."""
+        effects: list[Out] = []
+        for item in out:
+            match item:
+                case TookOver(view):
+                    effects += self._take_over(view)
+                case SteppedDown():
+                    effects += self._step_down()
+                case MembersChanged(_, joined, left):
+                    effects += self._change_members(joined, left)
+                case _:
+                    effects.append(item)
+        return effects
+
+    def _meet(self, source: BrokerId, message: ClusterBeat | MemberBeat) -> list[Out]:
+        """Take whoever has joined the cluster, as a beat or a registration tells, into the group."""
+        place = self._place
+        if isinstance(message, ClusterBeat):
+            cluster, named = message.view.cluster, message.view.members
+        else:
+            cluster, named = message.cluster, ()
+        if cluster != place.view.cluster or not isinstance(source, int):
+            return []
+        new = {source, *named} - place.fellows - place.succession.departed - {place.home.broker}
+        if not new:
+            return []
+        place.fellows |= new
+        return self._regroup()
+
+    def _regroup(self) -> list[Out]:
+        fellows = self._place.fellows
+        self._place.router.meet(fellows)
+        return [Regroup(tuple(sorted(fellows)))]
+
+    def _take_over(self, view: ClusterView) -> list[Out]:
+        place = self._place
+        spoken_for = place.children  # not empty where this one begins anew
+        self._seen_view = view
+        self.dropped = False
+        place.unanswered.clear()
+        place.take_over(view)
+        effects: list[Out] = [*place.router.forget_parent(top=place.root)]
+        effects += self._children.take_over(spoken_for, self.copies.tables)
+        for neighbour in place.neighbours():
+            place.probing.watch(neighbour, place.now)
+        # By then who is silent has been dropped, so who has not told what it wants does not know that it has to.
+        tell_by = place.now + UNHEARD_PATIENCES * place.recovery.suspect_after_seconds
+        place.unanswered.await_members(set(view.members) - {place.home.broker}, tell_by)
+        self._close_all()
+        effects.append(Multicast(self._table_copy()))
+        if place.root:
+            effects.append(Send(RENDEZVOUS, RootBeat(view, place.term)))
+        elif place.parent is not None:
+            effects += self._parent.reconnect()
+        else:
+            effects += self._parent.search()
+        return self._carrier.counted(effects) + place.changed()
+
+    def _step_down(self) -> list[Out]:
+        place, router = self._place, self._place.router
+        effects: list[Out] = []
+        for neighbour in place.neighbours():
+            place.probing.forget(neighbour.cluster)
+            self._rounds.links.forget(neighbour.designated)
+        for child in place.children.values():
+            effects += router.drop(child.designated, child.designated)
+        for member in router.members_with_filters():
+            effects += router.drop(GROUP, member)
+        farewell = self._parent.step_down()
+        place.unanswered.clear()
+        self._seen_view = _NOBODY
+        self.dropped = False
+        place.step_down()
+        effects += self._left_out()
+        return farewell + [effect for effect in effects if not isinstance(effect, Send)]
+
+    # As a normal broker.
+
+    def _follow(self) -> list[Out]:
+        """Notice another designated broker, and having been dropped from the members."""
+        place, router = self._place, self._place.router
+        view, before = place.view, self._seen_view
+        self._seen_view = view
+        moved = view.ballot != before.ballot
+        effects: list[Out] = []
+        if moved:
+            if self._plans:
+                effects += self._renew(list(self._missed))
+            self._close_all()
+        if place.home.broker not in view.members:
+            return effects + self._left_out()
+        if not self.dropped and not moved:
+            return effects
+        if self.dropped:
+            self.dropped = False
+            self._rounds.want()  # what was published here meanwhile was of a round that is long over
+        if view.designated != place.home.broker:
+            place.stand(attached=True)
+            effects += router.forget_parent()
+            # Over the group, as every announcement, so that it stays in order with those before and after it.
+            effects.append(Multicast(Wants(router.wants())))
+        return effects
+
+    def _left_out(self) -> list[Out]:
+        """Take in that the designated broker has dropped this one, and what is wanted here with it.
+
+        From here on the group is sent only what others want, so whoever is attached here waits for the next round.
+        """
+        if self.dropped:
+            return []
+        self.dropped = True
+        self._close_all()
+        return [*self._place.router.forget_parent()]
+
+    def _close_all(self) -> None:
+        """Wait for the next round, with all that is published or subscribed here.
+
+        What a fellow sends under another ballot is refused, here as there, so there may be gaps until then.
+        """
+        self._rounds.links.close(GROUP)
+        for client in self._place.router.subscribers():
+            self._rounds.links.close(client)
+        self._rounds.want()
+
+    def on_table_copy(self, source: BrokerId, message: TableCopy) -> list[Out]:
+        """Take in what the children want; whoever has just joined is told so by that."""
+        place, router = self._place, self._place.router
+        if not self.copies.take(message) or place.designated:
+            return []
+        if message.joined and place.home.broker not in message.joined:
+            return []
+        effects = []
+        if source == place.view.designated:
+            # Until now, as it seems: the heartbeat that said so may have been lost.
+            effects = self._left_out()
+        if self._restored:
+            # It takes this one in as a new one, and may have dropped what it had heard of it before.
+            self._close_all()
+            effects += [*router.forget_parent(), Multicast(Wants(router.wants()))]
+        return effects
+
+    def on_restored(self, event: Restored) -> list[Out]:
+        """Want again what somebody wanted in an earlier life; the cluster is told when it is heard."""
+        self._restored = True
+        for register in event.registers:
+            self._place.router.handle(Received(event.client, register))
+        return []
+
+    # As the designated one.
+
+    def _change_members(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Out]:
+        place = self._place
+        effects = self.begin_anew() if self._plans else []
+        # The beat that leaves a member out goes ahead of the first event that is not sent for it.
+        effects += place.beat_now()
+        if set(left) - place.succession.departed:
+            effects += self._rounds.suspected()
+        for member in left:
+            effects += place.router.drop(GROUP, member)
+            self._heard_from(member)
+        if joined:
+            effects.append(Multicast(self._table_copy(joined)))
+        return self._carrier.counted(effects)
+
+    def _table_copy(self, joined: tuple[BrokerId, ...] = ()) -> TableCopy:
+        """Return what the children want, for the members that may take over."""
+        router = self._place.router
+        wanted = (
+            (child.cluster, router.copy(child.designated, child.designated))
+            for child in self._place.children.values()
+        )
+        return TableCopy(tuple(wanted), self._place.view.ballot, joined)
+
+    def on_wants(self, source: BrokerId, message: Wants) -> list[Out]:
+        """Take in all that a member wants."""
+        place = self._place
+        if not place.designated or source not in place.view.members:
+            return []
+        effects = place.router.adopt(GROUP, source, message.filters)
+        self._heard_from(source)
+        return self._carrier.counted(effects)
+
+    def _heard_from(self, member: BrokerId) -> None:
+        """Note that what a member wants is known; when that was the last one, the group may get events again."""
+        if self._place.unanswered.member_told(member):
+            self._rounds.want()
+
+    # Members that have missed something.
+
+    def missed(self, event: Missed) -> list[Out]:
+        """Note that a member has missed a multicast of this broker."""
+        if event.broker in self._place.fellows:
+            self._missed.setdefault(event.broker, self._place.now - event.seconds)
+        return []
+
+    def _mend(self) -> list[Out]:
+        """Begin anew with the members that have missed something."""
+        place = self._place
+        back = [member for member in self._missed if member in place.view.members]
+        if not back:
+            return []
+        self._mend_at = place.now + place.recovery.heartbeat_seconds
+        if self._plans and not place.designated:
+            return self._absorb(place.succession.ask_anew())
+        renewed = self._renew(back)
+        return renewed + (self.begin_anew() if place.designated else self._left_out())
+
+    def _renew(self, members: Iterable[BrokerId]) -> list[Out]:
+        """Let members get multicasts again; the next round mends since when they got none."""
+        effects: list[Out] = []
+        for member in members:
+            self._rounds.links.doubt_from(self._missed.pop(member))
+            effects.append(Renew(member, True))
+        return effects

@@ -1,0 +1,122 @@
+"""A broker that leaves the network in good order, step by step.
+
+Rules
+-----
+* A normal broker that leaves says so to its group, and is gone when it has heard a beat without itself.
+* A designated one with fellow members resigns: it names its heir, which takes over at once. It is a normal one then.
+* The last member takes the whole cluster with it. As the root it first yields to a child, and joins below. It tells its
+  neighbours: the parent counts its place as free, the children join elsewhere, and only then leave it (announce before
+  withdraw). When it has none left, it leaves its parent, and is gone when that has said goodbye too.
+* Each step is asked for again every heartbeat until it has happened, so deaths meanwhile delay it and nothing more.
+
+Nothing is lost with a broker that left: its clients have moved before it is told to leave, and bring along what they
+keep (see `faults.replay.clients`); whatever a link that is new has missed comes with the next round (see
+`faults.replay.rounds`).
+
+Source: docs/decisions/0012-operations.md.
+"""
+
+from __future__ import annotations
+
+from ....protocol.effects import Multicast, Send
+from ....protocol.ids import BrokerId
+from ....protocol.layers import Out
+from ....protocol.messages.recovery import (
+    RENDEZVOUS,
+    Goodbye,
+    LeaveNetwork,
+    Leaving,
+    MemberGone,
+    YieldRoot,
+)
+from .children import ChildLinks
+from .parent import ParentLink
+from .place import Place
+
+
+class Departure:
+    """The way of one broker out of its network.
+
+    Parameters
+    ----------
+    place
+        Where it stands.
+    children
+        Which are about to leave themselves.
+    parent
+        Is left last.
+
+    Attributes
+    ----------
+    left
+        Whether the broker has left, and its process may end.
+    """
+
+    SHARED = frozenset({"_place", "_children", "_parent"})
+
+    def __init__(self, place: Place, children: ChildLinks, parent: ParentLink) -> None:
+        self._place = place
+        self._children = children
+        self._parent = parent
+        self.left = False
+        self._said_gone = False
+        self._step_at = 0.0  # when the present step is asked for again
+        self._heirs_asked = 0
+
+    def on_leave(self, source: BrokerId, message: LeaveNetwork) -> list[Out]:
+        """Begin to leave."""
+        place = self._place
+        if source != RENDEZVOUS or place.succession.leaving:
+            return []
+        place.succession.leaving = True
+        self._step_at = place.now
+        return self.go_on()
+
+    def go_on(self) -> list[Out]:
+        """Take the next step out, or ask for the present one again when it is time."""
+        place = self._place
+        if not place.succession.leaving or self.left:
+            return []
+        me, members = place.home.broker, place.view.members
+        alone = members == (me,)
+        if not place.designated and self._said_gone and me not in members:
+            self.left = True
+        elif place.designated and alone and not place.children and not place.root and place.parent is None:
+            self.left = True  # nothing hangs on it
+            return self._parent.stop()
+        if self.left or place.now < self._step_at:
+            return []
+        self._step_at = place.now + place.recovery.heartbeat_seconds
+        if not place.designated:
+            self._said_gone = True
+            return [Multicast(MemberGone(place.view.cluster))]
+        return self._leave_as_cluster() if alone else self._resign()
+
+    def _resign(self) -> list[Out]:
+        place = self._place
+        others = [member for member in reversed(place.view.members) if member != place.home.broker]
+        heir = others[self._heirs_asked % len(others)]
+        self._heirs_asked += 1
+        return list(place.succession.resign(heir))  # type: ignore[arg-type]  # it brings no news
+
+    def _leave_as_cluster(self) -> list[Out]:
+        place, going = self._place, self._children.going
+        if place.root:
+            heirs = sorted(place.children.values(), key=lambda child: (child.cluster in going, child.cluster))
+            if not heirs:
+                return []  # the others, if there are any, are about to join
+            heir = heirs[self._heirs_asked % len(heirs)]
+            self._heirs_asked += 1
+            return [Send(RENDEZVOUS, YieldRoot(heir, place.term))]
+        if place.children:
+            return [Send(view.designated, Leaving(place.view.cluster)) for view in place.neighbours()]
+        assert place.parent is not None
+        return [Send(place.parent.designated, Goodbye(place.view.cluster))]
+
+    def is_last_goodbye(self, source: BrokerId) -> bool:
+        """Take in the goodbye of somebody; return whether only the parent was left to say it."""
+        place = self._place
+        if not (place.succession.leaving and place.designated and place.parent and not place.children):
+            return False
+        self.left = self.left or place.is_parent(source)
+        return True

@@ -1,0 +1,152 @@
+"""The clusters beside one's own in the tree: whether they live, and what is done when they do not (paper 1, 4.1.2).
+
+Rule: a neighbour that has missed something is given up, as one that is dead: what was lost need not be known, as all
+that is wanted is told anew when one joins, and all that is kept is sent again in the round after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ....faults.membership.local import NeighbourLost, NeighbourMoved
+from ....protocol.effects import Missed, Received, Renew, Send, Ticked
+from ....protocol.ids import BrokerId, ClusterId
+from ....protocol.layers import Out
+from ....protocol.messages.recovery import ClusterView, Goodbye, Leaving, Probe, ProbeAnswer, TreeBeat
+from .children import ChildLinks
+from .parent import ParentLink
+from .place import Place
+from .tree_rounds import TreeRounds
+
+
+class Neighbours:
+    """The neighbours of one broker's cluster, as one after the other is heard, silent or gone.
+
+    Parameters
+    ----------
+    place
+        Where it stands.
+    rounds
+        What is told when one is silent.
+    children, parent
+        What they are.
+    """
+
+    SHARED = frozenset({"_place", "_rounds", "_children", "_parent"})
+
+    def __init__(self, place: Place, rounds: TreeRounds, children: ChildLinks, parent: ParentLink) -> None:
+        self._place = place
+        self._rounds = rounds
+        self._children = children
+        self._parent = parent
+
+    def watch(self, now: float) -> None:
+        """Watch all that there are, as if just heard."""
+        for view in self._place.neighbours():
+            self._place.probing.watch(view, now)
+
+    def tick(self, event: Ticked) -> list[Out]:
+        """Notice who is silent; what is said of that goes to everybody."""
+        probed = set(self._place.probing.probed)
+        effects = self._absorb(self._place.probing.handle(event))
+        return effects + (self._rounds.suspected() if set(self._place.probing.probed) - probed else [])
+
+    def remind(self) -> list[Out]:
+        """Let go the children that have not told what they want: they join anew, and tell."""
+        return [out for cluster in self._children.overdue() for out in self._lost(cluster)]
+
+    def _absorb(self, out: Iterable[Any]) -> list[Out]:
+        """Turn what the watch returned into effects."""
+        effects: list[Out] = []
+        for item in out:
+            match item:
+                case NeighbourMoved(view):
+                    effects += self._moved(view)
+                case NeighbourLost(cluster):
+                    effects += self._lost(cluster)
+                case _:
+                    effects.append(item)
+        return effects
+
+    def _is_parent(self, cluster: ClusterId) -> bool:
+        parent = self._place.parent
+        return parent is not None and cluster == parent.cluster
+
+    def _moved(self, view: ClusterView) -> list[Out]:
+        self._place.probing.watch(view, self._place.now)
+        return (self._parent if self._is_parent(view.cluster) else self._children).moved(view)
+
+    def _lost(self, cluster: ClusterId) -> list[Out]:
+        return self._parent.orphaned() if self._is_parent(cluster) else self._children.lost(cluster)
+
+    # What they say.
+
+    def on_tree_beat(self, source: BrokerId, beat: TreeBeat) -> list[Out]:
+        """Take in that a neighbour lives and where it stands; who is none is told so."""
+        place = self._place
+        if not place.designated:
+            return self._tell(source)
+        cluster = beat.view.cluster
+        if self._is_parent(cluster):
+            effects = self._absorb(place.probing.handle(Received(source, beat)))
+            if place.is_parent(source):
+                effects += self._parent.follow_path(beat.path, beat.term)
+            return effects
+        child = place.children.get(cluster)
+        if child is not None:
+            self._children.heard(child, beat.view)
+            return self._absorb(place.probing.handle(Received(source, beat)))
+        return [Send(source, Goodbye(place.view.cluster))]
+
+    def on_probe(self, source: BrokerId, message: Probe) -> list[Out]:
+        """Say who is designated here."""
+        return self._tell(source)
+
+    def _tell(self, source: BrokerId) -> list[Out]:
+        """Say who is designated here; a broker that has only its own past to go by says nothing."""
+        place = self._place
+        if not place.designated and place.view.designated == place.home.broker:
+            return []
+        return [Send(source, ProbeAnswer(place.view))]
+
+    def on_probe_answer(self, source: BrokerId, message: ProbeAnswer) -> list[Out]:
+        """Take in who is designated in the cluster of a neighbour that is silent."""
+        if not self._place.designated:
+            return []
+        return self._absorb(self._place.probing.handle(Received(source, message)))
+
+    def on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
+        """Take in that a neighbour is one no more."""
+        place = self._place
+        if not place.designated:
+            return []
+        if place.is_parent(source):
+            return self._parent.orphaned()
+        child = place.children.get(message.cluster)
+        if child is not None and source == child.designated:
+            return self._lost(message.cluster)
+        return []
+
+    def on_leaving(self, source: BrokerId, message: Leaving) -> list[Out]:
+        """Take in that a neighbour is about to leave the network: whoever is below it joins elsewhere first."""
+        place = self._place
+        if not place.designated:
+            return []
+        child = place.children.get(message.cluster)
+        if child is not None and child.designated == source:
+            self._children.going.add(message.cluster)
+        elif place.is_parent(source) and self._parent.may_search():
+            return self._parent.look_elsewhere()
+        return []
+
+    def missed(self, event: Missed) -> list[Out]:
+        """Take in that a broker has missed something that it was sent: a neighbour is one no more, and joins anew."""
+        effects: list[Out] = [Renew(event.broker, False)]
+        place = self._place
+        lost = next((view for view in place.neighbours() if view.designated == event.broker), None)
+        if lost is None or not place.designated:
+            return effects
+        self._rounds.links.doubt_from(place.now - event.seconds)
+        self._rounds.want()
+        return effects + self._lost(lost.cluster)
