@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClusterId
 from .plans import (
-    Continue,
     Crash,
     CrashCluster,
     CrashRendezvous,
@@ -37,6 +36,7 @@ from .plans import (
     Pause,
     Restart,
     RestartRendezvous,
+    Resume,
     Shake,
     Slow,
 )
@@ -227,6 +227,13 @@ class _Drawer:
         longest = (self.seconds - at) * 0.95
         return round(at + longest * self.dice.random() ** 2, 3)  # short ones are more likely
 
+    def _add(self, fault: Fault, undo: Callable[..., Fault], *given: Any) -> None:
+        """Add a fault, and what undoes it, unless that is left to the healing."""
+        self.faults.append(fault)
+        until = self._until(fault.at_seconds)
+        if until is not None:
+            self.faults.append(undo(until, *given))
+
     def _crash(self, at: float, among: Sequence[BrokerId]) -> None:
         broker = self.dice.choice(among)
         if broker != self.spared:
@@ -263,33 +270,21 @@ class _Drawer:
                 self.faults.append(Restart(until, broker))
 
     def _crash_rendezvous(self, at: float) -> None:
-        self.faults.append(CrashRendezvous(at))
-        until = self._until(at)
-        if until is not None:
-            self.faults.append(RestartRendezvous(until))
+        self._add(CrashRendezvous(at), RestartRendezvous)
 
     def _pause(self, at: float) -> None:
         broker = self.dice.choice(self.brokers)
-        self.faults.append(Pause(at, broker))
-        until = self._until(at)
-        if until is not None:
-            self.faults.append(Continue(until, broker))
+        self._add(Pause(at, broker), Resume, broker)
 
     def _slow(self, at: float) -> None:
         broker = self.dice.choice(self.brokers)
-        self.faults.append(Slow(at, broker, self.dice.choice(SLOW_FACTORS)))
-        until = self._until(at)
-        if until is not None:
-            self.faults.append(Slow(until, broker, 1.0))
+        self._add(Slow(at, broker, self.dice.choice(SLOW_FACTORS)), Slow, broker, 1.0)
 
     def _cut(self, at: float) -> None:
         if len(self.brokers) < 2:
             return
         one, other = sorted(self.dice.sample(self.brokers, 2))
-        self.faults.append(Cut(at, one, other))
-        until = self._until(at)
-        if until is not None:
-            self.faults.append(Mend(until, one, other))
+        self._add(Cut(at, one, other), Mend, one, other)
 
     def _cut_tree(self, at: float) -> None:
         below = [place for place in self.clusters.values() if place.parent is not None]
@@ -298,20 +293,14 @@ class _Drawer:
         place = self.dice.choice(below)
         upper = next(other.cluster for other in self.positions if other.broker == place.parent)
         one, other = sorted((place.cluster, upper))
-        self.faults.append(CutClusters(at, one, other))
-        until = self._until(at)
-        if until is not None:
-            self.faults.append(MendClusters(until, one, other))
+        self._add(CutClusters(at, one, other), MendClusters, one, other)
 
     def _partition(self, at: float) -> None:
         if len(self.clusters) < 2:
             return
         count = self.dice.randint(1, len(self.clusters) - 1)
         apart = tuple(sorted(self.dice.sample(list(self.clusters), count)))
-        self.faults.append(Partition(at, apart, self.dice.random() < 0.5))
-        until = self._until(at)
-        if until is not None:
-            self.faults.append(Heal(until))
+        self._add(Partition(at, apart, self.dice.random() < 0.5), Heal)
 
     def _shake(self, at: float) -> None:
         some = self.dice.random() < 0.5

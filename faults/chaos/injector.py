@@ -13,7 +13,6 @@ from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS
 from .plans import (
-    Continue,
     Crash,
     CrashCluster,
     CrashRendezvous,
@@ -32,6 +31,7 @@ from .plans import (
     Pause,
     Restart,
     RestartRendezvous,
+    Resume,
     Shake,
     Slow,
     describe,
@@ -164,7 +164,7 @@ class Injector:
             CrashRendezvous: lambda fault: self._rendezvous(network.crash),
             RestartRendezvous: lambda fault: self._rendezvous(network.restart),
             Pause: lambda fault: "" if network.pause(fault.broker) else "dead, or paused already",
-            Continue: lambda fault: "" if network.resume(fault.broker) else "was not paused",
+            Resume: lambda fault: "" if network.resume(fault.broker) else "was not paused",
             Slow: self._slow,
             Cut: lambda fault: self._cut([(fault.one, fault.other)], _pair("brokers", fault)),
             Mend: lambda fault: self._mend(_pair("brokers", fault)),

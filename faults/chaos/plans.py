@@ -16,10 +16,11 @@ Rules
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ...protocol.configs import Position
 from ...protocol.errors import ScenarioError
@@ -29,142 +30,108 @@ from ...protocol.scenarios.plain import known_keys, named_kind
 
 
 @dataclass(frozen=True, slots=True)
-class Crash:
+class Fault:
+    """What goes wrong, or is put right, at a moment."""
+
+    at_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _OfBroker(Fault):
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class _OfLink(Fault):
+    one: int
+    other: int
+
+
+class Crash(_OfBroker):
     """The broker's process is killed; its state is lost, and so is what was under way to and from it."""
 
-    at_seconds: float
-    broker: BrokerId
 
-
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(_OfBroker):
     """A dead broker starts afresh, knowing nothing but its place; its incarnation is one more."""
 
-    at_seconds: float
-    broker: BrokerId
-
 
 @dataclass(frozen=True, slots=True)
-class CrashCluster:
+class CrashCluster(Fault):
     """Every member of a cluster is killed at once."""
 
-    at_seconds: float
     cluster: ClusterId
 
 
 @dataclass(frozen=True, slots=True)
-class CrashRoot:
+class CrashRoot(Fault):
     """Whoever is the root broker by then is killed; if it does not come back it stays dead after the healing."""
 
-    at_seconds: float
     comes_back: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(_OfBroker):
     """The broker leaves a flat network of its own will: its clients are asked to move, then its process ends.
 
     If it does not come back it stays out after the healing.
     """
 
-    at_seconds: float
-    broker: BrokerId
     comes_back: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CrashRendezvous:
+class CrashRendezvous(Fault):
     """The rendezvous point is killed; what it has written down stays."""
 
-    at_seconds: float
 
-
-@dataclass(frozen=True, slots=True)
-class RestartRendezvous:
+class RestartRendezvous(Fault):
     """The rendezvous point starts again with what it had written down."""
 
-    at_seconds: float
 
-
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(_OfBroker):
     """The broker stands still and keeps its state: slow is not dead. All that is sent to it waits."""
 
-    at_seconds: float
-    broker: BrokerId
 
-
-@dataclass(frozen=True, slots=True)
-class Continue:
+class Resume(_OfBroker):
     """A paused broker goes on with what has waited."""
 
-    at_seconds: float
-    broker: BrokerId
-
 
 @dataclass(frozen=True, slots=True)
-class Slow:
+class Slow(_OfBroker):
     """The broker takes `factor` times as long for everything; 1 makes it quick again."""
 
-    at_seconds: float
-    broker: BrokerId
     factor: float
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(_OfLink):
     """The link between two brokers carries nothing, either way, until it is mended."""
 
-    at_seconds: float
-    one: BrokerId
-    other: BrokerId
 
-
-@dataclass(frozen=True, slots=True)
-class Mend:
+class Mend(_OfLink):
     """The link between two brokers carries again, first of all what it has held."""
 
-    at_seconds: float
-    one: BrokerId
-    other: BrokerId
 
-
-@dataclass(frozen=True, slots=True)
-class CutClusters:
+class CutClusters(_OfLink):
     """Every link between two clusters is cut."""
 
-    at_seconds: float
-    one: ClusterId
-    other: ClusterId
 
-
-@dataclass(frozen=True, slots=True)
-class MendClusters:
+class MendClusters(_OfLink):
     """Every link between two clusters is mended."""
 
-    at_seconds: float
-    one: ClusterId
-    other: ClusterId
-
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Fault):
     """These clusters are cut off from all others; the rendezvous point is on their side or on the other."""
 
-    at_seconds: float
     clusters: tuple[ClusterId, ...]
     rendezvous: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Heal:
+class Heal(Fault):
     """Every partition ends; single cuts stay."""
 
-    at_seconds: float
-
 
 @dataclass(frozen=True, slots=True)
-class Shake:
+class Shake(Fault):
     """Links are bad for a while: slower, with losses and duplicates.
 
     Attributes
@@ -180,7 +147,6 @@ class Shake:
         The links to and from these; all links when there are none.
     """
 
-    at_seconds: float
     seconds: float
     delay_seconds: float = 0.0
     drop: float = 0.0
@@ -189,7 +155,7 @@ class Shake:
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(_OfBroker):
     """The state of a broker is damaged and not its behaviour (paper 4, section 2).
 
     Only in the simulator: the state of a real process is out of reach.
@@ -202,13 +168,11 @@ class Damage:
         Which part of it, of :data:`DAMAGES`.
     """
 
-    at_seconds: float
-    broker: BrokerId
     what: str = "tables"
 
 
 @dataclass(frozen=True, slots=True)
-class HostLink:
+class HostLink(Fault):
     """The link of a whole host is bad for a while: it carries nothing, or little, or loses packets.
 
     Only on Ray, on hosts of one's own (:mod:`rayvous.actors.machines`): what the network itself does, for all that runs
@@ -226,7 +190,6 @@ class HostLink:
         The chance that it loses a packet, in each direction.
     """
 
-    at_seconds: float
     host: int
     seconds: float
     megabits_per_second: float = 0.0
@@ -241,50 +204,13 @@ class HostLink:
 DAMAGES: Final = "tables", "numbers", "membership", "deduplicator", "positions", "books", "store"
 """What of a broker's state may be damaged: positions of durable subscribers, books of admission control, its store."""
 
-Fault: TypeAlias = (
-    Crash
-    | Restart
-    | CrashCluster
-    | CrashRoot
-    | Leave
-    | CrashRendezvous
-    | RestartRendezvous
-    | Pause
-    | Continue
-    | Slow
-    | Cut
-    | Mend
-    | CutClusters
-    | MendClusters
-    | Partition
-    | Heal
-    | Shake
-    | Damage
-    | HostLink
-)
+_ALL: Final[tuple[type[Fault], ...]] = (
+    Crash, Restart, CrashCluster, CrashRoot, Leave, CrashRendezvous, RestartRendezvous, Pause, Resume, Slow,
+    Cut, Mend, CutClusters, MendClusters, Partition, Heal, Shake, Damage, HostLink,
+)  # fmt: skip
 
-FAULTS: Final[dict[str, type[Fault]]] = {
-    "crash": Crash,
-    "restart": Restart,
-    "crash_cluster": CrashCluster,
-    "crash_root": CrashRoot,
-    "leave": Leave,
-    "crash_rendezvous": CrashRendezvous,
-    "restart_rendezvous": RestartRendezvous,
-    "pause": Pause,
-    "resume": Continue,
-    "slow": Slow,
-    "cut": Cut,
-    "mend": Mend,
-    "cut_clusters": CutClusters,
-    "mend_clusters": MendClusters,
-    "partition": Partition,
-    "heal": Heal,
-    "shake": Shake,
-    "damage": Damage,
-    "host_link": HostLink,
-}
-"""The faults by the word that names them in JSON."""
+FAULTS: Final = {re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in _ALL}
+"""The faults by the word that names them in JSON: ``crash_cluster``."""
 
 WORDS: Final[dict[type[Fault], str]] = {kind: word for word, kind in FAULTS.items()}
 

@@ -79,7 +79,7 @@ def test_stopped_slow_shaken_and_cut_off(ray_started: None) -> None:
             plans.Pause(0.6, 3),
             plans.MendClusters(3.0, 0, 1),
             plans.Partition(3.5, (2,), True),
-            plans.Continue(4.5, 3),
+            plans.Resume(4.5, 3),
             plans.Heal(5.5),
         ),
         heal_seconds=6.0,

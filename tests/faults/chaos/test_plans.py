@@ -25,7 +25,7 @@ EVERY_FAULT = (
     plans.Partition(2.5, (1, 2), True),
     plans.Shake(3.0, 2.0, 0.5, 0.1, 0.05, (1, 2)),
     plans.Restart(4.0, 1),
-    plans.Continue(4.0, 3),
+    plans.Resume(4.0, 3),
     plans.Mend(4.0, 4, 5),
     plans.MendClusters(4.0, 0, 1),
     plans.Heal(4.0),
@@ -211,7 +211,7 @@ def test_kinds_can_be_chosen():
         assert found, kind
     for seed in range(50):
         plan = draw(random.Random(seed), positions, 9.0, kinds=["pause"], faults_max=2)
-        assert {type(fault) for fault in plan.faults} <= {plans.Pause, plans.Continue}
+        assert {type(fault) for fault in plan.faults} <= {plans.Pause, plans.Resume}
         assert sum(isinstance(fault, plans.Pause) for fault in plan.faults) <= 2
 
 
