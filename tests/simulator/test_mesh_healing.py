@@ -1,4 +1,6 @@
-"""An LBDD network to which things happen: whoever passes events on may die; nothing lost, doubled or out of order.
+"""Networks on a mesh to which things happen: brokers die, leave and join; nothing lost, doubled or out of order.
+
+With `lbdd` whoever passes events on may die, with `point-to-point` each event comes from its origin.
 
 Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 """
@@ -7,7 +9,7 @@ import pytest
 from rayvous.actors.broker import HEALING, healing
 from rayvous.actors.broker.membership.views import HealingViews
 from rayvous.protocol.layers import RoundBegan
-from rayvous.protocol.messages.pubsub import Directed
+from rayvous.protocol.messages.pubsub import Directed, Events
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 from rayvous.routing.schemes import lbdd
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -20,14 +22,16 @@ PUBLISHER = 7
 INNER = [
     each for each, below in plan(PUBLISHER, range(BROKERS)).children.items() if below and each != PUBLISHER
 ]
-"""Whoever passes events on to others, when all want them."""
+"""Whoever passes events on to others under `lbdd`, when all want them."""
 
 SEEDS_THAT_TELL = (0, 2, 6, 9)
 
+every_scheme = pytest.mark.parametrize("scheme", ["lbdd", "point-to-point"])
 
-def network(wanted=lambda broker: f"n >= {broker % 3}", **recovery):
+
+def network(scheme="lbdd", wanted=lambda broker: f"n >= {broker % 3}", **recovery):
     tree = ClusterTree(BROKERS, 1)
-    net = Simulation(tree.positions(), "lbdd", recovery=Recovery(**recovery), seed=4)
+    net = Simulation(tree.positions(), scheme, recovery=Recovery(**recovery), seed=4)
     for broker in range(BROKERS):
         net.subscribe(f"s{broker}", broker, wanted(broker), 1)
     net.advance(2.0)
@@ -42,9 +46,10 @@ def publish_for(net, seconds, per_second=10, publisher="p", broker=PUBLISHER):
         )
 
 
+@every_scheme
 @pytest.mark.parametrize("dead", [INNER[:1], INNER, [PUBLISHER], [0, 1, 2, 3, 4, 5]])
-def test_brokers_that_pass_events_on_die_while_others_publish(dead, assert_healed):
-    net = network()
+def test_brokers_die_while_others_publish(dead, scheme, assert_healed):
+    net = network(scheme)
     publish_for(net, 20)
     for broker in dead:
         net.at(net.now + 5.0, net.crash, broker)
@@ -71,6 +76,16 @@ def test_what_was_on_its_way_through_a_dead_broker_is_sent_again(assert_healed):
     }
 
 
+def test_each_event_takes_one_message_for_each_broker_that_wants_it_all_from_its_origin():
+    """Also under the views of a network that heals. Reference: promise 4; paper 5, section 1."""
+    net = network("point-to-point", lambda broker: "n >= 0" if broker % 2 else "n < 0")
+    sent = []
+    net.watchers[Events] = lambda now, source, to, message: sent.append((source, to))
+    net.publish("p", PUBLISHER, [{"n": 5}])
+    net.advance(1.0)
+    assert sorted(sent) == [(PUBLISHER, broker) for broker in (1, 3, 5, 9, 11)]
+
+
 def test_each_event_takes_one_copy_for_each_broker_that_wants_it():
     """Also under the views of a network that heals. Reference: promise 4; paper 5, section 4.3."""
     net = network()
@@ -81,8 +96,9 @@ def test_each_event_takes_one_copy_for_each_broker_that_wants_it():
     assert sorted(copies) == [broker for broker in range(BROKERS) if broker != PUBLISHER]
 
 
-def test_who_joins_is_in_all_plans_and_who_leaves_in_none(assert_healed):
-    net = network()
+@every_scheme
+def test_who_joins_is_sent_to_and_who_leaves_is_not(scheme, assert_healed):
+    net = network(scheme)
     publish_for(net, 30)
     net.at(net.now + 3.0, net.crash, 2)
     net.at(net.now + 3.2, net.restart, 2)  # quicker than anybody notices
@@ -107,8 +123,9 @@ def test_a_link_that_is_cut_holds_up_only_until_it_is_mended(assert_healed):
     assert_healed(net)
 
 
-def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_again(assert_healed):
-    net = network()
+@every_scheme
+def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_again(scheme, assert_healed):
+    net = network(scheme)
     publish_for(net, 20)
     inside, outside = range(5), [*range(5, BROKERS), RENDEZVOUS]
     net.at(net.now + 3.0, net.cut, [(one, other) for one in inside for other in outside], "apart")
@@ -122,7 +139,7 @@ def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_agai
 def test_too_much_to_hold_back_is_asked_for_again(monkeypatch, assert_healed):
     """What a receiver could not hold it asks for, once, when the gap has closed. Reference: promise 9."""
     monkeypatch.setattr(healing, "HELD_MAX", 10)
-    net = network(lambda broker: "n >= 0" if broker % 2 else "odd = TRUE", retention_events_max=60)
+    net = network(wanted=lambda broker: "n >= 0" if broker % 2 else "odd = TRUE", retention_events_max=60)
     publish_for(net, 20, per_second=20)
     net.at(net.now + 2.0, net.cut, [(PUBLISHER, INNER[0])], "bad")  # one of the two ways of two sets
     net.at(net.now + 10.0, net.mend)
@@ -134,12 +151,12 @@ def test_too_much_to_hold_back_is_asked_for_again(monkeypatch, assert_healed):
     assert_healed(net)
 
 
-RIGHT = HEALING["lbdd"]
+LBDD = HEALING["lbdd"]
 
 
 def disordered(position, recovery):
     """Return a router that lets its clients be notified of what comes as it comes."""
-    router = RIGHT.router(position, recovery)
+    router = LBDD.router(position, recovery)
     router.in_order = lambda message: [lbdd._part(message, list(range(len(message.batch))))]
     return router
 
@@ -151,13 +168,28 @@ class Selfish(HealingViews):
         return [out for out in super()._advance() if not isinstance(out, RoundBegan)]
 
 
-@pytest.mark.parametrize("wrong", [{"router": disordered}, {"membership": Selfish}])
-def test_a_network_that_does_not_keep_the_rules_is_found_out(wrong, monkeypatch):
+class Hasty(HealingViews):
+    """Sends events before it knows what everybody wants."""
+
+    takes_part = property(lambda self: self.router.view is not None)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "wrong"),
+    [
+        ("lbdd", {"router": disordered}),
+        ("lbdd", {"membership": Selfish}),
+        ("point-to-point", {"membership": Selfish}),
+        ("point-to-point", {"membership": Hasty}),
+    ],
+)
+def test_a_network_that_does_not_keep_the_rules_is_found_out(scheme, wrong, monkeypatch):
     """So the seeds that hold say something."""
-    monkeypatch.setitem(HEALING, "lbdd", RIGHT._replace(**wrong))
-    assert any(not run_chaos(seed, brokers_max=16, scheme="lbdd").holds for seed in SEEDS_THAT_TELL)
+    monkeypatch.setitem(HEALING, scheme, HEALING[scheme]._replace(**wrong))
+    assert any(not run_chaos(seed, brokers_max=16, scheme=scheme).holds for seed in SEEDS_THAT_TELL)
 
 
+@every_scheme
 @pytest.mark.parametrize(
     ("seed", "brokers_max"),
     [
@@ -165,7 +197,7 @@ def test_a_network_that_does_not_keep_the_rules_is_found_out(wrong, monkeypatch)
         *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(6)),
     ],
 )
-def test_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max):
+def test_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max, scheme):
     """More of them: ``rayvous chaos --scheme lbdd --seeds 500``."""
-    report = run_chaos(seed, brokers_max=brokers_max, scheme="lbdd")
+    report = run_chaos(seed, brokers_max=brokers_max, scheme=scheme)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
