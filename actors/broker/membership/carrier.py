@@ -27,13 +27,6 @@ from .tree_rounds import TreeRounds
 class Carrier:
     """What one broker passes on.
 
-    Parameters
-    ----------
-    place
-        Where it stands, with the router.
-    rounds
-        Which round it is.
-
     Attributes
     ----------
     load

@@ -34,17 +34,6 @@ from .tree_rounds import TreeRounds
 class ChildLinks:
     """The children of one broker's cluster.
 
-    Parameters
-    ----------
-    place
-        Where it stands.
-    rounds
-        When links to them open.
-    carrier
-        What goes to them.
-    unanswered
-        Which of them wait for what they want.
-
     Attributes
     ----------
     going

@@ -53,16 +53,6 @@ class Group:
 
     Parameters
     ----------
-    place
-        Where it stands.
-    rounds
-        When the group gets events again.
-    carrier
-        What goes over the group.
-    children, parent
-        What is told, and taken over, with a succession.
-    unanswered
-        Which members have yet to tell what they want.
     anew
         Whether the broker has been started again, and is no member yet.
     plans

@@ -37,15 +37,6 @@ from .place import Place
 class Departure:
     """The way of one broker out of its network.
 
-    Parameters
-    ----------
-    place
-        Where it stands.
-    children
-        Which are about to leave themselves.
-    parent
-        Is left last.
-
     Attributes
     ----------
     left

@@ -21,17 +21,7 @@ from .tree_rounds import TreeRounds
 
 
 class Neighbours:
-    """The neighbours of one broker's cluster, as one after the other is heard, silent or gone.
-
-    Parameters
-    ----------
-    place
-        Where it stands.
-    rounds
-        What is told when one is silent.
-    children, parent
-        What they are.
-    """
+    """The neighbours of one broker's cluster, as one after the other is heard, silent or gone."""
 
     SHARED = frozenset({"_place", "_rounds", "_children", "_parent"})
 

@@ -52,14 +52,6 @@ class ParentLink:
 
     Parameters
     ----------
-    place
-        Where it stands.
-    rounds
-        When the link to the parent opens.
-    carrier
-        What goes to it.
-    children
-        What is below: who becomes the parent is no child any more.
     chance
         Of the waits of a search.
     """
