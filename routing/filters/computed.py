@@ -24,15 +24,16 @@ import numpy as np
 
 from ...protocol.batch import Column, Mask
 from ...protocol.values import Kind, Value
+from ..language.cesql_values import Node, names_in, node_text, result_of
 from ..language.conditions import MIRRORED
 from ..language.expressions import Expression, Ref, value_of
 from ..language.values import GROUPS
 from .domains import BOTH, EVERYTHING, Domain
 from .intervals import Interval, point
 from .numbers import Chosen, number_columns, numbers_of, signs
-from .printing import any_of, condition_text, expression_text
+from .printing import any_of, condition_text, expression_text, string_text
 
-__all__ = ["Calculated", "Computed", "Key", "Order", "key_text", "order_of", "universe"]
+__all__ = ["Asked", "Calculated", "Computed", "Key", "Order", "key_text", "order_of", "universe"]
 
 
 class Computed(ABC):
@@ -197,6 +198,53 @@ class Order(Computed):
         terms += [f"{self._said(op)} AND {unordered}" for op, there in (("=", same), ("<>", other)) if there]
         if domain.missing:
             terms.append(f"({self.text}) IS UNKNOWN")
+        return any_of(terms)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked(Computed):
+    """Whether an expression of CloudEvents SQL is true; no value where it has an error or is no Boolean.
+
+    It is evaluated once for each combination of values that the events bring.
+    """
+
+    node: Node
+    universe = Domain(missing=True, booleans=BOTH)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Asked, (self.node,)
+
+    @cached_property
+    def text(self) -> str:
+        """What it is called."""
+        return f"CESQL {string_text(node_text(self.node))}"
+
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it looks at."""
+        return names_in(self.node)
+
+    def value(self, event: Mapping[str, Value]) -> Value | None:
+        """Return whether it is true for an event; None where it has an error."""
+        return result_of(self.node, event)
+
+    def columns(self, chosen: Chosen) -> Sequence[Column]:
+        """Return whether it is true for the chosen events."""
+        names = tuple(dict.fromkeys(self.names()))
+        known: dict[tuple[tuple[type, Value | None], ...], bool | None] = {}
+        found: list[bool | None] = []
+        for values in zip(*map(chosen.values, names), strict=True) if names else [()] * len(chosen):
+            key = tuple((type(value), value) for value in values)
+            if key not in known:
+                known[key] = result_of(self.node, dict(zip(names, values, strict=True)))
+            found.append(known[key])
+        present = np.array([truth is not None for truth in found], np.bool_)
+        return [Column(Kind.BOOLEAN, np.array([truth is True for truth in found], np.bool_), present)]
+
+    def condition(self, domain: Domain) -> str:
+        """Return the selector that says what it is."""
+        terms = [self.text] if True in domain.booleans else []
+        terms += [f"NOT {self.text}"] if False in domain.booleans else []
+        terms += [f"({self.text}) IS UNKNOWN"] if domain.missing else []
         return any_of(terms)
 
 

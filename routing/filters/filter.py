@@ -161,8 +161,8 @@ def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX, *, dialect: Dia
     clauses_max
         The largest number of clauses that the result, or a part of it on the way, may have.
     dialect
-        The language of text: ``"rayvous"``, or ``"jms"``, where a comparison of values of two groups is false. The
-        filter itself is of no dialect, and prints as ours.
+        The language of text: ``"rayvous"``; ``"jms"``, where a comparison of values of two groups is false; or
+        ``"cesql"``, CloudEvents SQL. The filter itself is of no dialect, and prints as ours.
 
     Raises
     ------

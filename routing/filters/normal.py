@@ -28,7 +28,7 @@ from ...protocol.values import Value
 from ..language import predicates as p
 from ..language.expressions import Literal
 from .clauses import Clause, clause_of
-from .computed import Calculated, Key, order_of, universe
+from .computed import Asked, Calculated, Key, order_of, universe
 from .domains import EVERYTHING, Domain
 from .piece_finder import Piece
 from .strings import like_strings
@@ -303,6 +303,8 @@ def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[Key, Domain]:
             return Calculated(left), _in_group(_compared(op, number), number, wanted=wanted)
         case p.Relation(left, op, right):
             return order_of(left, op if wanted else _OPPOSITE[op], right)
+        case p.CloudSql(node):
+            return Asked(node), Domain(booleans=frozenset((wanted,)))
         case p.Undefined(expression):
             return Calculated(expression), Domain.MISSING if wanted else _NUMBER
         case p.IsNull(name):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...protocol.batch import Column, EventBatch, Mask, Rows
-from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Kind
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Kind, Value
 from ..language.expressions import Arithmetic, Expression, Literal, Ref
 
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -44,6 +44,15 @@ class Chosen:
             return None
         present = None if column.present is None else column.present[self._rows]
         return Column(kind, column.data[self._rows], present, column.words)
+
+    def values(self, name: str) -> list[Value | None]:
+        """Return an attribute's values for the chosen events, of whatever kinds; None where it has none."""
+        out: list[Value | None] = [None] * len(self)
+        for kind in Kind:
+            column = self.column(name, kind)
+            for place in [] if column is None else self.present(column).nonzero()[0].tolist():
+                out[place] = column.value(place)  # type: ignore[union-attr]  # it is there
+        return out
 
     def present(self, column: Column) -> Mask:
         """Return where a column has a value."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...protocol.errors import FilterTooComplex, SelectorError
 from . import predicates as p
 from . import relations as r
+from .cesql import expression_of
 from .expressions import Expression, Literal, Ref, arithmetic, negative
 from .literals import at, read_number, read_timestamp, unquoted
 
@@ -138,6 +139,9 @@ def builder(*, strict: bool) -> Any:
 
         def string(self, token: Token) -> Part:
             return Part(Literal(unquoted(token)), token)
+
+        def cesql(self, word: Token, token: Token) -> Part:
+            return Part(p.CloudSql(_made(token, expression_of, unquoted(token))), word)
 
         def timestamp(self, word: Token, token: Token) -> Part:
             return Part(Literal(read_timestamp(token)), word)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...protocol.batch import check_name
 from ...protocol.checks import shown
@@ -23,6 +23,9 @@ from ...protocol.errors import EventError, FilterTooComplex, NoTruthValue, Selec
 from ...protocol.values import Value
 from .expressions import Expression
 from .values import DEPTH_MAX, GROUPS, check_length, check_literal
+
+if TYPE_CHECKING:
+    from .cesql_values import Node
 
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=")
 _set: Final = object.__setattr__
@@ -203,6 +206,13 @@ class Undefined(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
+class CloudSql(Predicate):
+    """An expression of CloudEvents SQL is true; unknown where it has an error."""
+
+    expression: Node
+
+
+@dataclass(frozen=True, slots=True)
 class IsTruth(Predicate):
     """``term IS TRUE``, ``IS FALSE``, ``IS UNKNOWN`` (None): true or false, never unknown."""
 
@@ -329,3 +339,24 @@ def _elements(pattern: str, escape: str | None) -> tuple[str | int, ...]:
 
 
 _elements_kept: Final = lru_cache(maxsize=1024)(_elements)
+
+
+def like_matches(text: str, elements: tuple[str | int, ...]) -> bool:
+    """Return whether a string matches a LIKE pattern.
+
+    Walks along both; when they part, goes back to the last ``%`` and lets it swallow one character more.
+    """
+    at, element, retry_at, retry_element = 0, 0, 0, -1
+    while at < len(text):
+        wanted = elements[element] if element < len(elements) else None
+        if wanted == ANY_TEXT:
+            retry_at, retry_element = at, element
+            element += 1
+        elif wanted == ANY_CHARACTER or wanted == text[at]:
+            at, element = at + 1, element + 1
+        elif retry_element >= 0:
+            retry_at += 1
+            at, element = retry_at, retry_element + 1
+        else:
+            return False
+    return all(rest == ANY_TEXT for rest in elements[element:])

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ...protocol.values import Timestamp, Value, normalize
+from .cesql_values import result_of
 from .conditions import (
     ANY_CHARACTER,
     ANY_TEXT,
@@ -30,6 +31,7 @@ from .conditions import (
     TRUE,
     And,
     Between,
+    CloudSql,
     Compare,
     Constant,
     Contains,
@@ -46,6 +48,7 @@ from .conditions import (
     Undefined,
     check_one_group,
     like_elements,
+    like_matches,
 )
 from .expressions import Expression, value_of
 from .relations import OPERATORS
@@ -61,6 +64,7 @@ __all__ = [
     "TRUE",
     "And",
     "Between",
+    "CloudSql",
     "Compare",
     "Constant",
     "Contains",
@@ -118,6 +122,8 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
             return value_of(expression, event) is None
         case Relation(left, op, right):
             return _related(left, op, right, event)
+        case CloudSql(node):
+            return result_of(node, event)
         case Compare(attribute, op, literal):
             value = _value(event, attribute)
             return OPERATORS[op](value, literal) if _comparable(value, literal) else None
@@ -163,27 +169,6 @@ def _comparable(value: Value | None, literal: Value) -> bool:
     return value is not None and GROUPS[type(value)] == GROUPS[type(literal)]
 
 
-def like_matches(text: str, elements: tuple[str | int, ...]) -> bool:
-    """Return whether a string matches a LIKE pattern.
-
-    Walks along both; when they part, goes back to the last ``%`` and lets it swallow one character more.
-    """
-    at, element, retry_at, retry_element = 0, 0, 0, -1
-    while at < len(text):
-        wanted = elements[element] if element < len(elements) else None
-        if wanted == ANY_TEXT:
-            retry_at, retry_element = at, element
-            element += 1
-        elif wanted == ANY_CHARACTER or wanted == text[at]:
-            at, element = at + 1, element + 1
-        elif retry_element >= 0:
-            retry_at += 1
-            at, element = retry_at, retry_element + 1
-        else:
-            return False
-    return all(rest == ANY_TEXT for rest in elements[element:])
-
-
 def compile_predicate(predicate: Predicate) -> Test:
     """Return a function that says the same as :func:`evaluate`, several times as fast.
 
@@ -205,6 +190,8 @@ def compile_predicate(predicate: Predicate) -> Test:
             return lambda event: value_of(expression, event) is None
         case Relation(left, op, right):
             return lambda event: _related(left, op, right, event)
+        case CloudSql(node):
+            return lambda event: result_of(node, event)
         case IsNull(attribute):
             return lambda event: (value := event.get(attribute)) is None or value != value
         case Compare(attribute, op, literal):

@@ -20,12 +20,14 @@ from itertools import chain
 from typing import Any, Final
 
 from ...protocol.errors import SelectorError
+from .cesql_values import names_in
 from .conditions import (
     FALSE,
     MIRRORED,
     TRUE,
     And,
     Between,
+    CloudSql,
     Compare,
     Constant,
     Contains,
@@ -171,6 +173,8 @@ def names_of(predicate: Predicate) -> Iterable[str]:
             found = chain(left.names(), right.names())
         case Undefined(expression):
             found = expression.names()
+        case CloudSql(node):
+            found = names_in(node)
         case Constant():
             return ()
         case _:
@@ -192,7 +196,7 @@ def two_valued(predicate: Predicate, *, positive: bool = True) -> Predicate:
             return Or(tuple(two_valued(term, positive=positive) for term in terms))
         case IsTruth(term, value):
             return IsTruth(two_valued(term, positive=False), value)
-        case Constant() | IsNull() | Undefined():
+        case Constant() | IsNull() | Undefined() | CloudSql():
             return predicate
     if positive:
         return predicate

@@ -14,7 +14,7 @@ from ...protocol.errors import SelectorError
 if TYPE_CHECKING:
     from lark import Token
 
-_VALUES: Final = frozenset(("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "STRING", "UNKNOWN", "SIGN"))
+_VALUES: Final = frozenset(("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "STRING", "UNKNOWN", "SIGN", "CESQL"))
 _OPERATORS: Final = frozenset(
     ("COMPARISON", "BETWEEN", "IN", "LIKE", "IS", "PREFIX", "SUFFIX", "CONTAINS", "NOT")
 )
@@ -57,6 +57,13 @@ def unreadable_character(text: str, line: int, column: int, position: int) -> Se
     hint = _HINTS.get(character)
     found = repr(character) if character.isprintable() else f"the character U+{ord(character):04X}"
     return _error(line, column, f"{found} has no meaning in a selector" + (f" ({hint})" if hint else ""))
+
+
+def unexpected(found: Token) -> SelectorError:
+    """Return the error for a word that cannot stand where it does, in a language that has no words for what could."""
+    if found.type == "$END":
+        return SelectorError("the expression ends too early", line=found.line or 1, column=found.column or 1)
+    return _error(found.line or 1, found.column or 1, f"{_shown(found)} cannot stand here")
 
 
 def syntax_error(found: Token, expected: Collection[str], tokens: Iterable[Token]) -> SelectorError:

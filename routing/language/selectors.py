@@ -24,6 +24,7 @@ from ...protocol.errors import SelectorError
 from ..filters.printing import CHARACTERS_MAX, KEYWORDS, is_word
 from . import predicates as p
 from .builder import builder
+from .cesql import parse_cesql
 from .relations import two_valued
 from .selector_errors import syntax_error, unreadable_character
 
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CHARACTERS_MAX", "DIALECTS", "Dialect", "parse_selector"]
 
-Dialect = Literal["rayvous", "jms"]
-DIALECTS: Final[tuple[Dialect, ...]] = ("rayvous", "jms")
-"""The languages that text may be in: ours; JMS to the letter, where a comparison of values of two groups is false."""
+Dialect = Literal["rayvous", "jms", "cesql"]
+DIALECTS: Final[tuple[Dialect, ...]] = ("rayvous", "jms", "cesql")
+"""The languages that text may be in: ours; JMS to the letter, where a comparison of values of two groups is false;
+CloudEvents SQL (:mod:`.cesql`)."""
 
-_SOFT_KEYWORDS: Final = frozenset(("PREFIX", "SUFFIX", "CONTAINS", "ESCAPE", "TIMESTAMP", "UNKNOWN"))
+_SOFT_KEYWORDS: Final = frozenset(("PREFIX", "SUFFIX", "CONTAINS", "ESCAPE", "TIMESTAMP", "UNKNOWN", "CESQL"))
 _RESERVED: Final = KEYWORDS | _SOFT_KEYWORDS
 
 
@@ -56,6 +58,8 @@ def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     one_of("dialect", dialect, DIALECTS)
+    if dialect == "cesql":
+        return parse_cesql(text)
     if not isinstance(text, str):
         raise SelectorError(f"a selector is a string, not a {type(text).__name__}")
     if len(text) > CHARACTERS_MAX:

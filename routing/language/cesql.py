@@ -1,0 +1,246 @@
+"""CloudEvents SQL: text to a condition, and back.
+
+Rules
+-----
+* A condition that the index knows is made of what can be said so exactly: the terms of an AND that compare an attribute
+  with strings that no number, truth or timestamp is written as, that ask whether it exists, and ORs of such terms about
+  one attribute. Each other term is a :class:`~.conditions.CloudSql`, evaluated by itself.
+* What can never be a Boolean is refused, and so are functions that there are not: when it is written, and by name.
+* Names are attributes as they are written. Beside those of CloudEvents they may have capitals and underscores:
+  ``ce_type`` is the type of an event that came through a gateway.
+
+Source: CloudEvents SQL, version 1.0, section 2. Operators of one rank are evaluated from the left, as 3.6 says; the
+grammar beside it (for ANTLR) has AND, OR and XOR from the right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.errors import FilterTooComplex, SelectorError
+from .cesql_values import (
+    FUNCTIONS,
+    INT_MAX,
+    REQUIRED,
+    Call,
+    Constant,
+    Name,
+    Node,
+    constants_in,
+    node_text,
+    pattern_elements,
+    type_of,
+    unquoted,
+)
+from .conditions import FALSE, TRUE, And, CloudSql, Compare, In, IsNull, IsTruth, Like, Not, Or, Predicate
+from .literals import at
+from .relations import joined
+from .selector_errors import unexpected, unreadable_character
+from .values import CHARACTERS_MAX
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+
+__all__ = ["expression_of", "parse_cesql"]
+
+_KEYWORDS: Final = frozenset(("AND", "OR", "XOR", "NOT", "LIKE", "EXISTS", "IN", "TRUE", "FALSE"))
+_LIKE_OTHERS: Final = frozenset("0123456789+-.:eETZtrufalsin")
+"""The characters of numbers, truths and timestamps: a string with another one is none of these."""
+
+
+def parse_cesql(text: str) -> Predicate:
+    """Return the condition that an expression of CloudEvents SQL is true.
+
+    Raises
+    ------
+    SelectorError
+        If it is none, or can be no Boolean; the message says where.
+    """
+    whole = expression_of(text)
+    gives = type_of(whole)
+    if gives not in (bool, None):
+        raise SelectorError(f"the expression gives a {_TYPES[gives]}: a filter needs a Boolean")
+    if isinstance(whole, Name):
+        return Compare(whole.name, "=", True)
+    terms = whole.operands if isinstance(whole, Call) and whole.what == "AND" else (whole,)
+    return joined(And, list(map(_term, terms)))
+
+
+def _term(node: Node) -> Predicate:
+    """Return the condition that an operand of AND is true, which is cast to a Boolean."""
+    known = _known(node)
+    if known is not None:
+        return known
+    return CloudSql(node if type_of(node) is bool else Call("BOOL", (node,)))
+
+
+_TYPES: Final = {int: "number", str: "string"}
+
+
+def expression_of(text: str) -> Node:
+    """Return what an expression of CloudEvents SQL says; SelectorError if it is none."""
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    if not isinstance(text, str):
+        raise SelectorError(f"an expression is a string, not a {type(text).__name__}")
+    if len(text) > CHARACTERS_MAX:
+        raise SelectorError(f"the expression has {len(text)} characters, the limit is {CHARACTERS_MAX}")
+    try:
+        made: Node = _parser().parse(text)  # type: ignore[assignment]  # the builder makes no trees
+    except UnexpectedCharacters as error:
+        raise unreadable_character(text, error.line, error.column, error.pos_in_stream or 0) from None
+    except UnexpectedToken as error:
+        raise unexpected(error.token) from None
+    node_text(made)  # what cannot be written again is refused
+    if INT_MAX + 1 in constants_in(made):  # which a minus would have made the least integer
+        raise SelectorError(f"{INT_MAX + 1} is no integer of 32 bits")
+    return made
+
+
+@cache
+def _parser() -> Lark:
+    from lark import Lark, Token
+
+    def reserve(token: Token) -> Token:
+        word = token.upper()
+        return Token.new_borrow_pos(word, str(token), token) if word in _KEYWORDS else token
+
+    grammar = Path(__file__).with_name("cesql.lark").read_text(encoding="utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        lexer="basic",
+        maybe_placeholders=True,
+        propagate_positions=False,
+        lexer_callbacks={"WORD": reserve},
+        transformer=_builder(),
+    )
+
+
+def _builder() -> Any:
+    """Return what makes the nodes while the parser runs; a method for each rule of the grammar."""
+    from lark import Transformer, v_args
+
+    @v_args(inline=True)
+    class Builder(Transformer[Any, Node]):
+        def start(self, whole: Node) -> Node:
+            return whole
+
+        def chain(self, first: Node, *rest: Any) -> Node:
+            made = first
+            for op, operand in zip(rest[::2], rest[1::2], strict=True):
+                made = _chained(op, made, operand)
+            return made
+
+        def like(self, value: Node, negation: Token | None, word: Token, pattern: Token) -> Node:
+            return _perhaps(negation, _call(word, "LIKE", value, Constant(unquoted(str(pattern)))))
+
+        def one_of(self, value: Node, negation: Token | None, word: Token, *items: Node) -> Node:
+            return _perhaps(negation, _call(word, "IN", value, *items))
+
+        def negated(self, word: Token, value: Node) -> Node:
+            return _call(word, "NOT", value)
+
+        def signed(self, sign: Token, value: Node) -> Node:
+            if isinstance(value, Constant) and type(value.value) is int:
+                return Constant(-value.value if sign == "-" else value.value)
+            return _call(sign, "-" if sign == "-" else "+", Constant(0), value)
+
+        def exists(self, word: Token, name: Token) -> Node:
+            return _call(word, "EXISTS", Name(str(name)))
+
+        def call(self, word: Token, *operands: Node | None) -> Node:
+            given = [operand for operand in operands if operand is not None]
+            function = FUNCTIONS.get(word.upper())
+            if function is None or not function.accepts(len(given)):
+                at(
+                    word,
+                    f"there is no function {word.upper()} of {len(given)}: there are {', '.join(FUNCTIONS)}",
+                )
+            return _call(word, word.upper(), *given)
+
+        def name(self, token: Token) -> Node:
+            return Name(str(token))
+
+        def integer(self, token: Token) -> Node:
+            value = int(token) if len(token) <= 10 else INT_MAX + 2
+            if value > INT_MAX + 1:
+                at(token, f"{token[:30]} is no integer of 32 bits")
+            return Constant(value)
+
+        def string(self, token: Token) -> Node:
+            return Constant(unquoted(str(token)))
+
+        def boolean(self, token: Token) -> Node:
+            return Constant(token.type == "TRUE")
+
+    return Builder()
+
+
+def _call(token: Token, what: str, *operands: Node) -> Call:
+    try:
+        return Call(what, operands)
+    except FilterTooComplex as error:
+        at(token, str(error))
+
+
+def _chained(op: Token, left: Node, right: Node) -> Call:
+    """Return an operation; a chain of one of AND, OR, XOR is one operation, which is as deep as its operands."""
+    what = "<>" if op == "!=" else op.type if op.type in _KEYWORDS else str(op)
+    if isinstance(left, Call) and left.what == what and what in ("AND", "OR", "XOR"):
+        return _call(op, what, *left.operands, right)
+    return _call(op, what, left, right)
+
+
+def _perhaps(negation: Token | None, node: Call) -> Call:
+    return node if negation is None else _call(negation, "NOT", node)
+
+
+def _is_plain(text: Any) -> bool:
+    """Return whether only a string, and no number, truth or timestamp, can be written so."""
+    return type(text) is str and not _LIKE_OTHERS.issuperset(text)
+
+
+def _known(node: Node) -> Predicate | None:
+    """Return the condition that is true where an expression is, or None where the index knows none."""
+    match node:
+        case Constant(bool() as truth):
+            return TRUE if truth else FALSE
+        case Call("OR", operands):
+            return _known_or(operands)
+        case Call("NOT", (Call("EXISTS", (Name(name),)),)):
+            return FALSE if name.lower() in REQUIRED else IsNull(name)
+        case Call("EXISTS", (Name(name),)):
+            return TRUE if name.lower() in REQUIRED else Not(IsNull(name))
+        case Call("<>", (Name(name), Constant(str() as text))) if _is_plain(text):
+            return And((Not(IsNull(name)), Not(IsTruth(Compare(name, "=", text), True))))
+        case Call("IN", (Name(name), *items)):
+            values = [item.value for item in items if isinstance(item, Constant)]
+            if len(values) == len(items) and all(map(_is_plain, values)):
+                return In(name, tuple(values))
+    return _known_text(node)
+
+
+def _known_text(node: Node) -> Predicate | None:
+    match node:
+        case Call("=", (Name(name), Constant(str() as text))) if _is_plain(text):
+            return Compare(name, "=", text)
+        case Call("LIKE", (Name(name), Constant(str() as pattern))):
+            elements = pattern_elements(pattern)
+            if not _LIKE_OTHERS.issuperset(element for element in elements if isinstance(element, str)):
+                escaped = re.sub(r"\\(?![%_])", r"\\\\", pattern)
+                return Like(name, escaped, "\\")
+    return None
+
+
+def _known_or(operands: Sequence[Node]) -> Predicate | None:
+    """Return an OR about one attribute: where one operand has an error, which is where that is missing, all have."""
+    terms = [_known_text(operand) for operand in operands]
+    known = [term for term in terms if isinstance(term, Compare | Like)]
+    alike = all(one.attribute == other.attribute for one, other in pairwise(known))
+    return Or(tuple(known)) if len(known) == len(terms) and alike else None

@@ -1,0 +1,359 @@
+"""What an expression of CloudEvents SQL is for an event: the meaning of the language, spelled out.
+
+Rules
+-----
+* A value is a Boolean, an Integer of 32 bits, or a String. What an event has beside these is a String: other numbers
+  as Python writes them, timestamps in ISO 8601. 5.0 is the Integer 5, as everywhere here.
+* An *error* (a missing attribute, a cast that fails, a division by 0, an overflow, a bad argument) ends the evaluation:
+  the event does not pass (1.2, "fail fast mode" of 4.1). AND and OR look at their right side only where they must.
+* Nothing is converted but by the rules of 3.7: the right side of ``=`` says what the left side is cast to, the left
+  side of IN what its items are.
+
+Source: CloudEvents SQL, version 1.0, sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from ...protocol.errors import FilterTooComplex, SelectorError
+from ...protocol.values import Timestamp, Value, normalize
+from .conditions import like_elements, like_matches
+from .values import DEPTH_MAX
+
+__all__ = [
+    "FUNCTIONS",
+    "INT_MAX",
+    "INT_MIN",
+    "REQUIRED",
+    "Call",
+    "Constant",
+    "Name",
+    "Node",
+    "constants_in",
+    "names_in",
+    "node_text",
+    "quoted",
+    "result_of",
+    "type_of",
+    "unquoted",
+]
+
+INT_MIN: Final = -(2**31)
+INT_MAX: Final = 2**31 - 1
+REQUIRED: Final = frozenset(("id", "source", "specversion", "type"))
+"""The attributes that every CloudEvent has: they always exist (3.4.4)."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,32}")
+_SPACES: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    + ("\u2028\u2029\u202f\u205f\u3000")
+)
+
+
+class Failed(Exception):
+    """The expression has an error for this event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that is written down: a bool, an int of 32 bits or a string."""
+
+    value: bool | int | str
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Constant, (self.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The value of an attribute."""
+
+    name: str
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Name, (self.name,)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator or a function with its operands; of LIKE the second is the pattern, of EXISTS the one is a name."""
+
+    what: str
+    operands: tuple[Node, ...]
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        depth = 1 + max((operand.depth for operand in self.operands), default=0)
+        if depth > DEPTH_MAX:
+            raise FilterTooComplex(f"an expression is nested more than {DEPTH_MAX} deep")
+        object.__setattr__(self, "depth", depth)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Call, (self.what, self.operands)
+
+
+Node: TypeAlias = Constant | Name | Call
+
+
+def names_in(node: Node) -> Iterator[str]:
+    """Iterate over the attributes that an expression looks at."""
+    match node:
+        case Name(name):
+            yield name
+        case Call(_, operands):
+            for operand in operands:
+                yield from names_in(operand)
+
+
+_STRING: Final = re.compile(r"""'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*\"""", re.DOTALL)
+
+
+def unquoted(text: str) -> str:
+    """Return the string that a literal says: of what a backslash may stand before, only its quote is changed."""
+    return re.sub(rf"\\{text[0]}|{text[0]}{text[0]}", text[0], text[1:-1])
+
+
+def quoted(text: str) -> str:
+    """Return a string as a literal; SelectorError where the language has none for it."""
+    for quote in ("'", '"'):
+        literal = quote + text.replace(quote, "\\" + quote) + quote
+        if _STRING.fullmatch(literal) and unquoted(literal) == text:
+            return literal
+    raise SelectorError(
+        "no literal of CloudEvents SQL says a backslash before a quote where both quotes are used"
+    )
+
+
+def node_text(node: Node) -> str:
+    """Return an expression as text that reads back as the same, with parentheses around every operation in it."""
+    match node:
+        case Constant(value):
+            return quoted(value) if isinstance(value, str) else str(value).upper()
+        case Name(name):
+            return name
+        case Call("EXISTS" | "NOT" as what, (operand,)):
+            return f"{what} {_inner(operand)}"
+        case Call("LIKE", (value, pattern)):
+            return f"{_inner(value)} LIKE {node_text(pattern)}"
+        case Call("IN", (value, *items)):
+            return f"{_inner(value)} IN ({', '.join(map(node_text, items))})"
+        case Call(what, operands):
+            if what in FUNCTIONS:
+                return f"{what}({', '.join(map(node_text, operands))})"
+            return f" {what} ".join(map(_inner, operands))
+
+
+def _inner(node: Node) -> str:
+    text = node_text(node)
+    return f"({text})" if isinstance(node, Call) and node.what not in FUNCTIONS else text
+
+
+def constants_in(node: Node) -> Iterator[bool | int | str]:
+    """Iterate over the values that are written in an expression."""
+    match node:
+        case Constant(value):
+            yield value
+        case Call(_, operands):
+            for operand in operands:
+                yield from constants_in(operand)
+
+
+def type_of(node: Node) -> type | None:
+    """Return the type of what an expression is, as far as it is known before an event is: bool, int, str or None."""
+    match node:
+        case Constant(value):
+            return type(value)
+        case Name():
+            return None
+        case Call(what, _):
+            return FUNCTIONS[what].gives if what in FUNCTIONS else int if what in _ARITHMETIC else bool
+
+
+def result_of(node: Node, event: Mapping[str, Any]) -> bool | None:
+    """Return whether an event passes an expression; None where there is an error, or the result is no Boolean."""
+    try:
+        result = _value(node, event)
+    except Failed:
+        return None
+    return result if type(result) is bool else None
+
+
+def primitive(value: Value | None) -> bool | int | str:
+    """Return the value of an attribute in the types of the language."""
+    match value:
+        case None:
+            raise Failed
+        case Timestamp():
+            return value.isoformat()
+        case bool() | str():
+            return value
+        case float() if value.is_integer() and INT_MIN <= value <= INT_MAX:
+            return int(value)
+        case int() if INT_MIN <= value <= INT_MAX:
+            return value
+    return repr(value)
+
+
+def cast(value: bool | int | str, to: type) -> Any:
+    """Return a value as one of another type (3.7)."""
+    if type(value) is to:
+        return value
+    if to is str:
+        return str(value).lower() if type(value) is bool else str(value)
+    if to is bool:
+        if type(value) is int:
+            return value != 0
+        if (word := str(value).lower()) in ("true", "false"):
+            return word == "true"
+        raise Failed
+    if type(value) is str and not _INTEGER.fullmatch(value):
+        raise Failed
+    return _fitting(int(value))
+
+
+def _fitting(number: int) -> int:
+    if not INT_MIN <= number <= INT_MAX:
+        raise Failed
+    return number
+
+
+def _value(node: Node, event: Mapping[str, Any]) -> bool | int | str:
+    match node:
+        case Constant(value):
+            return value
+        case Name(name):
+            return primitive(normalize(event.get(name)))
+        case Call("AND" | "OR" | "XOR" as what, operands):
+            return _logic(what, operands, event)
+        case Call("EXISTS", (Name(name),)):
+            return name.lower() in REQUIRED or normalize(event.get(name)) is not None
+        case Call("IN", (first, *items)):
+            wanted = _value(first, event)
+            return any(cast(_value(item, event), type(wanted)) == wanted for item in items)
+        case Call(what, operands):
+            values = [_value(operand, event) for operand in operands]
+            if what in FUNCTIONS:
+                function = FUNCTIONS[what]
+                takes = function.takes[: len(values)] + function.takes[-1:] * (
+                    len(values) - len(function.takes)
+                )
+                result: bool | int | str = function.does(*map(cast, values, takes))
+                return result
+            if what in ("=", "<>"):
+                return (cast(values[0], type(values[1])) == values[1]) is (what == "=")
+            made: bool | int = _OPERATORS[what](*values)
+            return made
+
+
+def _logic(what: str, operands: Sequence[Node], event: Mapping[str, Any]) -> bool:
+    truth: bool = cast(_value(operands[0], event), bool)
+    for operand in operands[1:]:
+        if what != "XOR" and truth is (what == "OR"):
+            return truth
+        other: bool = cast(_value(operand, event), bool)
+        truth = truth is not other if what == "XOR" else other
+    return truth
+
+
+def _divided(a: int, b: int) -> int:
+    if b == 0:
+        raise Failed
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_ARITHMETIC: Final[dict[str, Callable[[int, int], int]]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _divided,
+    "%": lambda a, b: a - b * _divided(a, b),
+}
+_ORDERS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def _of_integers(does: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
+    def do(left: Any, right: Any) -> Any:
+        result = does(cast(left, int), cast(right, int))
+        return result if type(result) is bool else _fitting(result)
+
+    return do
+
+
+def _like(value: Any, pattern: str) -> bool:
+    return like_matches(cast(value, str), pattern_elements(pattern))
+
+
+def pattern_elements(pattern: str) -> tuple[str | int, ...]:
+    """Return a pattern of LIKE as its elements: a backslash counts before ``%`` and ``_`` only (3.4.3)."""
+    escaped = re.sub(r"\\(?![%_])", r"\\\\", pattern)
+    return like_elements(escaped, "\\")
+
+
+_OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+    **{what: _of_integers(does) for what, does in (_ARITHMETIC | _ORDERS).items()},
+    "NOT": lambda value: not cast(value, bool),
+    "LIKE": _like,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function: the types that it takes, the last one again and again if `more`, the type that it gives."""
+
+    does: Callable[..., Any]
+    takes: tuple[type, ...]
+    gives: type
+    fewest: int
+    more: bool = False
+
+    def accepts(self, operands: int) -> bool:
+        """Return whether it may be called with so many operands."""
+        return operands >= self.fewest and (self.more or operands <= len(self.takes))
+
+
+def _left(text: str, length: int) -> str:
+    if length < 0:
+        raise Failed
+    return text[:length]
+
+
+def _right(text: str, length: int) -> str:
+    return _left(text[::-1], length)[::-1]
+
+
+def _substring(text: str, start: int, length: int = INT_MAX) -> str:
+    if abs(start) > len(text) or length < 0:
+        raise Failed
+    if start == 0:
+        return ""
+    begin = start - 1 if start > 0 else len(text) + start
+    return text[begin : begin + length]
+
+
+FUNCTIONS: Final[dict[str, Function]] = {
+    "ABS": Function(lambda number: _fitting(abs(number)), (int,), int, 1),
+    "BOOL": Function(lambda value: value, (bool,), bool, 1),
+    "CONCAT": Function(lambda *texts: "".join(texts), (str,), str, 0, more=True),
+    "CONCAT_WS": Function(lambda between, *texts: between.join(texts), (str,), str, 1, more=True),
+    "INT": Function(lambda value: value, (int,), int, 1),
+    "LEFT": Function(_left, (str, int), str, 2),
+    "LENGTH": Function(len, (str,), int, 1),
+    "LOWER": Function(str.lower, (str,), str, 1),
+    "RIGHT": Function(_right, (str, int), str, 2),
+    "STRING": Function(lambda value: value, (str,), str, 1),
+    "SUBSTRING": Function(_substring, (str, int, int), str, 2),
+    "TRIM": Function(lambda text: text.strip(_SPACES), (str,), str, 1),
+    "UPPER": Function(str.upper, (str,), str, 1),
+}
+"""The functions of sections 3.5.1 and 3.5.2, and the casts."""
