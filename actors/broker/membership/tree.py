@@ -2,11 +2,11 @@
 
 Rules
 -----
-* It is made of parts, each with the state that is its own: `place` (where the broker stands), `tree_rounds` (when rounds
-  begin), `carrier` (what goes over the tree), `children`, `parent`, `neighbours` (whether both live), `group`
-  (succession, members), `leaving`. Each is made with those before it in this list that it calls, and knows nobody behind
-  it. What a machine of `faults.membership` has to tell (`faults.membership.local`) is worked off by the part that runs
-  it, at once.
+* It is made of parts, each with the state that is its own: `place` (where the broker stands), `tree_rounds` (when
+  rounds begin), `carrier` (what goes over the tree), `children`, `parent`, `neighbours` (whether both live), `group`
+  (succession, members), `leaving`. Each is made with those before it in this list that it calls, and knows nobody
+  behind it. What a machine of `faults.membership` has to tell (`faults.membership.local`) is worked off by the part
+  that runs it, at once.
 * Here each message goes to the part whose it is, and time goes to all of them. docs/decisions/0011-recovery.md has the
   whole picture, docs/decisions/0085-parts-own-their-state.md the cut.
 """
