@@ -49,9 +49,11 @@ if TYPE_CHECKING:
     from .protocol.scenarios.scenario import Scenario
     from .protocol.stability import Stability, Stable
     from .protocol.telemetry.tables import TelemetryConfig
+    from .protocol.values import NULL
     from .routing.filters.filter import Filter
     from .routing.language.builders import attr
     from .routing.language.comparing import covers, intersects, merge
+    from .routing.language.patterns import eventbridge
     from .routing.language.questions import to_filter
     from .routing.topologies.cluster_trees import ClusterTree
     from .simulator.simulation import Simulation
@@ -73,6 +75,7 @@ _HOMES = {
     "InputError": "protocol.errors",
     "Limits": "protocol.configs",
     "MissingExtra": "protocol.errors",
+    "NULL": "protocol.values",
     "Network": "actors.network.network",
     "NetworkExists": "protocol.errors",
     "NetworkNotFound": "protocol.errors",
@@ -97,6 +100,7 @@ _HOMES = {
     "attr": "routing.language.builders",
     "covers": "routing.language.comparing",
     "draw": "pipelines.drawing",
+    "eventbridge": "routing.language.patterns",
     "experiment": "experiments.reproduced",
     "intersects": "routing.language.comparing",
     "merge": "routing.language.comparing",
@@ -106,6 +110,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "NULL",
     "AccessConfig",
     "AdmissionConfig",
     "BrokerUnavailable",
@@ -144,6 +149,7 @@ __all__ = [
     "attr",
     "covers",
     "draw",
+    "eventbridge",
     "experiment",
     "intersects",
     "merge",

@@ -127,7 +127,9 @@ class _Domains:
 
 
 def _is_numbers_only(domain: Domain) -> bool:
-    return not (domain.missing or domain.booleans or domain.strings.intervals or domain.timestamps)
+    return not (
+        domain.missing or domain.null or domain.booleans or domain.strings.intervals or domain.timestamps
+    )
 
 
 def _stretch(interval: Interval) -> _Stretch | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..protocol.batch import EventBatch
-from ..protocol.values import Timestamp, Value
+from ..protocol.values import Timestamp, Value, is_null
 
 BATCHES_KEPT: Final = 4
 
@@ -73,6 +73,8 @@ def json_of(event: Mapping[str, Value]) -> tuple[str, int]:
 
 def plain_value(value: Value) -> Any:
     """Return a value as JSON has it."""
+    if is_null(value):
+        return None
     if type(value) is Timestamp:
         return value.isoformat()
     if type(value) is float and math.isinf(value):

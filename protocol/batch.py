@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from .checks import shown
 from .errors import EventError
-from .values import Kind, Timestamp, Value, kind_of, normalize
+from .values import NULL, Kind, Timestamp, Value, kind_of, normalize
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -32,6 +32,7 @@ _DTYPES: Final[dict[Kind, Any]] = {
     Kind.FLOAT: np.float64,
     Kind.STRING: np.int32,
     Kind.TIMESTAMP: np.int64,
+    Kind.NULL: np.bool_,
 }
 
 ATTRIBUTES_MAX: Final = 256
@@ -50,8 +51,8 @@ class Column:
     kind
         The kind of every value in it.
     data
-        One entry an event: ``bool``, ``int64``, ``float64``, ``int32`` positions in `words` (strings) or ``int64``
-        nanoseconds (timestamps). Where `present` is False the entry means nothing.
+        One entry an event: ``bool``, ``int64``, ``float64``, ``int32`` positions in `words` (strings), ``int64``
+        nanoseconds (timestamps) or ``bool`` (nulls, all True). Where `present` is False the entry means nothing.
     present
         One boolean an event, or ``None`` when every event has a value here.
     words
@@ -98,7 +99,7 @@ class Column:
             value = self.words[int(value)]
         elif self.kind is Kind.TIMESTAMP:
             value = Timestamp(value)
-        return value
+        return NULL if self.kind is Kind.NULL else value  # type: ignore[return-value]
 
 
 ColumnKey: TypeAlias = tuple[str, Kind]
@@ -161,6 +162,8 @@ class EventBatch:
                     values = [words[code] for code in values]
                 elif kind is Kind.TIMESTAMP:
                     values = [Timestamp(value) for value in values]
+                elif kind is Kind.NULL:
+                    values = [NULL] * len(values)
                 targets = out if rows is None else [out[row] for row in rows.tolist()]
                 for event, value in zip(targets, values, strict=True):
                     event[name] = value

@@ -5,6 +5,7 @@ Rules
 * A value is a boolean, an integer (64 bits), a float, a string or a timestamp (paper 1, section 2: type, name, value).
 * ``None``, NaN, NaT and ``pandas.NA`` are *missing*: an attribute that has no value is the same as one that is not
   there.
+* :data:`NULL` is JSON's null, said on purpose: the attribute is there and has no value. To a comparison it is missing.
 * Integers and floats compare as numbers, exactly. No other two kinds compare.
 * A naive ``datetime`` is UTC.
 """
@@ -42,6 +43,23 @@ class Kind(enum.IntEnum):
     FLOAT = 2
     STRING = 3
     TIMESTAMP = 4
+    NULL = 5
+
+
+class Null:
+    """JSON's null; :data:`NULL` is the only one."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NULL"
+
+    def __reduce__(self) -> str:
+        return "NULL"
+
+
+NULL: Final = Null()
+"""The attribute is there, its value is null. Only IS MISSING and EventBridge patterns tell it from no attribute."""
 
 
 class Timestamp(int):
@@ -70,7 +88,10 @@ class Timestamp(int):
 
 
 Value: TypeAlias = bool | int | float | str | Timestamp
-"""One attribute's value, as the broker sees it. A :class:`Timestamp` is an ``int`` by class but never by kind."""
+"""One attribute's value, as the broker sees it. A :class:`Timestamp` is an ``int`` by class but never by kind.
+
+:data:`NULL` is a value of events too; it is left out here, since nothing is compared with it.
+"""
 
 _KINDS: Final[dict[type, Kind]] = {
     bool: Kind.BOOLEAN,
@@ -78,7 +99,13 @@ _KINDS: Final[dict[type, Kind]] = {
     float: Kind.FLOAT,
     str: Kind.STRING,
     Timestamp: Kind.TIMESTAMP,
+    Null: Kind.NULL,
 }
+
+
+def is_null(value: object) -> bool:
+    """Return whether this is JSON's null; None is no value at all."""
+    return value is NULL
 
 
 def kind_of(value: Value) -> Kind:
@@ -131,7 +158,7 @@ def normalize(value: Any) -> Value | None:
         If the value is of no known kind, or an integer outside 64 bits.
     """
     kind = type(value)
-    if kind is str or kind is bool or kind is Timestamp or value is None:
+    if kind is str or kind is bool or kind is Timestamp or value is None or kind is Null:
         return value  # type: ignore[no-any-return]
     if kind is float:
         return None if math.isnan(value) else value
@@ -154,6 +181,12 @@ def normalize(value: Any) -> Value | None:
     raise EventError(
         f"a value of type {type(value).__name__} is of no known kind: use a bool, int, float, str or datetime"
     )
+
+
+def comparable(value: Any) -> Value | None:
+    """Return what :func:`normalize` returns, and None for a null, too: what can be compared and calculated with."""
+    found = normalize(value)
+    return None if is_null(found) else found
 
 
 def _plain(value: int | float | str) -> int | float | str:

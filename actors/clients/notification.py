@@ -9,7 +9,7 @@ import datetime
 from dataclasses import dataclass
 from html import escape
 
-from ...protocol.values import Timestamp, Value
+from ...protocol.values import Timestamp, Value, is_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Notification:
         Seconds since 1970 on the publisher's and on this process's clock.
     """
 
-    event: dict[str, Value | datetime.datetime]
+    event: dict[str, Value | datetime.datetime | None]
     publisher: str
     sequence: int
     published_at: float
@@ -46,6 +46,8 @@ class Notification:
         return f"<table><caption>{head}</caption>{cells}</table>"
 
 
-def for_people(value: Value) -> Value | datetime.datetime:
+def for_people(value: Value) -> Value | datetime.datetime | None:
     """Return a value as its users see it."""
+    if is_null(value):
+        return None
     return value.datetime if isinstance(value, Timestamp) else value

@@ -30,7 +30,7 @@ _INT32: Final = np.dtype("<i4")
 _INT64: Final = np.dtype("<i8")
 _FLOAT64: Final = np.dtype("<f8")
 _BOOLEAN: Final = np.dtype("?")
-_DATA: Final = (_BOOLEAN, _INT64, _FLOAT64, _INT32, _INT64)
+_DATA: Final = (_BOOLEAN, _INT64, _FLOAT64, _INT32, _INT64, _BOOLEAN)
 """The type of each `Kind`, in their order: the hash of an enumeration's member is slow."""
 
 

@@ -55,7 +55,7 @@ from ...faults.checker.trace import (
     lives,
 )
 from ...protocol.errors import InputError
-from ...protocol.values import Timestamp, Value
+from ...protocol.values import NULL, Timestamp, Value, is_null
 
 FORMAT: Final = "rayvous trace"
 VERSION: Final = 3
@@ -184,7 +184,11 @@ def encode_event(event: Mapping[str, Any]) -> str:
     """Return an event as JSON from which :func:`decode_event` makes the same."""
     return json.dumps(
         {
-            name: ["timestamp", int(value)] if isinstance(value, Timestamp) else value
+            name: ["timestamp", int(value)]
+            if isinstance(value, Timestamp)
+            else None
+            if is_null(value)
+            else value
             for name, value in event.items()
         }
     )
@@ -196,6 +200,8 @@ def decode_event(text: str) -> dict[str, Value]:
     for name, value in event.items():
         if type(value) is list:
             event[name] = Timestamp(value[1])
+        elif value is None:
+            event[name] = NULL
     return event
 
 

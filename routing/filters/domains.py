@@ -3,8 +3,8 @@
 Rules
 -----
 * A :class:`Domain` has one part for each group of values that compare with each other (booleans, numbers,
-  strings, timestamps) and one for *missing*. A value can only be in the part of its own group: no group
-  converts to another.
+  strings, timestamps), one for *missing* and one for JSON's null. A value can only be in the part of its own
+  group: no group converts to another.
 * Numbers are the real line: 1 and 1.0 are one number, and integers and floats compare exactly.
 * Strings are ordered by code point.
 * Decisions are exact for everything but patterns (LIKE, SUFFIX, CONTAINS), where "covers" may say no too
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from ...protocol.values import Timestamp, Value
+from ...protocol.values import Null, Timestamp, Value, is_null
 from .intervals import (
     EVERYTHING,
     NOTHING,
@@ -37,7 +37,7 @@ from .intervals import (
     sort_key,
     unite,
 )
-from .likes import LikePattern, like_key
+from .likes import LikePattern
 from .strings import ALL_STRINGS, NO_STRINGS, Strings, like_strings
 
 __all__ = [
@@ -74,6 +74,8 @@ class Domain:
         Intervals by code point, and patterns.
     timestamps
         Intervals over nanoseconds since 1970 UTC.
+    null
+        Whether JSON's null satisfies it.
     """
 
     missing: bool = False
@@ -81,18 +83,30 @@ class Domain:
     numbers: Intervals = NOTHING
     strings: Strings = NO_STRINGS
     timestamps: Intervals = NOTHING
+    null: bool = False
 
     ANYTHING: ClassVar[Domain]
-    """Every value, and missing."""
+    """Every value, null, and missing."""
+    THERE: ClassVar[Domain]
+    """Every value, and null, but not missing."""
     PRESENT: ClassVar[Domain]
-    """Every value, but not missing."""
+    """Every value that compares with some other: neither missing nor null."""
+    ABSENT: ClassVar[Domain]
+    """Missing or null: no value at all."""
     MISSING: ClassVar[Domain]
-    """No value at all."""
+    """Missing, and not null."""
     EMPTY: ClassVar[Domain]
     """Nothing, not even missing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Domain, (self.missing, self.booleans, self.numbers, self.strings, self.timestamps)
+        return Domain, (
+            self.missing,
+            self.booleans,
+            self.numbers,
+            self.strings,
+            self.timestamps,
+            self.null,
+        )
 
     @classmethod
     def interval(
@@ -144,7 +158,12 @@ class Domain:
     def is_empty(self) -> bool:
         """Whether it is known to hold nothing (False may be wrong only where there are patterns)."""
         return not (
-            self.missing or self.numbers or self.strings.intervals or self.timestamps or self.booleans
+            self.missing
+            or self.numbers
+            or self.strings.intervals
+            or self.timestamps
+            or self.booleans
+            or self.null
         )
 
     @property
@@ -161,13 +180,15 @@ class Domain:
             return value in self.booleans
         if kind is Timestamp:
             return contains(self.timestamps, value)
+        if is_null(value):
+            return self.null
         return self.missing if value is None else contains(self.numbers, value)
 
     def covers(self, other: Domain) -> bool:
         """Return True only if all of `other` is in this domain; exact when there are no patterns."""
         if other is self:
             return True
-        if other.missing and not self.missing:
+        if (other.missing and not self.missing) or (other.null and not self.null):
             return False
         if other.numbers and not covers(self.numbers, other.numbers):
             return False
@@ -187,6 +208,7 @@ class Domain:
             intersect(self.numbers, other.numbers),
             self.strings.intersect(other.strings),
             intersect(self.timestamps, other.timestamps),
+            self.null and other.null,
         )
 
     def union(self, other: Domain) -> Domain | None:
@@ -200,6 +222,7 @@ class Domain:
             unite(self.numbers + other.numbers),
             strings,
             unite(self.timestamps + other.timestamps),
+            self.null or other.null,
         )
 
     def complement(self) -> tuple[Domain, ...]:
@@ -211,6 +234,7 @@ class Domain:
             complement(self.numbers),
             first,
             complement(self.timestamps),
+            not self.null,
         )
         return tuple(d for d in (whole, *map(Domain.matching, rest)) if not d.is_empty)
 
@@ -248,6 +272,8 @@ class Domain:
             tests[bool] = self.booleans.__contains__
         if self.missing:
             tests[type(None)] = lambda value: True
+        if self.null:
+            tests[Null] = lambda value: True
         return _dispatch(tests)
 
     def sort_key(self) -> tuple[Any, ...]:
@@ -255,15 +281,18 @@ class Domain:
         return (
             tuple(map(sort_key, self.numbers)),
             tuple(map(sort_key, self.strings.intervals)),
-            tuple(map(like_key, self.strings.likes)),
+            tuple(like.sort_key() for like in self.strings.likes),
             tuple(map(sort_key, self.timestamps)),
             sorted(self.booleans),
             self.missing,
+            self.null,
         )
 
 
-Domain.ANYTHING = Domain(True, BOTH, EVERYTHING, ALL_STRINGS, EVERYTHING)
+Domain.ANYTHING = Domain(True, BOTH, EVERYTHING, ALL_STRINGS, EVERYTHING, True)
+Domain.THERE = Domain(False, BOTH, EVERYTHING, ALL_STRINGS, EVERYTHING, True)
 Domain.PRESENT = Domain(False, BOTH, EVERYTHING, ALL_STRINGS, EVERYTHING)
+Domain.ABSENT = Domain(missing=True, null=True)
 Domain.MISSING = Domain(missing=True)
 Domain.EMPTY = Domain()
 

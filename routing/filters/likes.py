@@ -4,6 +4,7 @@ Rules
 -----
 * One form for one pattern: no two ``%`` side by side, and ``_`` before ``%`` rather than after (``%_`` is
   ``_%``).
+* A character is itself, or is in either case (``"Ss"``); a pattern that ignores case has those only.
 * A test never goes back: what is between two ``%`` is looked for from the left, once, since the first place where it
   fits is always good enough. Its time grows with the length of the text alone: a regular expression, which is fastest,
   does what cannot take it `SHORT_STEPS` steps, and `piece_finder` the rest.
@@ -17,8 +18,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, takewhile
 from typing import Any, Final, TypeAlias
 
+from ..language.cases import in_lower_case
 from .piece_finder import Piece, PieceFinder
 
 Pattern: TypeAlias = tuple[Piece, ...]
@@ -38,9 +41,9 @@ class LikePattern:
     """One pattern condition on a string: it matches `pattern`, or (negated) it does not.
 
     `pattern` is the tuple of what stands between the ``%`` wildcards of a LIKE pattern; in a piece, ``None``
-    is the ``_`` wildcard (exactly one character) and every other element one literal character. ``('a', ),
-    ()`` is ``a%``; an empty first or last piece means that the pattern begins or ends with ``%``; one piece
-    alone is no wildcard.
+    is the ``_`` wildcard (exactly one character), two characters are either of them, and every other element is
+    one literal character. ``('a', ), ()`` is ``a%``; an empty first or last piece means that the pattern begins
+    or ends with ``%``; one piece alone is no wildcard.
     """
 
     pattern: Pattern
@@ -52,7 +55,7 @@ class LikePattern:
     @property
     def is_suffix(self) -> bool:
         """Whether the pattern is ``%`` and then only literal characters."""
-        return len(self.pattern) == 2 and not self.pattern[0] and None not in self.pattern[1]
+        return len(self.pattern) == 2 and not self.pattern[0] and all(map(is_literal, self.pattern[1]))
 
     @property
     def is_contains(self) -> bool:
@@ -60,8 +63,13 @@ class LikePattern:
         return (
             len(self.pattern) == 3
             and not (self.pattern[0] or self.pattern[2])
-            and None not in self.pattern[1]
+            and all(map(is_literal, self.pattern[1]))
         )
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether a character of it may be in either case."""
+        return any(element is not None and len(element) == 2 for piece in self.pattern for element in piece)
 
     @property
     def prefix(self) -> str:
@@ -76,24 +84,46 @@ class LikePattern:
         """Return whether a string satisfies the condition."""
         return _pattern_test(self.pattern, self.negated)(text)
 
-    def implies(self, other: LikePattern) -> bool:
+    @property
+    def characters(self) -> int:
+        """How long it is as text, without escapes."""
+        return sum(len(piece) + 1 for piece in self.pattern)
+
+    @property
+    def inverse(self) -> LikePattern:
+        """The condition that is true where this is not."""
+        return LikePattern(self.pattern, not self.negated)
+
+    def implies(self, other: object) -> bool:
         """Return True only if every string that satisfies this satisfies `other`; False may be wrong."""
+        if not isinstance(other, LikePattern):
+            return False
         if self.negated:
             return other.negated and pattern_implies(other.pattern, self.pattern)
         if other.negated:
             return patterns_disjoint(self.pattern, other.pattern)
         return pattern_implies(self.pattern, other.pattern)
 
-    def excludes(self, other: LikePattern) -> bool:
+    def excludes(self, other: object) -> bool:
         """Return True only if no string satisfies both; False may be wrong."""
-        return self.implies(LikePattern(other.pattern, not other.negated))
+        return isinstance(other, LikePattern) and self.implies(other.inverse)
+
+    def sort_key(self) -> tuple[Any, ...]:
+        """Return a key that gives conditions a total order."""
+        pattern = tuple(
+            tuple((element is None, element or "") for element in piece) for piece in self.pattern
+        )
+        return 0, self.negated, pattern
 
 
 def literal_prefix(pattern: Pattern) -> str:
     """Return the literal characters that every match begins with."""
-    head = pattern[0]
-    end = head.index(None) if None in head else len(head)
-    return "".join(head[:end])  # type: ignore[arg-type]  # no None before `end`
+    return "".join(element or "" for element in takewhile(is_literal, pattern[0]))
+
+
+def is_literal(element: str | None) -> bool:
+    """Return whether only one character stands for this element."""
+    return element is not None and len(element) == 1
 
 
 def _pattern_test(pattern: Pattern, negated: bool) -> Callable[[str], bool]:
@@ -154,7 +184,10 @@ def _pattern_regex(pattern: Pattern) -> re.Pattern[str]:
 
 
 def _piece_regex(piece: Piece) -> str:
-    return "".join("." if element is None else re.escape(element) for element in piece)
+    return "".join(
+        "." if element is None else re.escape(element) if len(element) == 1 else f"[{re.escape(element)}]"
+        for element in piece
+    )
 
 
 def canonical_pattern(pieces: Sequence[Piece]) -> Pattern:
@@ -185,13 +218,13 @@ def pattern_implies(narrow: Pattern, wide: Pattern) -> bool:
 
 
 def _letters(pattern: Pattern) -> frozenset[str]:
-    """Return the characters that every match has."""
+    """Return the characters, in lower case, that every match has."""
     short = sum(map(len, pattern)) + len(pattern) <= SHORT_PATTERN
     return (_letters_kept if short else _letters_of)(pattern)
 
 
 def _letters_of(pattern: Pattern) -> frozenset[str]:
-    return frozenset(element for piece in pattern for element in piece if element is not None)
+    return frozenset(in_lower_case(element[-1]) for piece in pattern for element in piece if element)
 
 
 _letters_kept: Final = lru_cache(maxsize=1024)(_letters_of)
@@ -243,21 +276,17 @@ def _holds_middle(narrow: Pattern, wide: Pattern) -> bool:
 
 
 def _fits(piece: Piece, start: int, wanted: Piece) -> bool:
-    return all(want is None or piece[start + i] == want for i, want in enumerate(wanted))
+    for have, want in zip(piece[start : start + len(wanted)], wanted, strict=True):
+        if want is not None and (have is None or have not in want):
+            return False
+    return True
 
 
 def patterns_disjoint(left: Pattern, right: Pattern) -> bool:
     """Return True only if no string matches both: their heads, their tails or their lengths cannot agree."""
-    if any(a is not None and b is not None and a != b for a, b in zip(left[0], right[0], strict=False)):
-        return True
+    heads = zip(left[0], right[0], strict=False)
     tails = zip(reversed(left[-1]), reversed(right[-1]), strict=False)
-    if any(a is not None and b is not None and a != b for a, b in tails):
+    if any(a is not None and b is not None and a not in b and b not in a for a, b in chain(heads, tails)):
         return True
     left_length, right_length = sum(map(len, left)), sum(map(len, right))
     return (len(left) == 1 and right_length > left_length) or (len(right) == 1 and left_length > right_length)
-
-
-def like_key(like: LikePattern) -> tuple[Any, ...]:
-    """Return a key that gives conditions a total order."""
-    pattern = tuple(tuple((element is None, element or "") for element in piece) for piece in like.pattern)
-    return like.negated, pattern

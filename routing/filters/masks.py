@@ -56,6 +56,8 @@ def _column_mask(column: Column, domain: Domain) -> Mask:
     if column.kind is Kind.BOOLEAN:
         allowed = np.array([False in domain.booleans, True in domain.booleans])
         return allowed[data.astype(np.intp)]
+    if column.kind is Kind.NULL:
+        return data if domain.null else np.zeros(len(data), np.bool_)
     if column.kind is Kind.TIMESTAMP:
         return _union_mask(data, domain.timestamps, exact_floats=False)
     return _union_mask(data, domain.numbers, exact_floats=column.kind is Kind.FLOAT)

@@ -26,12 +26,14 @@ from ...protocol.batch import ATTRIBUTES_MAX
 from ...protocol.errors import FilterTooComplex
 from ...protocol.values import Value
 from ..language import predicates as p
+from ..language.cases import either_case
 from ..language.expressions import Literal
 from .clauses import Clause, clause_of
 from .computed import Asked, Calculated, Key, order_of, universe
 from .domains import EVERYTHING, Domain
+from .networks import network_of
 from .piece_finder import Piece
-from .strings import like_strings
+from .strings import like_strings, strings_of
 
 CLAUSES_MAX: Final = 256
 PATTERNS_MAX: Final = 32
@@ -217,7 +219,7 @@ def _patterns(clauses: Clauses) -> Counter[str]:
     for clause in clauses:
         for name, domain in clause.constraints:
             for like in domain.strings.likes:
-                counts[name] += 1 + sum(map(len, like.pattern)) // 32
+                counts[name] += 1 + like.characters // 32
     return counts
 
 
@@ -308,9 +310,18 @@ def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[Key, Domain]:
         case p.Undefined(expression):
             return Calculated(expression), Domain.MISSING if wanted else _NUMBER
         case p.IsNull(name):
-            return name, Domain.MISSING if wanted else Domain.PRESENT
+            return name, Domain.ABSENT if wanted else Domain.PRESENT
+        case p.IsMissing(name):
+            return name, Domain.MISSING if wanted else Domain.THERE
         case p.Like(name, pattern, escape):
             return name, _strings(_pieces(p.like_elements(pattern, escape)), wanted=wanted)
+        case p.ILike(name, pattern, escape):
+            pieces = _pieces(p.like_elements(pattern, escape))
+            either = [tuple(element and either_case(element) for element in piece) for piece in pieces]
+            return name, _strings(either, wanted=wanted)
+        case p.Cidr(name, text):
+            network = network_of(text)
+            return name, Domain.matching(strings_of(network if wanted else network.inverse))
         case p.Prefix(name, text):
             return name, _strings([tuple(text), ()], wanted=wanted)
         case p.Suffix(name, text):

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Final, TypeAlias
 
 Piece: TypeAlias = tuple[str | None, ...]
-"""Characters; None is any one character."""
+"""Characters; two of them are either, and None is any one character."""
 
 TRIES: Final = 32
 MASKS_MAX: Final = 64
@@ -33,23 +33,26 @@ class PieceFinder:
         In characters.
     """
 
-    __slots__ = ("_anchor", "_piece", "_runs", "length")
+    __slots__ = ("_anchor", "_either", "_piece", "_runs", "length")
 
     def __init__(self, piece: Piece) -> None:
         self._piece = piece
         self.length = len(piece)
         self._runs: list[tuple[int, str]] = []
         start = 0
-        for wild, group in groupby(piece, key=lambda element: element is None):
-            run = [element or "" for element in group]
-            if not wild:
-                self._runs.append((start, "".join(run)))
+        for literal, group in groupby(piece, key=lambda element: element is not None and len(element) == 1):
+            run = list(group)
+            if literal:
+                self._runs.append((start, "".join(element or "" for element in run)))
             start += len(run)
+        self._either = [(at, element) for at, element in enumerate(piece) if element and len(element) > 1]
         self._anchor = max(self._runs, key=lambda run: len(run[1]), default=(0, ""))
 
     def fits(self, text: str, at: int) -> bool:
         """Return whether the piece stands at a place of a text that is long enough."""
-        return all(text.startswith(run, at + offset) for offset, run in self._runs)
+        return all(text.startswith(run, at + offset) for offset, run in self._runs) and all(
+            text[at + offset] in either for offset, either in self._either
+        )
 
     def find(self, text: str, start: int, end: int) -> int:
         """Return where the piece stands first in ``text[start:end]``, or -1."""
@@ -82,7 +85,8 @@ class PieceFinder:
         """
         places: dict[str | None, list[int]] = {}
         for place, element in enumerate(self._piece):
-            places.setdefault(element, []).append(place)
+            for character in element or (None,):
+                places.setdefault(character, []).append(place)
         found = places.pop(None, [])
         common = sorted(places, key=lambda element: -len(places[element]))[:MASKS_MAX]
         for element in places.keys() - common:

@@ -19,7 +19,8 @@ from ..language.values import CHARACTERS_MAX as CHARACTERS_MAX
 from .domains import BOTH, Domain
 from .intervals import EVERYTHING, Interval, Intervals, complement, prefix_interval, settle_strings
 from .likes import LikePattern
-from .strings import Strings, implied_intervals
+from .networks import Network
+from .strings import Strings, TextCondition, implied_intervals
 
 KEYWORDS: Final = frozenset(("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE"))
 """Words that cannot be attribute names unless they stand in double quotes."""
@@ -29,6 +30,12 @@ ESCAPE: Final = "\\"
 _TERM_CHARACTERS: Final = 128
 """More than a term has beside its name and its strings."""
 
+_ABSENT: Final = {
+    (True, True): "{} IS NULL",
+    (True, False): "{} IS MISSING",
+    (False, True): "{0} IS NULL AND {0} IS NOT MISSING",
+}
+"""What an attribute is that has no value: missing or null."""
 _Literal = Callable[[Any], str]
 
 
@@ -89,19 +96,23 @@ def characters_at_most(name: str, domain: Domain) -> int:
     strings = domain.strings
     terms = 8 + sum(map(len, (domain.numbers, domain.timestamps, strings.intervals, strings.likes)))
     bounds = [bound for i in strings.intervals for bound in (i.low, i.high) if isinstance(bound, str)]
-    texts = sum(map(len, bounds)) + sum(len(piece) + 1 for like in strings.likes for piece in like.pattern)
+    texts = sum(map(len, bounds)) + sum(like.characters for like in strings.likes)
     return terms * (_TERM_CHARACTERS + 4 * len(name)) + 4 * texts
 
 
 def domain_text(name: str, domain: Domain) -> str:
     """Return the condition that an attribute is in a domain, in parentheses where it is an OR."""
     text = name_text(name)
-    return f"{text} IS NOT NULL" if domain == Domain.PRESENT else condition_text(text, domain)
+    if domain == Domain.PRESENT:
+        return f"{text} IS NOT NULL"
+    if domain == Domain.THERE:
+        return f"{text} IS NOT MISSING"
+    return condition_text(text, domain, _ABSENT.get((domain.missing, domain.null), ""))
 
 
-def condition_text(name: str, domain: Domain) -> str:
+def condition_text(name: str, domain: Domain, absent: str = "{} IS NULL") -> str:
     """Return the condition that what is called so is in a domain, in parentheses where it is an OR."""
-    terms = [f"{name} IS NULL"] if domain.missing else []
+    terms = [absent.format(name)] if domain.missing or domain.null else []
     if domain.booleans == BOTH:
         terms.append(f"{name} IN (FALSE, TRUE)")
     else:
@@ -179,13 +190,16 @@ def _is_prefix(interval: Interval) -> bool:
     return isinstance(low, str) and not interval.is_point and bool(low) and interval == prefix_interval(low)
 
 
-def _like_text(name: str, like: LikePattern) -> str:
+def _like_text(name: str, like: TextCondition) -> str:
     word = "NOT " if like.negated else ""
+    if isinstance(like, Network):
+        return f"{name} {word}CIDR {string_text(str(like))}"
     if like.is_suffix or like.is_contains:
         text = "".join(element or "" for element in like.pattern[1])
         return f"{name} {word}{'SUFFIX' if like.is_suffix else 'CONTAINS'} {string_text(text)}"
     text, escaped = pattern_text(like)
-    return f"{name} {word}LIKE {string_text(text)}" + (f" ESCAPE {string_text(ESCAPE)}" if escaped else "")
+    word += "ILIKE" if like.ignores_case else "LIKE"
+    return f"{name} {word} {string_text(text)}" + (f" ESCAPE {string_text(ESCAPE)}" if escaped else "")
 
 
 def pattern_text(like: LikePattern) -> tuple[str, bool]:
@@ -193,7 +207,7 @@ def pattern_text(like: LikePattern) -> tuple[str, bool]:
     escaped = any(element in ("%", "_", ESCAPE) for piece in like.pattern for element in piece)
     special = ("%", "_", ESCAPE) if escaped else ()
     pieces = (
-        "".join("_" if e is None else ESCAPE + e if e in special else e for e in piece)
+        "".join("_" if e is None else ESCAPE + e if e in special else e[-1] for e in piece)
         for piece in like.pattern
     )
     return "%".join(pieces), escaped

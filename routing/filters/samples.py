@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice, permutations, product
 from typing import Any, Final
 
-from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, NULL, Timestamp, Value
 from .domains import Domain
 from .intervals import Interval
-from .likes import LikePattern
-from .strings import Strings
+from .networks import Network
+from .strings import Strings, TextCondition
 
 _FILLERS: Final = ("a", "0", "~")
 _PATTERNS_JOINED_MAX: Final = 3
@@ -70,6 +70,8 @@ def _candidates(domain: Domain) -> Iterator[Value]:
     for interval in domain.timestamps:
         yield from _moments(interval)
     yield from sorted(domain.booleans, reverse=True)
+    if domain.null:
+        yield NULL  # type: ignore[misc]  # a value of events that nothing is compared with
 
 
 def _numbers(interval: Interval) -> Iterator[int | float]:
@@ -124,7 +126,9 @@ def _texts(interval: Interval) -> Iterator[str]:
         yield bounds[-1][:-1]
 
 
-def _filled(like: LikePattern, wild: str, between: str) -> str:
+def _filled(like: TextCondition, wild: str, between: str) -> str:
+    if isinstance(like, Network):
+        return like.first
     return between.join(
-        "".join(wild if element is None else element for element in piece) for piece in like.pattern
+        "".join(wild if element is None else element[0] for element in piece) for piece in like.pattern
     )

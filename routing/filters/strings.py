@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .intervals import (
     EVERYTHING,
@@ -30,8 +30,11 @@ from .intervals import (
     settle_strings,
     unite,
 )
-from .likes import LikePattern, Pattern, canonical_pattern, like_key, literal_prefix
+from .likes import LikePattern, Pattern, canonical_pattern, literal_prefix
+from .networks import Network
 from .piece_finder import Piece
+
+TextCondition: TypeAlias = LikePattern | Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Strings:
     """A set of strings: those in `intervals` that satisfy every condition of `likes`."""
 
     intervals: Intervals = EVERYTHING
-    likes: tuple[LikePattern, ...] = ()
+    likes: tuple[TextCondition, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Strings, (self.intervals, self.likes)
@@ -98,13 +101,20 @@ class Strings:
         pieces = [Strings(settle_strings(complement(self.intervals)))]
         inside = Strings(self.intervals)
         for like in self.likes:
-            pieces.append(inside.intersect(like_strings(like.pattern, negated=not like.negated)))
-            inside = inside.intersect(like_strings(like.pattern, negated=like.negated))
+            pieces.append(inside.intersect(strings_of(like.inverse)))
+            inside = inside.intersect(strings_of(like))
         return tuple(piece for piece in pieces if piece.intervals)
 
 
 ALL_STRINGS: Final = Strings()
 NO_STRINGS: Final = Strings(NOTHING)
+
+
+def strings_of(condition: TextCondition) -> Strings:
+    """Return the strings that satisfy a condition."""
+    if isinstance(condition, Network):
+        return Strings(EVERYTHING, (condition,))
+    return like_strings(condition.pattern, negated=condition.negated)
 
 
 def like_strings(pieces: Sequence[Piece], *, negated: bool = False) -> Strings:
@@ -128,7 +138,7 @@ def _as_intervals(pattern: Pattern) -> Intervals | None:
     return None
 
 
-def implied_intervals(likes: Iterable[LikePattern]) -> Intervals:
+def implied_intervals(likes: Iterable[TextCondition]) -> Intervals:
     """Return the intervals that the patterns' literal prefixes amount to."""
     intervals = EVERYTHING
     for like in likes:
@@ -137,13 +147,13 @@ def implied_intervals(likes: Iterable[LikePattern]) -> Intervals:
     return intervals
 
 
-def settle(intervals: Intervals, likes: Iterable[LikePattern]) -> Strings:
+def settle(intervals: Intervals, likes: Iterable[TextCondition]) -> Strings:
     """Return the one form of the strings of `intervals` that satisfy all of `likes`.
 
     Single strings are decided here and now, prefixes narrow the intervals, and a pattern that another one (or
     the intervals) implies is left out.
     """
-    kept = sorted(set(likes), key=like_key)
+    kept = sorted(set(likes), key=lambda like: like.sort_key())
     intervals = settle_strings(intersect(intervals, implied_intervals(kept)))
     if kept:
         tests = [like.test() for like in kept]
@@ -158,7 +168,7 @@ def settle(intervals: Intervals, likes: Iterable[LikePattern]) -> Strings:
     return Strings(intervals, tuple(kept))
 
 
-def _implied(like: LikePattern, strings: Strings) -> bool:
+def _implied(like: TextCondition, strings: Strings) -> bool:
     """Return True only if every string of `strings` satisfies `like`."""
     if any(other.implies(like) for other in strings.likes):
         return True
@@ -169,6 +179,6 @@ def _implied(like: LikePattern, strings: Strings) -> bool:
     )
 
 
-def _interval_implies(interval: Interval, like: LikePattern) -> bool:
+def _interval_implies(interval: Interval, like: TextCondition) -> bool:
     prefix = prefix_of(interval)
     return bool(prefix) and LikePattern((tuple(prefix), ())).implies(like)

@@ -34,10 +34,11 @@ class Part(NamedTuple):
 
 
 _TRUTHS: Final = {"TRUE": True, "FALSE": False, "UNKNOWN": None}
-_TEXTS: Final[dict[str, type[p.Prefix] | type[p.Suffix] | type[p.Contains]]] = {
+_TEXTS: Final[dict[str, Callable[[str, str], p.Predicate]]] = {
     "PREFIX": p.Prefix,
     "SUFFIX": p.Suffix,
     "CONTAINS": p.Contains,
+    "CIDR": p.Cidr,
 }
 
 
@@ -101,12 +102,13 @@ def builder(*, strict: bool) -> Any:
             make = partial(r.one_of, strict=strict)
             return _perhaps(negation, part, _made(word, make, value(part), [value(item) for item in items]))
 
-        def like(self, part: Part, negation: Token | None, _like: Token, pattern: Token, *rest: Any) -> Part:
+        def like(self, part: Part, negation: Token | None, word: Token, pattern: Token, *rest: Any) -> Part:
             _, escape = rest
             character = None if escape is None else unquoted(escape)
 
-            def make(name: str) -> p.Like:
-                return p.Like(name, unquoted(pattern), character)
+            def make(name: str) -> p.Predicate:
+                kind = p.Like if word.type == "LIKE" else p.ILike
+                return kind(name, unquoted(pattern), character)
 
             return _perhaps(negation, part, _made(escape or pattern, r.text_condition, value(part), make))
 
@@ -119,6 +121,10 @@ def builder(*, strict: bool) -> Any:
         def is_(self, part: Part, _is: Token, negation: Token | None, word: Token) -> Part:
             if word.type == "NULL":
                 return _perhaps(negation, part, _made(word, r.no_value, part.says))
+            if word.type == "MISSING":
+                if not isinstance(part.says, Ref):
+                    at(part.at, "only an attribute can be missing: write IS NULL for a value that is none")
+                return _perhaps(negation, part, _made(word, p.IsMissing, part.says.name))
             made = _made(word, p.IsTruth, condition(part), _TRUTHS[word.type])
             return _perhaps(negation, part, made)
 

@@ -17,7 +17,7 @@ from ...protocol.checks import shown, text
 from ...protocol.errors import NoTruthValue, SelectorError
 from ..filters.printing import expression_text
 from .expressions import Expression, Literal, Ref, arithmetic, negative
-from .predicates import Contains, Like, Predicate, Prefix, Suffix
+from .predicates import Cidr, Contains, ILike, IsMissing, Like, Predicate, Prefix, Suffix
 from .relations import between, comparison, no_value, one_of
 
 __all__ = ["Attribute", "Term", "attr"]
@@ -115,6 +115,10 @@ class Attribute(Term):
         """Return the condition that the string matches a LIKE pattern (``%`` any text, ``_`` a character)."""
         return Like(self.name, pattern, escape)
 
+    def ilike(self, pattern: str, escape: str | None = None) -> Predicate:
+        """Return the condition that the string matches a LIKE pattern, its characters in either case."""
+        return ILike(self.name, pattern, escape)
+
     def prefix(self, text: str) -> Predicate:
         """Return the condition that the string begins with `text`."""
         return Prefix(self.name, text)
@@ -126,6 +130,14 @@ class Attribute(Term):
     def contains(self, text: str) -> Predicate:
         """Return the condition that `text` stands somewhere in the string."""
         return Contains(self.name, text)
+
+    def cidr(self, network: str) -> Predicate:
+        """Return the condition that the string is an address of a network, ``10.0.0.0/8`` or ``2001:db8::/32``."""
+        return Cidr(self.name, network)
+
+    def is_missing(self) -> Predicate:
+        """Return the condition that the event does not have the attribute; one that is null is there."""
+        return IsMissing(self.name)
 
 
 def attr(name: str) -> Attribute:

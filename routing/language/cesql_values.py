@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from ...protocol.errors import FilterTooComplex, SelectorError
-from ...protocol.values import Timestamp, Value, normalize
+from ...protocol.values import Timestamp, Value, comparable
 from .conditions import like_elements, like_matches
 from .values import DEPTH_MAX
 
@@ -228,11 +228,11 @@ def _value(node: Node, event: Mapping[str, Any]) -> bool | int | str:
         case Constant(value):
             return value
         case Name(name):
-            return primitive(normalize(event.get(name)))
+            return primitive(comparable(event.get(name)))
         case Call("AND" | "OR" | "XOR" as what, operands):
             return _logic(what, operands, event)
         case Call("EXISTS", (Name(name),)):
-            return name.lower() in REQUIRED or normalize(event.get(name)) is not None
+            return name.lower() in REQUIRED or comparable(event.get(name)) is not None
         case Call("IN", (first, *items)):
             wanted = _value(first, event)
             return any(cast(_value(item, event), type(wanted)) == wanted for item in items)

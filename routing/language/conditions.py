@@ -21,6 +21,7 @@ from ...protocol.batch import check_name
 from ...protocol.checks import shown
 from ...protocol.errors import EventError, FilterTooComplex, NoTruthValue, SelectorError
 from ...protocol.values import Value
+from ..filters.networks import network_of
 from .expressions import Expression
 from .values import DEPTH_MAX, GROUPS, check_length, check_literal
 
@@ -141,6 +142,33 @@ class Like(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
+class ILike(Predicate):
+    """``attribute ILIKE pattern [ESCAPE escape]``: LIKE that takes characters in either case."""
+
+    attribute: str
+    pattern: str
+    escape: str | None = None
+
+    def __post_init__(self) -> None:
+        like = Like(self.attribute, self.pattern, self.escape)
+        _set(self, "attribute", like.attribute)
+        _set(self, "pattern", like.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Cidr(Predicate):
+    """``attribute CIDR text``: the string is an address of a block, ``10.0.0.0/8``."""
+
+    attribute: str
+    text: str
+
+    def __post_init__(self) -> None:
+        _set(self, "attribute", _attribute_name(self.attribute))
+        _set(self, "text", _plain_text("CIDR", self.text))
+        network_of(self.text)
+
+
+@dataclass(frozen=True, slots=True)
 class Prefix(Predicate):
     """``attribute PREFIX text``: the string begins with the text."""
 
@@ -178,7 +206,17 @@ class Contains(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class IsNull(Predicate):
-    """``attribute IS NULL``: the event does not have the attribute."""
+    """``attribute IS NULL``: the event does not have the attribute, or it is null."""
+
+    attribute: str
+
+    def __post_init__(self) -> None:
+        _set(self, "attribute", _attribute_name(self.attribute))
+
+
+@dataclass(frozen=True, slots=True)
+class IsMissing(Predicate):
+    """``attribute IS MISSING``: the event does not have the attribute; one that is null is there."""
 
     attribute: str
 

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from ...protocol.batch import check_name
 from ...protocol.errors import EventError, FilterTooComplex, SelectorError
-from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Value, normalize
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Value, comparable
 from .values import DEPTH_MAX, GROUPS, check_literal
 
 __all__ = ["Arithmetic", "Expression", "Literal", "Ref", "arithmetic", "calculate", "negative", "value_of"]
@@ -146,7 +146,7 @@ def value_of(expression: Expression, event: Mapping[str, Any]) -> Value | None:
     """Return what an expression is for an event; None where it has no value."""
     match expression:
         case Ref(name):
-            return normalize(event.get(name))
+            return comparable(event.get(name))
         case Literal(value):
             return value
         case Arithmetic(op, left, right):

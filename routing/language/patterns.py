@@ -3,28 +3,37 @@
 Rules
 -----
 * A pattern is an object. Each of its names is an attribute with a list of alternatives, of which one must
-  hold; all attributes must hold. ``$or`` has a list of patterns, of which one must hold.
-* An alternative is a value that the attribute equals, ``null`` (the event does not have the attribute), or an
-  object with one of ``prefix``, ``suffix``, ``wildcard``, ``numeric``, ``exists`` and ``anything-but``.
-* The meaning is that of selectors: ``anything-but`` holds for values of the same group only, and not for an
-  event without the attribute, just as ``NOT IN``.
+  hold; all attributes must hold. ``$or`` has a list of patterns, of which one must hold. A name that has an object
+  is the beginning of the names in it: ``{"order": {"customer": {"tier": ["gold"]}}}`` is about ``order.customer.tier``.
+* An alternative is a value that the attribute equals, ``null``, or an object with one of the words of `_MATCHERS`.
+* :func:`parse_pattern` means what selectors mean: ``null`` and ``exists: false`` are IS NULL, and ``anything-but``
+  holds for values of the same group only, and not for an event without the attribute, just as ``NOT IN``.
+* :func:`eventbridge` means what EventBridge does, where the two differ: ``null`` is a null that is there, ``exists``
+  asks whether it is there, ``anything-but`` holds for whatever is there but what is named, and ``$or`` is a name like
+  any other where it has not two patterns at least.
 * An error says where: ``dep_delay[0].numeric[1]``.
+
+Source: Amazon EventBridge, comparison operators for event patterns; Event Ruler (aws/event-ruler), README.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from ...protocol.checks import shown
 from ...protocol.errors import FilterTooComplex, SelectorError
-from ...protocol.values import Value
+from ...protocol.values import Timestamp, Value
 from . import predicates as p
 
-__all__ = ["parse_pattern"]
+__all__ = ["eventbridge", "parse_pattern"]
 
 _NUMERIC: Final = ("=", "<", "<=", ">", ">=")
 _ESCAPE: Final = "\\"
+_NESTING_MAX: Final = p.DEPTH_MAX // 4
+_ZEROS: Final[tuple[Value, ...]] = (0, Timestamp(0))
 
 
 def parse_pattern(pattern: Mapping[str, Any]) -> p.Predicate:
@@ -35,43 +44,96 @@ def parse_pattern(pattern: Mapping[str, Any]) -> p.Predicate:
     SelectorError
         If it is not a pattern; the message says which element is wrong and why.
     """
-    return _pattern(pattern, "pattern", depth=0)
+    return _pattern(pattern, _Place("pattern", "", eventbridge=False), depth=0)
 
 
-def _fail(path: str, message: str) -> NoReturn:
-    raise SelectorError(f"{path}: {message}")
+def eventbridge(pattern: Mapping[str, Any] | str) -> p.Predicate:
+    """Return the condition that a pattern says in EventBridge.
+
+    Parameters
+    ----------
+    pattern
+        Decoded, or as JSON text.
+
+    Raises
+    ------
+    SelectorError
+        If it is not a pattern; the message says which element is wrong and why.
+    """
+    if isinstance(pattern, str):
+        try:
+            pattern = json.loads(pattern)
+        except (ValueError, RecursionError) as error:
+            raise SelectorError(f"the pattern is no JSON: {error}") from None
+    return _pattern(pattern, _Place("pattern", "", eventbridge=True), depth=0)
 
 
-def _pattern(pattern: Any, path: str, depth: int) -> p.Predicate:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a pattern: the path for errors, the attribute that is meant, and whose meaning it has."""
+
+    path: str
+    name: str
+    eventbridge: bool
+
+    def at(self, step: str) -> _Place:
+        return _Place(self.path + step, self.name, self.eventbridge)
+
+    def fail(self, message: str) -> NoReturn:
+        raise SelectorError(f"{self.path}: {message}")
+
+    def make(self, make: Callable[..., p.Predicate], *arguments: Any) -> p.Predicate:
+        """Make a condition about the attribute; what it refuses is said with the place."""
+        try:
+            return make(self.name, *arguments)
+        except (SelectorError, FilterTooComplex) as error:
+            self.fail(str(error))
+
+
+def _pattern(pattern: Any, place: _Place, depth: int) -> p.Predicate:
     if not isinstance(pattern, Mapping):
-        _fail(path, f"expected an object, found {_shown(pattern)}")
-    if depth > p.DEPTH_MAX // 4:
-        _fail(path, "$or is nested too deep")
+        place.fail(f"expected an object, found {_shown(pattern)}")
+    if depth > _NESTING_MAX:
+        place.fail("$or or objects are nested too deep")
     if not pattern:
-        _fail(path, "an empty pattern: name at least one attribute")
+        place.fail("an empty pattern: name at least one attribute")
     terms = []
     for name, given in pattern.items():
         word = name if isinstance(name, str) else shown(name)
-        here = word if depth == 0 else f"{path}.{word}"
-        if isinstance(name, str) and name == "$or":
+        path = word if depth == 0 else f"{place.path}.{word}"
+        here = _Place(path, place.name, place.eventbridge)
+        if isinstance(name, str) and name == "$or" and (not place.eventbridge or _is_or(given)):
             branches = _list(given, here, "patterns")
-            parts = [_pattern(branch, f"{here}[{i}]", depth + 1) for i, branch in enumerate(branches)]
-            terms.append(_any(parts))
+            terms.append(
+                _any([_pattern(branch, here.at(f"[{i}]"), depth + 1) for i, branch in enumerate(branches)])
+            )
+            continue
+        here = _Place(path, f"{place.name}.{name}" if place.name else name, place.eventbridge)
+        if isinstance(given, Mapping):
+            if not isinstance(name, str):
+                here.fail("a name is a string")
+            terms.append(_pattern(given, here, depth + 1))
         else:
-            terms.append(_alternatives(name, given, here))
-    return terms[0] if len(terms) == 1 else p.And(tuple(terms))
+            terms.append(_alternatives(given, here))
+    return _both(terms)
 
 
-def _list(given: Any, path: str, of_what: str) -> Sequence[Any]:
+def _is_or(given: Any) -> bool:
+    """Return whether ``$or`` stands for an or in EventBridge, and not for a name."""
+    return (
+        isinstance(given, list | tuple)
+        and len(given) > 1
+        and all(isinstance(branch, Mapping) and branch and not branch.keys() & _WORDS for branch in given)
+    )
+
+
+def _list(given: Any, place: _Place, of_what: str) -> Sequence[Any]:
     if isinstance(given, Mapping):
-        _fail(
-            path,
-            f"expected a list of {of_what}, found an object (write a nested attribute with dots)",
-        )
+        place.fail(f"expected a list of {of_what}, found an object")
     if not isinstance(given, list | tuple):
-        _fail(path, f"expected a list of {of_what}, found {_shown(given)}: write [{_shown(given)}]")
+        place.fail(f"expected a list of {of_what}, found {_shown(given)}: write [{_shown(given)}]")
     if not given:
-        _fail(path, f"an empty list of {of_what}")
+        place.fail(f"an empty list of {of_what}")
     return given
 
 
@@ -79,71 +141,98 @@ def _any(terms: Sequence[p.Predicate]) -> p.Predicate:
     return terms[0] if len(terms) == 1 else p.Or(tuple(terms))
 
 
-def _alternatives(name: str, given: Any, path: str) -> p.Predicate:
+def _both(terms: Sequence[p.Predicate]) -> p.Predicate:
+    return terms[0] if len(terms) == 1 else p.And(tuple(terms))
+
+
+def _alternatives(given: Any, place: _Place) -> p.Predicate:
     terms: list[p.Predicate] = []
     plain: list[Value] = []
-    for position, element in enumerate(_list(given, path, "alternatives")):
-        here = f"{path}[{position}]"
+    for position, element in enumerate(_list(given, place, "alternatives")):
+        here = place.at(f"[{position}]")
         if isinstance(element, Mapping):
-            terms.append(_matcher(name, element, here))
+            terms.append(_matcher(element, here))
         elif element is None:
-            terms.append(_make(here, p.IsNull, name))
+            terms.append(_null(here))
         else:
             plain.append(_literal(element, here))
-    return _any([*_equal_to_one_of(name, plain, path), *terms])
+    return _any([*_equal_to_one_of(plain, place), *terms])
 
 
-def _literal(element: Any, path: str) -> Value:
+def _null(place: _Place) -> p.Predicate:
+    null = place.make(p.IsNull)
+    return p.And((null, p.Not(place.make(p.IsMissing)))) if place.eventbridge else null
+
+
+def _literal(element: Any, place: _Place) -> Value:
     if isinstance(element, list | tuple):
-        _fail(path, "a list cannot be a value")
+        place.fail("a list cannot be a value")
     try:
         return p.check_literal(element)
     except SelectorError as error:
-        _fail(path, str(error))
+        place.fail(str(error))
 
 
-def _equal_to_one_of(name: str, values: Sequence[Value], path: str) -> list[p.Predicate]:
+def _equal_to_one_of(values: Sequence[Value], place: _Place) -> list[p.Predicate]:
     """Return one IN for each group among the values."""
     groups: dict[str, list[Value]] = {}
     for value in values:
         groups.setdefault(p.check_one_group("a list", (value,)), []).append(value)
-    return [_make(path, p.In, name, tuple(group)) for group in groups.values()]
+    return [place.make(p.In, tuple(group)) for group in groups.values()]
 
 
-def _make(path: str, make: Callable[..., p.Predicate], *arguments: Any) -> p.Predicate:
-    try:
-        return make(*arguments)
-    except (SelectorError, FilterTooComplex) as error:
-        _fail(path, str(error))
-
-
-def _matcher(name: str, matcher: Mapping[str, Any], path: str) -> p.Predicate:
+def _matcher(matcher: Mapping[str, Any], place: _Place) -> p.Predicate:
     if len(matcher) != 1:
-        _fail(path, f"expected an object with one matcher, found {len(matcher)}")
+        place.fail(f"expected an object with one matcher, found {len(matcher)}")
     ((word, argument),) = matcher.items()
     find = _MATCHERS.get(word)
     if find is None:
-        _fail(path, f"no matcher is called {shown(word)}: use one of {', '.join(sorted(_MATCHERS))}")
-    return find(name, argument, f"{path}.{word}")
+        place.fail(f"no matcher is called {shown(word)}: use one of {', '.join(sorted(_MATCHERS))}")
+    return find(argument, place.at(f".{word}"))
 
 
-def _text(argument: Any, path: str) -> str:
+def _text(argument: Any, place: _Place) -> str:
     if not isinstance(argument, str):
-        _fail(path, f"expected a string, found {_shown(argument)}")
+        place.fail(f"expected a string, found {_shown(argument)}")
     return argument
 
 
-def _prefix(name: str, argument: Any, path: str) -> p.Predicate:
-    return _make(path, p.Prefix, name, _text(argument, path))
+def _in_either_case(argument: Any, place: _Place, pattern: str) -> p.Predicate:
+    """Return an ILIKE of a text; `pattern` says where in it the text stands."""
+    text = _text(argument, place)
+    escaped = "".join(_ESCAPE + c if c in ("%", "_", _ESCAPE) else c for c in text)
+    return place.make(p.ILike, pattern.format(escaped), _ESCAPE)
 
 
-def _suffix(name: str, argument: Any, path: str) -> p.Predicate:
-    return _make(path, p.Suffix, name, _text(argument, path))
+def _exactly(argument: Any, place: _Place) -> p.Predicate:
+    return place.make(p.Compare, "=", _text(argument, place))
 
 
-def _wildcard(name: str, argument: Any, path: str) -> p.Predicate:
+def _ignoring_case(argument: Any, place: _Place) -> p.Predicate:
+    return _in_either_case(argument, place, "{}")
+
+
+def _prefix(argument: Any, place: _Place) -> p.Predicate:
+    if isinstance(argument, Mapping):
+        return _in_either_case(*_inside(argument, place), "{}%")
+    return place.make(p.Prefix, _text(argument, place))
+
+
+def _suffix(argument: Any, place: _Place) -> p.Predicate:
+    if isinstance(argument, Mapping):
+        return _in_either_case(*_inside(argument, place), "%{}")
+    return place.make(p.Suffix, _text(argument, place))
+
+
+def _inside(argument: Mapping[str, Any], place: _Place) -> tuple[Any, _Place]:
+    if list(argument) != ["equals-ignore-case"]:
+        place.fail("expected a string, or an object with equals-ignore-case")
+    return argument["equals-ignore-case"], place.at(".equals-ignore-case")
+
+
+def _wildcard(argument: Any, place: _Place) -> p.Predicate:
     out: list[str] = []
-    characters = iter(_text(argument, path))
+    characters = iter(_text(argument, place))
     for character in characters:
         if character == "*":
             out.append("%")
@@ -151,35 +240,39 @@ def _wildcard(name: str, argument: Any, path: str) -> p.Predicate:
         if character == _ESCAPE:
             character = next(characters, "")
             if character not in ("*", _ESCAPE):
-                _fail(path, "a backslash must stand before * or another backslash")
+                place.fail("a backslash must stand before * or another backslash")
         out.append(_ESCAPE + character if character in ("%", "_", _ESCAPE) else character)
-    return _make(path, p.Like, name, "".join(out), _ESCAPE)
+    return place.make(p.Like, "".join(out), _ESCAPE)
 
 
-def _exists(name: str, argument: Any, path: str) -> p.Predicate:
+def _cidr(argument: Any, place: _Place) -> p.Predicate:
+    return place.make(p.Cidr, _text(argument, place))
+
+
+def _exists(argument: Any, place: _Place) -> p.Predicate:
     if not isinstance(argument, bool):
-        _fail(path, f"expected true or false, found {_shown(argument)}")
-    missing = _make(path, p.IsNull, name)
+        place.fail(f"expected true or false, found {_shown(argument)}")
+    missing = place.make(p.IsMissing if place.eventbridge else p.IsNull)
     return p.Not(missing) if argument else missing
 
 
-def _numeric(name: str, argument: Any, path: str) -> p.Predicate:
-    parts = _list(argument, path, "comparisons and numbers")
+def _numeric(argument: Any, place: _Place) -> p.Predicate:
+    parts = _list(argument, place, "comparisons and numbers")
     if len(parts) % 2 or len(parts) > 4:
-        _fail(path, 'expected a comparison and a number, once or twice: [">", 60, "<=", 120]')
+        place.fail('expected a comparison and a number, once or twice: [">", 60, "<=", 120]')
     terms: list[p.Compare] = []
     for position in range(0, len(parts), 2):
         op, number = parts[position], parts[position + 1]
         if not isinstance(op, str) or op not in _NUMERIC:
-            _fail(f"{path}[{position}]", f"expected one of {' '.join(_NUMERIC)}, found {_shown(op)}")
-        here = f"{path}[{position + 1}]"
+            place.at(f"[{position}]").fail(f"expected one of {' '.join(_NUMERIC)}, found {_shown(op)}")
+        here = place.at(f"[{position + 1}]")
         literal = _literal(number, here)
         if type(literal) is not int and type(literal) is not float:
-            _fail(here, f"expected a number, found {_shown(number)}")
-        terms.append(p.Compare(name, op, literal))
+            here.fail(f"expected a number, found {_shown(number)}")
+        terms.append(p.Compare(place.name, op, literal))
     if len(terms) == 2 and not all(_reaches(one, other) for one in terms for other in terms):
-        _fail(path, f"the range is empty: no number is {' '.join(map(str, parts))}")
-    return terms[0] if len(terms) == 1 else p.And(tuple(terms))
+        place.fail(f"the range is empty: no number is {' '.join(map(str, parts))}")
+    return _both(terms)
 
 
 def _reaches(lower: p.Compare, upper: p.Compare) -> bool:
@@ -191,18 +284,46 @@ def _reaches(lower: p.Compare, upper: p.Compare) -> bool:
     return bool(low < high) or (bool(low == high) and lower.op != ">" and upper.op != "<")
 
 
-def _anything_but(name: str, argument: Any, path: str) -> p.Predicate:
+def _anything_but(argument: Any, place: _Place) -> p.Predicate:
     if isinstance(argument, Mapping):
-        ((word, _),) = argument.items() if len(argument) == 1 else (("", None),)
-        if word not in ("prefix", "suffix", "wildcard"):
-            _fail(path, "expected values, or an object with one of prefix, suffix and wildcard")
-        return p.Not(_matcher(name, argument, path))
-    elements = argument if isinstance(argument, list | tuple) else [argument]
-    values = [_literal(element, f"{path}[{i}]") for i, element in enumerate(elements)]
-    if not values:
-        _fail(path, "an empty list of values")
-    parts: list[p.Predicate] = [p.Not(part) for part in _equal_to_one_of(name, values, path)]
+        groups = [_any_of_these(argument, place)]
+        kinds: Sequence[type] = [str]
+    else:
+        elements = argument if isinstance(argument, list | tuple) else [argument]
+        values = [_literal(element, place.at(f"[{i}]")) for i, element in enumerate(elements)]
+        if not values:
+            place.fail("an empty list of values")
+        groups, kinds = _equal_to_one_of(values, place), [type(value) for value in values]
+    parts: list[p.Predicate] = [p.Not(group) for group in groups]
+    if place.eventbridge:
+        parts += _of_other_kinds(kinds, place)
     return _any(parts)
+
+
+def _any_of_these(argument: Mapping[str, Any], place: _Place) -> p.Predicate:
+    """Return the condition that one of the texts of ``{"prefix": [...]}`` fits; of one text without a list, too."""
+    ((word, texts),) = argument.items() if len(argument) == 1 else (("", None),)
+    if not isinstance(word, str) or word not in _BUT:
+        place.fail(f"expected values, or an object with one of {', '.join(_BUT)}")
+    here = place.at(f".{word}")
+    if not isinstance(texts, list | tuple):
+        return _MATCHERS[word](texts, here)
+    found = _list(texts, here, "strings")
+    return _any([_MATCHERS[word](text, here.at(f"[{i}]")) for i, text in enumerate(found)])
+
+
+def _of_other_kinds(kinds: Sequence[type], place: _Place) -> list[p.Predicate]:
+    """Return the conditions of which one holds for whatever is there and of none of these kinds."""
+    groups = {p.GROUPS[kind] for kind in kinds}
+    parts: list[p.Predicate] = [p.And((place.make(p.IsNull), p.Not(place.make(p.IsMissing))))]
+    if "boolean" not in groups:
+        parts.append(place.make(p.In, (False, True)))
+    if "string" not in groups:
+        parts.append(place.make(p.Like, "%"))
+    for zero in _ZEROS:
+        if p.GROUPS[type(zero)] not in groups:
+            parts += [place.make(p.Compare, "<", zero), place.make(p.Compare, ">=", zero)]
+    return parts
 
 
 def _shown(given: Any) -> str:
@@ -218,11 +339,17 @@ def _shown(given: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-_MATCHERS: Final[dict[str, Callable[[str, Any, str], p.Predicate]]] = {
+_MATCHERS: Final[dict[str, Callable[[Any, _Place], p.Predicate]]] = {
     "anything-but": _anything_but,
+    "cidr": _cidr,
+    "equals-ignore-case": _ignoring_case,
+    "exactly": _exactly,
     "exists": _exists,
     "numeric": _numeric,
     "prefix": _prefix,
     "suffix": _suffix,
     "wildcard": _wildcard,
 }
+_WORDS: Final = frozenset(_MATCHERS)
+_BUT: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")
+"""What anything-but takes an object of."""

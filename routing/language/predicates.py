@@ -5,7 +5,7 @@ Rules
 * The meaning is three-valued, as in JMS: a comparison with a missing attribute, or with a value of another
   group, is *unknown* (None). NOT unknown is unknown; AND is False if one side is, OR is True if one side is.
   Only True matches.
-* IS NULL is never unknown.
+* IS NULL and IS MISSING are never unknown. A comparison with a null is unknown.
 * IS TRUE and the like are never unknown either.
 * NaN and None in an event are missing.
 * :func:`evaluate` spells this out; :func:`compile_predicate` says the same faster. Neither shares any code
@@ -16,11 +16,13 @@ Source: JMS 1.1, section 3.8.1.2.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from ...protocol.values import Timestamp, Value, normalize
+from ...protocol.values import NULL, Timestamp, Value, is_null, normalize
+from .cases import in_lower_case
 from .cesql_values import result_of
 from .conditions import (
     ANY_CHARACTER,
@@ -31,11 +33,14 @@ from .conditions import (
     TRUE,
     And,
     Between,
+    Cidr,
     CloudSql,
     Compare,
     Constant,
     Contains,
+    ILike,
     In,
+    IsMissing,
     IsNull,
     IsTruth,
     Like,
@@ -64,11 +69,14 @@ __all__ = [
     "TRUE",
     "And",
     "Between",
+    "Cidr",
     "CloudSql",
     "Compare",
     "Constant",
     "Contains",
+    "ILike",
     "In",
+    "IsMissing",
     "IsNull",
     "IsTruth",
     "Like",
@@ -117,6 +125,9 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
         case IsTruth(term, wanted):
             return evaluate(term, event) is wanted
         case IsNull(attribute):
+            value = _value(event, attribute)
+            return value is None or is_null(value)
+        case IsMissing(attribute):
             return _value(event, attribute) is None
         case Undefined(expression):
             return value_of(expression, event) is None
@@ -137,19 +148,38 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
 
 
 def _evaluate_text(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
-    assert isinstance(predicate, Like | Prefix | Suffix | Contains), predicate
+    assert isinstance(predicate, Like | ILike | Prefix | Suffix | Contains | Cidr), predicate
     text = _value(event, predicate.attribute)
     if type(text) is not str:
         return None
     match predicate:
         case Like(_, pattern, escape):
             return like_matches(text, like_elements(pattern, escape))
+        case ILike(_, pattern, escape):
+            return like_matches(in_lower_case(text), _lower_elements(pattern, escape))
         case Prefix(_, wanted):
             return text.startswith(wanted)
         case Suffix(_, wanted):
             return text.endswith(wanted)
         case Contains(_, wanted):
             return wanted in text
+        case Cidr(_, network):
+            return _is_address_in(text, network)
+
+
+def _is_address_in(text: str, network: str) -> bool:
+    try:
+        block = ipaddress.ip_network(network, strict=False)
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return "%" not in text and (mapped or address) in block
+
+
+def _lower_elements(pattern: str, escape: str | None) -> tuple[str | int, ...]:
+    elements = like_elements(pattern, escape)
+    return tuple(in_lower_case(element) if isinstance(element, str) else element for element in elements)
 
 
 def _related(left: Expression, op: str, right: Expression, event: Mapping[str, Any]) -> Truth:
@@ -166,7 +196,7 @@ def _value(event: Mapping[str, Any], attribute: str) -> Value | None:
 
 
 def _comparable(value: Value | None, literal: Value) -> bool:
-    return value is not None and GROUPS[type(value)] == GROUPS[type(literal)]
+    return value is not None and not is_null(value) and GROUPS[type(value)] == GROUPS[type(literal)]
 
 
 def compile_predicate(predicate: Predicate) -> Test:
@@ -193,6 +223,8 @@ def compile_predicate(predicate: Predicate) -> Test:
         case CloudSql(node):
             return lambda event: result_of(node, event)
         case IsNull(attribute):
+            return lambda event: (value := event.get(attribute)) is None or value is NULL or value != value
+        case IsMissing(attribute):
             return lambda event: (value := event.get(attribute)) is None or value != value
         case Compare(attribute, op, literal):
             compare = OPERATORS[op]
@@ -213,12 +245,17 @@ def _compile_text(predicate: Predicate) -> Test:
                 return _compile_leaf(attribute, "", lambda text: like_matches(text, elements))
             match_whole = re.compile(_like_regex(like_elements(pattern, escape)), re.DOTALL).fullmatch
             return _compile_leaf(attribute, "", lambda text: match_whole(text) is not None)
+        case ILike(attribute, pattern, escape):
+            lower = _lower_elements(pattern, escape)
+            return _compile_leaf(attribute, "", lambda text: like_matches(in_lower_case(text), lower))
         case Prefix(attribute, wanted):
             return _compile_leaf(attribute, "", lambda text: text.startswith(wanted))
         case Suffix(attribute, wanted):
             return _compile_leaf(attribute, "", lambda text: text.endswith(wanted))
         case Contains(attribute, wanted):
             return _compile_leaf(attribute, "", lambda text: wanted in text)
+        case Cidr(attribute, network):
+            return _compile_leaf(attribute, "", lambda text: _is_address_in(text, network))
     raise TypeError(f"{predicate!r} is not a condition")
 
 

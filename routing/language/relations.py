@@ -30,17 +30,14 @@ from .conditions import (
     CloudSql,
     Compare,
     Constant,
-    Contains,
     In,
+    IsMissing,
     IsNull,
     IsTruth,
-    Like,
     Not,
     Or,
     Predicate,
-    Prefix,
     Relation,
-    Suffix,
     Undefined,
     check_bounds,
     check_one_group,
@@ -150,7 +147,7 @@ def no_value(value: Expression | Predicate) -> Predicate:
     return Undefined(value)
 
 
-def text_condition(value: Expression, make: Callable[[str], Like | Prefix | Suffix | Contains]) -> Predicate:
+def text_condition(value: Expression, make: Callable[[str], Predicate]) -> Predicate:
     """Return a condition on a string; `make` makes it for the attribute of a name."""
     from .predicates import evaluate
 
@@ -159,7 +156,9 @@ def text_condition(value: Expression, make: Callable[[str], Like | Prefix | Suff
     condition = make("text")
     if isinstance(value, Literal) and isinstance(value.value, str):
         return Constant(evaluate(condition, {"text": value.value}))
-    raise SelectorError("LIKE, PREFIX, SUFFIX and CONTAINS need a string or an attribute before them")
+    raise SelectorError(
+        "LIKE, ILIKE, PREFIX, SUFFIX, CONTAINS and CIDR need a string or an attribute before them"
+    )
 
 
 def names_of(predicate: Predicate) -> Iterable[str]:
@@ -196,7 +195,7 @@ def two_valued(predicate: Predicate, *, positive: bool = True) -> Predicate:
             return Or(tuple(two_valued(term, positive=positive) for term in terms))
         case IsTruth(term, value):
             return IsTruth(two_valued(term, positive=False), value)
-        case Constant() | IsNull() | Undefined() | CloudSql():
+        case Constant() | IsNull() | IsMissing() | Undefined() | CloudSql():
             return predicate
     if positive:
         return predicate

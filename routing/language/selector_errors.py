@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 _VALUES: Final = frozenset(("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "STRING", "UNKNOWN", "SIGN", "CESQL"))
 _OPERATORS: Final = frozenset(
-    ("COMPARISON", "BETWEEN", "IN", "LIKE", "IS", "PREFIX", "SUFFIX", "CONTAINS", "NOT")
+    ("COMPARISON", "BETWEEN", "IN", "LIKE", "ILIKE", "IS", "PREFIX", "SUFFIX", "CONTAINS", "CIDR", "NOT")
 )
+_ALSO_NAMES: Final = frozenset(("CIDR", "CONTAINS", "ESCAPE", "ILIKE", "MISSING", "PREFIX", "SUFFIX"))
 _COMES_NEXT: Final = (
     ("AND", "AND"),
     ("OR", "OR"),
     ("NOT", "NOT"),
     ("NULL", "NULL"),
+    ("MISSING", "MISSING"),
     ("TRUE", "TRUE"),
     ("FALSE", "FALSE"),
     ("UNKNOWN", "UNKNOWN"),
@@ -112,13 +114,13 @@ def _in_words(expected: Collection[str]) -> str:
     if "NAME" in kinds:
         # Where a name can stand, so can the words that are reserved only elsewhere; NOT begins conditions only.
         words.append("a condition" if "NOT" in kinds else "a value")
-        kinds -= _VALUES | {"NAME", "QUOTED", "LPAR", "NOT", "PREFIX", "SUFFIX", "CONTAINS", "ESCAPE"}
+        kinds -= _VALUES | _ALSO_NAMES | {"NAME", "QUOTED", "LPAR", "NOT"}
     kinds.discard("SIGN")
     if "COMPARISON" in kinds and "BETWEEN" in kinds:
-        words.append("an operator (= <> < <= > >= BETWEEN IN LIKE PREFIX SUFFIX CONTAINS IS)")
+        words.append("an operator (= <> < <= > >= BETWEEN IN LIKE ILIKE PREFIX SUFFIX CONTAINS CIDR IS)")
         kinds -= _OPERATORS
     elif "BETWEEN" in kinds:
-        words.append("BETWEEN, IN, LIKE, PREFIX, SUFFIX or CONTAINS")
+        words.append("BETWEEN, IN, LIKE, ILIKE, PREFIX, SUFFIX, CONTAINS or CIDR")
         kinds -= _OPERATORS
     if "STRING" in kinds:
         words.append("a string in single quotes")

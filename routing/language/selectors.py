@@ -38,7 +38,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = ("rayvous", "jms", "cesql")
 """The languages that text may be in: ours; JMS to the letter, where a comparison of values of two groups is false;
 CloudEvents SQL (:mod:`.cesql`)."""
 
-_SOFT_KEYWORDS: Final = frozenset(("PREFIX", "SUFFIX", "CONTAINS", "ESCAPE", "TIMESTAMP", "UNKNOWN", "CESQL"))
+_SOFT_KEYWORDS: Final = frozenset(
+    ("CIDR", "CONTAINS", "ESCAPE", "ILIKE", "MISSING", "PREFIX", "SUFFIX", "TIMESTAMP", "UNKNOWN", "CESQL")
+)
 _RESERVED: Final = KEYWORDS | _SOFT_KEYWORDS
 
 

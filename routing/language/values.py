@@ -10,7 +10,7 @@ import math
 from typing import Any, Final
 
 from ...protocol.errors import EventError, SelectorError
-from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, normalize
+from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, is_null, normalize
 
 __all__ = ["CHARACTERS_MAX", "DEPTH_MAX", "GROUPS", "check_length", "check_literal"]
 
@@ -35,7 +35,7 @@ def check_literal(value: Any) -> Value:
         literal = normalize(value)
     except EventError as error:
         raise SelectorError(str(error)) from None
-    if literal is None:
+    if literal is None or is_null(literal):
         raise SelectorError(
             "None and NaN cannot be compared with: use IS NULL, or is_null() for a missing attribute"
         )

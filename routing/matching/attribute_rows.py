@@ -3,9 +3,9 @@
 Rules
 -----
 * An event has a value in at most one of an attribute's columns; NaN and no value are both *missing*.
-* Three rows always are there: missing, false and true. Rows for numbers, moments and strings are made when
-  a batch first brings a column of that kind, from all the clauses that name the attribute, and kept up from
-  then on.
+* Four rows always are there: missing, false, true and null. Rows for numbers, moments
+  and strings are made when a batch first brings a column of that kind, from all the clauses that name the
+  attribute, and kept up from then on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .bits import Columns, Words, clear_column, set_column, set_columns, widened
 from .number_rows import NumberRows, Toggles
 from .word_rows import WordRows
 
-_MISSING, _FALSE, _TRUE = range(3)
+_MISSING, _FALSE, _TRUE, _NULL = range(4)
 _NO_ROWS: Final = np.zeros(0, np.intp)
 
 
@@ -65,7 +65,7 @@ class AttributeRows:
     def __init__(self, words: int) -> None:
         self.clauses = 0
         """How many clauses name the attribute."""
-        self._fixed: Words = np.zeros((3, words), np.uint64)
+        self._fixed: Words = np.zeros((4, words), np.uint64)
         self._numbers: dict[Kind, NumberRows] = {}
         self._strings: WordRows | None = None
 
@@ -79,7 +79,7 @@ class AttributeRows:
         """Whether there are rows for a column of this kind."""
         if kind is Kind.STRING:
             return self._strings is not None
-        return kind is Kind.BOOLEAN or kind in self._numbers
+        return kind in (Kind.BOOLEAN, Kind.NULL) or kind in self._numbers
 
     def make(self, kind: Kind) -> None:
         """Make rows for a column of this kind, as if no clause named the attribute; :meth:`fill` is next."""
@@ -108,11 +108,11 @@ class AttributeRows:
     def add(self, column: int, domain: Domain, *, settled: bool = True) -> None:
         """Add a clause's domain; when not `settled`, :meth:`settle` must follow before the rows are used."""
         self.clauses += 1
-        if domain.missing or domain.booleans:
+        if domain.missing or domain.booleans or domain.null:
             for row, accepts in enumerate(_fixed(domain)):
                 set_column(self._fixed, row, row + (not accepts), column)
         else:
-            set_column(self._fixed, 0, 3, column)
+            set_column(self._fixed, 0, 4, column)
         for kind, rows in self._numbers.items():
             (rows.add if settled else rows.record)(column, _spans(domain, kind))
         if self._strings is not None:
@@ -157,6 +157,8 @@ class AttributeRows:
     def _choice(self, column: Column, data: Any, events: Columns | None) -> Choice:
         if column.kind is Kind.BOOLEAN:
             return Choice(self._fixed, np.where(data, _TRUE, _FALSE), events)
+        if column.kind is Kind.NULL:
+            return Choice(self._fixed, np.full(len(data), _NULL, np.intp), events)
         if column.kind is Kind.STRING:
             assert self._strings is not None
             rows = self._strings.locate(data, column.words)
@@ -168,7 +170,7 @@ class AttributeRows:
     def check(self, expected: dict[int, Domain]) -> None:
         """Assert that all rows are exactly those of these clauses."""
         assert self.clauses == len(expected), "the number of clauses is wrong"
-        for row in (_MISSING, _FALSE, _TRUE):
+        for row in (_MISSING, _FALSE, _TRUE, _NULL):
             rejects = {column for column, domain in expected.items() if not _fixed(domain)[row]}
             assert set_columns(self._fixed[row]) == rejects, "a fixed row differs from the clauses'"
         for kind, rows in self._numbers.items():
@@ -177,9 +179,9 @@ class AttributeRows:
             self._strings.check({column: domain.strings for column, domain in expected.items()})
 
 
-def _fixed(domain: Domain) -> tuple[bool, bool, bool]:
-    """Return whether the domain accepts missing, false and true."""
-    return domain.missing, False in domain.booleans, True in domain.booleans
+def _fixed(domain: Domain) -> tuple[bool, bool, bool, bool]:
+    """Return whether the domain accepts missing, false, true and null."""
+    return domain.missing, False in domain.booleans, True in domain.booleans, domain.null
 
 
 def _spans(domain: Domain, kind: Kind) -> list[Span]:

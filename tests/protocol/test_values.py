@@ -15,6 +15,7 @@ from rayvous.protocol.errors import EventError
 from rayvous.protocol.values import (
     INTEGER_MAX,
     INTEGER_MIN,
+    NULL,
     Kind,
     Timestamp,
     kind_of,
@@ -132,7 +133,7 @@ def test_what_is_no_value_is_an_error(given: Any, message: str) -> None:
 
 
 def test_kinds_go_by_class_not_by_number() -> None:
-    values = (True, 1, 1.0, "1", Timestamp(1))
+    values = (True, 1, 1.0, "1", Timestamp(1), NULL)
     assert [kind_of(value) for value in values] == list(Kind)
 
 

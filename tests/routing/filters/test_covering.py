@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from rayvous.protocol.values import Timestamp
+from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.filters.clauses import Clause, clause_of
 from rayvous.routing.filters.covering import STEPS_MAX, covers, intersects, merge
 from rayvous.routing.filters.domains import BOTH, NO_STRINGS, NOTHING, Domain, Interval, Strings
@@ -16,7 +16,7 @@ from rayvous.routing.filters.intervals import settle_strings, unite
 NUMBER_GRID = [-1, 0, 1, 2, 3, 4, 5]
 TEXT_GRID = ["", "a", "b", "c", "d", "e", "f", "g"]
 MOMENT_GRID = [Timestamp(n) for n in NUMBER_GRID]
-GRID: list[Any] = [None, False, True, *NUMBER_GRID, *TEXT_GRID, *MOMENT_GRID]
+GRID: list[Any] = [None, NULL, False, True, *NUMBER_GRID, *TEXT_GRID, *MOMENT_GRID]
 EVENTS = [
     {name: value for name, value in zip("xy", pair, strict=True) if value is not None}
     for pair in itertools.product(GRID, GRID)
@@ -40,13 +40,14 @@ def _intervals(rng: random.Random, bounds: list[Any]) -> tuple[Interval, ...]:
 
 def _domain(rng: random.Random) -> Domain:
     if rng.random() < 0.5:
-        return rng.choice([Domain(numbers=unite(_intervals(rng, [0, 2, 4]))), Domain.PRESENT, Domain.MISSING])
+        return rng.choice([Domain(numbers=unite(_intervals(rng, [0, 2, 4]))), Domain.PRESENT, Domain.ABSENT])
     return Domain(
         rng.random() < 0.3,
         rng.choice([frozenset(), frozenset([True]), BOTH]),
         _intervals(rng, [0, 2, 4]),
         Strings(settle_strings(_intervals(rng, ["b", "d", "f"]))),
         _intervals(rng, [0, 4]),
+        rng.random() < 0.3,
     )
 
 
@@ -84,7 +85,7 @@ def test_covers_and_intersects_are_exact_without_patterns(seed: int) -> None:
 
 
 def _point(rng: random.Random) -> Clause:
-    value = rng.choice([value for value in GRID if value is not None])
+    value = rng.choice([value for value in GRID if value is not None and value is not NULL])
     return clause_of({"x": Domain.values([value])})
 
 

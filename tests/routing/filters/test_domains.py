@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.protocol.values import Timestamp
+from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.filters.domains import (
     BOTH,
     EVERYTHING,
@@ -30,7 +30,8 @@ from rayvous.routing.filters.intervals import (
     unite,
 )
 from rayvous.routing.filters.likes import canonical_pattern, pattern_implies, patterns_disjoint
-from rayvous.routing.filters.strings import settle
+from rayvous.routing.filters.networks import Network
+from rayvous.routing.filters.strings import settle, strings_of
 
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)
 
@@ -39,8 +40,12 @@ ALPHABET = ["a", "b", "\n", "%"]
 TEXTS = ["".join(letters) for size in range(4) for letters in itertools.product("ab", repeat=size)] + [
     "\n",
     "a%b",
+    "10.1.0.1",
+    "10.129.0.1",
+    "11.0.0.1",
+    "::2",
 ]
-VALUES: list[Any] = [None, False, True, *NUMBERS, *TEXTS, Timestamp(0), Timestamp(1), Timestamp(2)]
+VALUES: list[Any] = [None, False, True, *NUMBERS, *TEXTS, Timestamp(0), Timestamp(1), Timestamp(2), NULL]
 
 
 def _interval(bounds: list[Any]) -> st.SearchStrategy[Interval]:
@@ -57,15 +62,17 @@ number_sets = st.lists(_interval(NUMBERS[:6]), max_size=4).map(unite)
 text_intervals = st.lists(_interval(["", "a", "ab", "b", "bb"]), max_size=3).map(
     lambda found: settle_strings(unite(found))
 )
-pieces = st.lists(st.sampled_from(["a", "b", None]), max_size=3).map(tuple)
+pieces = st.lists(st.sampled_from(["a", "b", None, "ab"]), max_size=3).map(tuple)
 patterns = st.lists(pieces, min_size=1, max_size=4)
 likes = st.builds(lambda pattern, negated: like_strings(pattern, negated=negated), patterns, st.booleans())
+blocks = st.sampled_from([(4, 0, 0), (4, 10, 8), (4, 20, 9), (4, 21, 9), (6, 0, 0)])
+networks = st.builds(lambda block, negated: strings_of(Network(*block, negated)), blocks, st.booleans())
 
 
 @st.composite
 def string_sets(draw: Any) -> Strings:
     found = Strings(draw(text_intervals))
-    for like in draw(st.lists(likes, max_size=3)):
+    for like in draw(st.lists(likes | networks, max_size=3)):
         found = found.intersect(like)
     return found
 
@@ -77,6 +84,7 @@ domains = st.builds(
     number_sets,
     string_sets(),
     st.lists(_interval([0, 1, 2]), max_size=2).map(unite),
+    st.booleans(),
 )
 
 
@@ -148,7 +156,9 @@ def test_pattern_decisions_are_sound(left: list[Any], right: list[Any]) -> None:
 def _matches(text: str, pattern: list[Any]) -> bool:
     """Return whether a text matches, by trying every length for every %."""
     head, *rest = pattern
-    if len(text) < len(head) or any(want not in (None, got) for want, got in zip(head, text, strict=False)):
+    if len(text) < len(head) or any(
+        want is not None and got not in want for want, got in zip(head, text, strict=False)
+    ):
         return False
     tail = text[len(head) :]
     if not rest:

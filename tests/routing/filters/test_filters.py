@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
-from rayvous.protocol.values import Timestamp, normalize
+from rayvous.protocol.values import NULL, Timestamp, normalize
 from rayvous.routing.filters.covering import covers, intersects, merge
 from rayvous.routing.filters.domains import Domain, Interval
 from rayvous.routing.filters.filter import (
@@ -64,7 +64,13 @@ TEXTS = [
     "é",
     "\n",
     "B\\",
+    "aB",
+    "É",
+    "10.1.0.1",
+    "::ffff:10.1.0.2",
+    "2001:DB8::1",
 ]
+NETWORKS = ["10.0.0.0/8", "10.1.0.0/31", "0.0.0.0/0", "2001:db8::/32", "::/0"]
 MOMENTS = [Timestamp(n) for n in (-1, 0, 1, 10**18, 2**63 - 1)]
 PATTERNS = [
     "",
@@ -91,7 +97,7 @@ numbers = st.sampled_from(NUMBERS)
 texts = st.sampled_from(TEXTS)
 moments = st.sampled_from(MOMENTS)
 values = st.one_of(numbers, texts, moments, st.booleans())
-events = st.dictionaries(names, st.one_of(values, st.sampled_from([None, float("nan"), float("inf")])))
+events = st.dictionaries(names, st.one_of(values, st.sampled_from([None, NULL, float("nan"), float("inf")])))
 
 
 def _between(bounds: tuple[str, Any, Any]) -> p.Predicate:
@@ -128,6 +134,7 @@ plain_leaves = st.one_of(
     st.builds(p.Compare, names, st.sampled_from(["=", "<>"]), st.booleans()),
     st.builds(p.Prefix, names, texts),
     st.builds(p.IsNull, names),
+    st.builds(p.IsMissing, names),
     st.sampled_from([p.TRUE, p.FALSE]),
 )
 expressions = st.recursive(
@@ -147,6 +154,8 @@ leaves = st.one_of(
     plain_leaves,
     computed_leaves,
     st.builds(p.Like, names, st.sampled_from(PATTERNS)),
+    st.builds(p.ILike, names, st.sampled_from([*PATTERNS, "É%", "AB", "Å_"])),
+    st.builds(p.Cidr, names, st.sampled_from(NETWORKS)),
     st.builds(p.Suffix, names, texts),
     st.builds(p.Contains, names, texts),
 )

@@ -10,12 +10,12 @@ from rayvous.routing.filters import likes, piece_finder
 from rayvous.routing.filters.likes import LikePattern, canonical_pattern
 from rayvous.routing.filters.piece_finder import PieceFinder
 
-LETTERS = st.sampled_from("aabü\n")
-PIECES = st.lists(st.one_of(LETTERS, st.none()), max_size=5).map(tuple)
+LETTERS = st.sampled_from("aabAü\n")
+PIECES = st.lists(st.one_of(LETTERS, st.none(), st.just("Aa"), st.just("ab")), max_size=5).map(tuple)
 
 
 def regex_of(piece):
-    return "".join("." if element is None else re.escape(element) for element in piece)
+    return "".join("." if element is None else f"[{re.escape(element)}]" for element in piece)
 
 
 @pytest.mark.parametrize("steps", [0, likes.SHORT_STEPS])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
-from rayvous.protocol.values import Timestamp
+from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.language import predicates as p
 from rayvous.routing.language.selectors import parse_selector
 
@@ -81,6 +81,27 @@ MOMENT = Timestamp(1_357_016_400_000_000_000)  # 2013-01-01 05:00 UTC
         ("x NOT SUFFIX 'bc'", {"x": "abc"}, False),
         ("x CONTAINS 'b'", {"x": "abc"}, True),
         ("x CONTAINS 'b'", {"x": ["b"]}, SelectorError),
+        ("x ILIKE 'jF%'", {"x": "Jfk"}, True),
+        ("x ILIKE 'é'", {"x": "É"}, True),
+        ("x ILIKE 'ss'", {"x": "ß"}, False),
+        ("x ILIKE 's'", {"x": "ſ"}, False),
+        ("x NOT ILIKE 'jf%'", {"x": 1}, None),
+        ("x CIDR '10.0.0.0/8'", {"x": "10.200.0.1"}, True),
+        ("x CIDR '10.0.0.0/8'", {"x": "::ffff:10.200.0.1"}, True),
+        ("x CIDR '10.0.0.0/8'", {"x": "11.0.0.1"}, False),
+        ("x CIDR '10.0.0.0/8'", {"x": "10.0.0"}, False),
+        ("x CIDR '10.0.0.0/8'", {"x": "10.0.0.1%eth0"}, False),
+        ("x CIDR '2001:db8::/32'", {"x": "2001:0DB8:0:0::1"}, True),
+        ("x NOT CIDR '10.0.0.0/8'", {"x": "home"}, True),
+        ("x NOT CIDR '10.0.0.0/8'", {}, None),
+        ("x IS NULL", {"x": NULL}, True),
+        ("x IS MISSING", {"x": NULL}, False),
+        ("x IS MISSING", {"x": None}, True),
+        ("x IS NOT MISSING", {"x": 1}, True),
+        ("x <> 1", {"x": NULL}, None),
+        ("x = y", {"x": NULL, "y": NULL}, None),
+        ("x + 1 > 0", {"x": NULL}, None),
+        ("x + 1 IS NULL", {"x": NULL}, True),
         ("TRUE", {}, True),
         ("FALSE", {"x": 1}, False),
     ],
@@ -107,6 +128,9 @@ leaves = st.one_of(
     st.builds(p.Suffix, names, st.sampled_from(["", "%"])),
     st.builds(p.Contains, names, st.sampled_from(["b", "a"])),
     st.builds(p.IsNull, names),
+    st.builds(p.IsMissing, names),
+    st.builds(p.ILike, names, st.sampled_from(["A%", "_", "%b%", "aB!%", ""])),
+    st.builds(p.Cidr, names, st.sampled_from(["10.0.0.0/8", "::/0"])),
     st.sampled_from([p.TRUE, p.FALSE]),
 )
 conditions = st.recursive(
@@ -118,7 +142,9 @@ conditions = st.recursive(
     ),
     max_leaves=6,
 )
-events = st.dictionaries(names, st.one_of(literals, st.sampled_from([None, float("nan"), 1.0, "abb"])))
+events = st.dictionaries(
+    names, st.one_of(literals, st.sampled_from([None, NULL, float("nan"), 1.0, "abb", "AB", "10.1.1.1"]))
+)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

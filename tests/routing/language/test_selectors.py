@@ -169,7 +169,7 @@ def test_numbers_have_the_type_that_they_are_written_in() -> None:
         ("-(x OR y) = 1", "line 1, column 3: a condition is no value"),
         (
             "x + 1 LIKE 'a'",
-            "line 1, column 12: LIKE, PREFIX, SUFFIX and CONTAINS need a string or an attribute",
+            "line 1, column 12: LIKE, ILIKE, PREFIX, SUFFIX, CONTAINS and CIDR need a string or an attribute",
         ),
         ("+".join("x" * 103) + " = 1", "line 1, column 202: arithmetic is nested more than 100 deep"),
         ("x = 09", "line 1, column 5: 09 is no octal number, which a leading 0 makes it"),
@@ -189,11 +189,11 @@ def test_numbers_have_the_type_that_they_are_written_in() -> None:
         ("x > 2 y", "line 1, column 7: expected AND, OR or the end of the selector after '2', found 'y'"),
         (
             "x 5",
-            "column 3: expected an operator (= <> < <= > >= BETWEEN IN LIKE PREFIX SUFFIX CONTAINS IS)",
+            "column 3: expected an operator (= <> < <= > >= BETWEEN IN LIKE ILIKE PREFIX SUFFIX CONTAINS CIDR IS)",
         ),
         (
             "x NOT 5",
-            "line 1, column 7: expected BETWEEN, IN, LIKE, PREFIX, SUFFIX or CONTAINS after 'NOT', found '5'",
+            "expected BETWEEN, IN, LIKE, ILIKE, PREFIX, SUFFIX, CONTAINS or CIDR after 'NOT', found '5'",
         ),
         ("x IN ()", "line 1, column 7: expected a value after '(', found ')'"),
         ("x IN 5", "line 1, column 6: expected '(' after 'IN', found '5'"),
@@ -204,7 +204,10 @@ def test_numbers_have_the_type_that_they_are_written_in() -> None:
         ),
         ("x LIKE 5", "line 1, column 8: expected a string in single quotes after 'LIKE', found '5'"),
         ("x LIKE 'a' ESCAPE 'bb'", "line 1, column 19: ESCAPE needs exactly one character"),
-        ("x IS 5", "line 1, column 6: expected NOT, NULL, TRUE, FALSE or UNKNOWN after 'IS', found '5'"),
+        (
+            "x IS 5",
+            "line 1, column 6: expected NOT, NULL, MISSING, TRUE, FALSE or UNKNOWN after 'IS', found '5'",
+        ),
         (
             "x BETWEEN 5 AND 1",
             "line 1, column 3: BETWEEN 5 AND 1 is empty: its lower bound is above its upper bound",

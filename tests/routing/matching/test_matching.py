@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from rayvous.protocol.batch import Column, EventBatch, batch_from_columns, batch_of
-from rayvous.protocol.values import INTEGER_MAX, INTEGER_MIN, Kind, Timestamp
+from rayvous.protocol.values import INTEGER_MAX, INTEGER_MIN, NULL, Kind, Timestamp
 from rayvous.routing.filters.domains import BOTH, Domain, Interval, LikePattern, Strings
 from rayvous.routing.filters.filter import Clause, Filter
+from rayvous.routing.filters.networks import Network
 from rayvous.routing.filters.spans import spans_of
 from rayvous.routing.matching import index as matching
 from rayvous.routing.matching import number_rows, word_rows
@@ -28,14 +29,20 @@ def in_interval(interval: Interval, value: Any) -> bool:
     return above and (high is None or value < high or (value == high and not interval.high_open))
 
 
-def is_like(like: LikePattern, text: str) -> bool:
-    pieces = ("".join("." if c is None else re.escape(c) for c in piece) for piece in like.pattern)
+def is_like(like: LikePattern | Network, text: str) -> bool:
+    if isinstance(like, Network):
+        return like.matches(text)  # tests/routing/filters/test_networks.py
+    pieces = (
+        "".join("." if c is None else "[" + re.escape(c) + "]" for c in piece) for piece in like.pattern
+    )
     return (re.fullmatch(".*".join(pieces), text, re.DOTALL) is not None) != like.negated
 
 
 def in_domain(domain: Domain, value: Any) -> bool:
     if value is None:
         return domain.missing
+    if value is NULL:
+        return domain.null
     if isinstance(value, bool):
         return value in domain.booleans
     if isinstance(value, str):
@@ -79,7 +86,7 @@ def agree(index: MatchIndex, filters: Mapping[int, Filter], events: list[dict[st
 # what is drawn
 
 NAMES = ("a", "b", "c")
-WORDS = ("", "a", "ab", "abc", "b", "ba", "ca%b", "é", "zz")
+WORDS = ("", "a", "ab", "abc", "b", "ba", "ca%b", "é", "zz", "AB", "10.0.0.1")
 EDGES = (2**53, 2**53 + 1, 2**53 + 2, INTEGER_MAX, INTEGER_MIN, 2**70, -(2**70), 10**400)
 FLOATS = (0.5, -0.0, 1.5, 2.0**53, 1e308, -1e308, 5e-324)
 
@@ -109,9 +116,10 @@ def intervals_of(bounds: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Inte
     return draw_intervals()
 
 
-pieces = st.lists(st.sampled_from(("a", "b", "%", None)), max_size=2).map(tuple)
+pieces = st.lists(st.sampled_from(("a", "b", "%", None, "Aa")), max_size=2).map(tuple)
 likes = st.builds(LikePattern, st.lists(pieces, min_size=1, max_size=4).map(tuple), st.booleans())
-strings = st.builds(Strings, intervals_of(words), st.lists(likes, max_size=2).map(tuple))
+networks = st.builds(Network, st.just(4), st.sampled_from((0, 10)), st.just(8), st.booleans())
+strings = st.builds(Strings, intervals_of(words), st.lists(likes | networks, max_size=2).map(tuple))
 domains = st.builds(
     Domain,
     st.booleans(),
@@ -119,6 +127,7 @@ domains = st.builds(
     intervals_of(numbers),
     strings,
     intervals_of(moments),
+    st.booleans(),
 )
 clauses = st.dictionaries(st.sampled_from(NAMES), domains, max_size=3).map(
     lambda named: Clause(tuple(sorted(named.items(), key=lambda item: item[0])))
@@ -134,6 +143,7 @@ values = (
     | words
     | moments.map(Timestamp)
     | st.none()
+    | st.just(NULL)
 )
 event = st.dictionaries(st.sampled_from((*NAMES, "d")), values, max_size=4)
 
