@@ -62,11 +62,11 @@ class WordRows:
 
     def add(self, column: int, strings: Strings) -> None:
         """Add a clause that accepts these strings and rejects all others."""
-        if _is_everything(strings):
+        if is_everything(strings):
             return
         set_column(self.bits, 0, len(self.bits), column)
         accepted: list[str] = []
-        if _is_words(strings):
+        if is_words(strings):
             for interval in strings.intervals:
                 word = str(interval.low)
                 self._postings.setdefault(word, set()).add(column)
@@ -84,9 +84,9 @@ class WordRows:
     def remove(self, column: int, strings: Strings) -> None:
         """Take a clause out."""
         clear_column(self.bits, column)
-        if _is_everything(strings):
+        if is_everything(strings):
             return
-        if not _is_words(strings):
+        if not is_words(strings):
             columns = self._sets[strings][1]
             columns.discard(column)
             if not columns:
@@ -143,13 +143,13 @@ class WordRows:
 
     def check(self, expected: dict[int, Strings]) -> None:
         """Assert that the rows and posting lists are exactly those of these clauses."""
-        base = {column for column, strings in expected.items() if not _is_everything(strings)}
+        base = {column for column, strings in expected.items() if not is_everything(strings)}
         assert set_columns(self.bits[0]) == base, "the base row differs from the clauses'"
         postings: dict[str, set[int]] = {}
         sets: dict[Strings, set[int]] = {}
         for column in base:
             strings = expected[column]
-            if _is_words(strings):
+            if is_words(strings):
                 for interval in strings.intervals:
                     postings.setdefault(str(interval.low), set()).add(column)
             else:
@@ -167,10 +167,11 @@ def _words_max(words: int) -> int:
     return max(WORDS_MIN, ROW_BYTES_MAX // (8 * words))
 
 
-def _is_everything(strings: Strings) -> bool:
+def is_everything(strings: Strings) -> bool:
+    """Whether it is all strings."""
     return not strings.likes and len(strings.intervals) == 1 and strings.intervals[0] == _ALL
 
 
-def _is_words(strings: Strings) -> bool:
+def is_words(strings: Strings) -> bool:
     """Whether it is a list of words (an empty one included)."""
     return not strings.likes and all(interval.is_point for interval in strings.intervals)

@@ -16,9 +16,16 @@ from rayvous.routing.filters.domains import BOTH, Domain, Interval, LikePattern,
 from rayvous.routing.filters.filter import Clause, Filter
 from rayvous.routing.filters.networks import Network
 from rayvous.routing.filters.spans import spans_of
-from rayvous.routing.matching import index as matching
-from rayvous.routing.matching import number_rows, word_rows
+from rayvous.routing.matching import kernels, number_rows, numpy_rows, word_rows
 from rayvous.routing.matching.index import MatchIndex
+
+KERNELS = [
+    "numpy",
+    pytest.param(
+        "native", marks=pytest.mark.skipif(kernels.compiled() is None, reason="the kernel is not built")
+    ),
+]
+on_both = pytest.mark.parametrize("kernel", KERNELS)
 
 # the reference
 
@@ -156,10 +163,11 @@ def as_events(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # properties
 
 
+@on_both
 @settings(max_examples=60, deadline=None)
 @given(st.lists(filters, max_size=12), st.lists(event, min_size=1, max_size=20), st.integers(1, 10))
-def test_equals_brute_force(some: list[Filter], drawn: list[dict[str, Any]], times: int) -> None:
-    index = MatchIndex()
+def test_equals_brute_force(kernel: str, some: list[Filter], drawn: list[dict[str, Any]], times: int) -> None:
+    index = MatchIndex(kernel)
     slots = index.insert_many(some[::2]) + [index.insert(filter) for filter in some[1::2]]
     held = dict(zip(slots, some[::2] + some[1::2], strict=True))
     assert len(held) == len(some) == len(index)
@@ -182,20 +190,21 @@ class Churn(RuleBasedStateMachine):
     """Insert, remove and match in any order; few buckets and few kept words, so that every path is taken."""
 
     slots = Bundle("slots")
+    kernel = "numpy"
 
     @initialize(buckets=st.integers(2, 12), kept=st.integers(1, 4))
     def start(self, buckets: int, kept: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(number_rows, "_BUCKETS_MAX", buckets)
         self.patch.setattr(number_rows, "_BUCKETS_MIN", 1)
-        self.index = MatchIndex()
+        self.index = MatchIndex(self.kernel)
         self.held: dict[int, Filter] = {}
 
     def teardown(self) -> None:
         for slot in sorted(self.held):
             self.index.remove(slot)
             self.index.check()
-        assert self.index.nbytes == 8 and len(self.index) == 0
+        assert self.index.nbytes == MatchIndex(self.kernel).nbytes and len(self.index) == 0
         self.patch.undo()
 
     @rule(target=slots, filter=filters)
@@ -230,8 +239,16 @@ class Churn(RuleBasedStateMachine):
             assert len(self.index) == len(self.held)
 
 
+@pytest.mark.skipif(kernels.compiled() is None, reason="the kernel is not built")
+class NativeChurn(Churn):
+    kernel = "native"
+
+
 TestChurn = Churn.TestCase
-TestChurn.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestNativeChurn = NativeChurn.TestCase
+TestChurn.settings = TestNativeChurn.settings = settings(
+    max_examples=20, stateful_step_count=20, deadline=None
+)
 
 # single facts
 
@@ -265,22 +282,24 @@ def random_batch(size: int, seed: int) -> tuple[EventBatch, list[dict[str, Any]]
     ]
 
 
+@on_both
 @pytest.mark.parametrize("size", [1, 2, 200, 1100])
-def test_many_filters_and_few_buckets(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_many_filters_and_few_buckets(kernel: str, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(number_rows, "_BUCKETS_MAX", 16)
     monkeypatch.setattr(number_rows, "_BUCKETS_MIN", 1)
     table = interval_table(300, 1)
-    index = MatchIndex()
+    index = MatchIndex(kernel)
     assert index.insert_many(table.values()) == list(table)
     batch, events = random_batch(size, size)
     assert pairs(index, batch) == brute(table, events)
     index.check()
 
 
+@on_both
 @pytest.mark.parametrize("links", [1, 3, 64])
-def test_groups_are_the_fold_of_matches_over_several_stretches(links: int) -> None:
+def test_groups_are_the_fold_of_matches_over_several_stretches(kernel: str, links: int) -> None:
     table = interval_table(9000, 2)
-    index = MatchIndex()
+    index = MatchIndex(kernel)
     index.insert_many(table.values())
     for slot in range(0, 9000, 7):
         index.remove(slot)
@@ -293,8 +312,9 @@ def test_groups_are_the_fold_of_matches_over_several_stretches(links: int) -> No
     assert np.array_equal(index.match_groups(batch, groups), wanted)
 
 
-def test_integers_and_floats_compare_exactly_beyond_two_to_the_53() -> None:
-    index = MatchIndex()
+@on_both
+def test_integers_and_floats_compare_exactly_beyond_two_to_the_53(kernel: str) -> None:
+    index = MatchIndex(kernel)
     big = 2**53
     over = index.insert(number_filter("x", Interval(big, None, True)))
     exact = index.insert(number_filter("x", Interval(big + 1, big + 1)))
@@ -304,8 +324,9 @@ def test_integers_and_floats_compare_exactly_beyond_two_to_the_53() -> None:
     assert found == [(1, over), (1, exact), (3, over), (4, over), (4, huge), (5, half)]
 
 
-def test_nan_is_a_missing_value() -> None:
-    index = MatchIndex()
+@on_both
+def test_nan_is_a_missing_value(kernel: str) -> None:
+    index = MatchIndex(kernel)
     anything = index.insert(number_filter("x", Interval()))
     missing = index.insert(Filter((Clause((("x", Domain(missing=True)),)),)))
     for present in (None, np.array([True, True])):
@@ -314,17 +335,18 @@ def test_nan_is_a_missing_value() -> None:
         assert pairs(index, batch) == [(0, anything), (1, missing)]
 
 
+@on_both
 @pytest.mark.parametrize("buckets", [2, 5, 1024])
 @pytest.mark.parametrize("as_float", [False, True])
 def test_lists_of_numbers_in_few_buckets(
-    monkeypatch: pytest.MonkeyPatch, buckets: int, as_float: bool
+    kernel: str, monkeypatch: pytest.MonkeyPatch, buckets: int, as_float: bool
 ) -> None:
     monkeypatch.setattr(number_rows, "_BUCKETS_MAX", buckets)
     monkeypatch.setattr(number_rows, "_BUCKETS_MIN", 1)
     generator = np.random.default_rng(buckets)
     lists = [np.unique(generator.integers(0, 60, 5)).tolist() for _ in range(80)]
     some = [number_filter("x", *(Interval(value, value) for value in values)) for values in lists]
-    index = MatchIndex()
+    index = MatchIndex(kernel)
     held = dict(zip(index.insert_many(some), some, strict=True))
     values = list(range(-2, 63)) * 2
     events = [{"x": float(value) if as_float else value} for value in values]
@@ -338,8 +360,9 @@ def test_lists_of_numbers_in_few_buckets(
     assert pairs(index, batch_of(events)) == brute(held, events)
 
 
-def test_no_clause_matches_nothing_and_an_empty_clause_everything() -> None:
-    index = MatchIndex()
+@on_both
+def test_no_clause_matches_nothing_and_an_empty_clause_everything(kernel: str) -> None:
+    index = MatchIndex(kernel)
     index.insert(Filter(()))
     everything = index.insert(Filter((Clause(()),)))
     assert pairs(index, batch_of([{"x": 1}, {}])) == [(0, everything), (1, everything)]
@@ -347,8 +370,9 @@ def test_no_clause_matches_nothing_and_an_empty_clause_everything() -> None:
     assert index.match_groups(batch_of([]), np.ones(2, np.uint64)).tolist() == []
 
 
-def test_a_disjunction_matches_once_under_its_slot() -> None:
-    index = MatchIndex()
+@on_both
+def test_a_disjunction_matches_once_under_its_slot(kernel: str) -> None:
+    index = MatchIndex(kernel)
     both = Filter((*number_filter("x", Interval(0)).clauses, *number_filter("y", Interval(0)).clauses))
     first, second = index.insert(both), index.insert(both)
     batch = batch_of([{"x": 1, "y": 1}, {"y": 2}, {"y": -1}])
@@ -358,11 +382,12 @@ def test_a_disjunction_matches_once_under_its_slot() -> None:
     assert index.insert(both) == first
 
 
-def test_more_words_than_rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "_CHUNK_EVENTS", 128)
+@on_both
+def test_more_words_than_rows_are_kept(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numpy_rows, "_CHUNK_EVENTS", 128)
     monkeypatch.setattr(word_rows, "WORDS_MIN", 150)
     monkeypatch.setattr(word_rows, "ROW_BYTES_MAX", 12_500)
-    index = MatchIndex()
+    index = MatchIndex(kernel)
     some = [word_filter("w", f"w{n}", f"w{n + 1}") for n in range(375)]
     held = {index.insert(filter): filter for filter in some}
     events = [{"w": f"w{n % 425}"} for n in range(0, 1250, 3)]
@@ -385,11 +410,12 @@ def brute_words(held: Mapping[int, Filter], events: list[dict[str, Any]]) -> lis
     return [(row, slot) for row, event in enumerate(events) for slot in lists.get(event["w"], ())]
 
 
+@on_both
 @pytest.mark.parametrize("where", ["rising", "one place", "anywhere"])
-def test_churn_does_not_degrade(where: str) -> None:
+def test_churn_does_not_degrade(kernel: str, where: str) -> None:
     """A sliding window of filters keeps the index as small as one that was built at once."""
     generator = np.random.default_rng(5)
-    index, fresh, held = MatchIndex(), MatchIndex(), {}
+    index, fresh, held = MatchIndex(kernel), MatchIndex(kernel), {}
     index.match(random_batch(1, 0)[0])
     for step in range(4000):
         low = {"rising": step, "one place": 500, "anywhere": int(generator.integers(0, 4000))}[where]
@@ -410,8 +436,9 @@ def test_churn_does_not_degrade(where: str) -> None:
     assert index.slots_end <= 201
 
 
-def test_removing_what_is_not_there_is_an_error() -> None:
-    index = MatchIndex()
+@on_both
+def test_removing_what_is_not_there_is_an_error(kernel: str) -> None:
+    index = MatchIndex(kernel)
     slot = index.insert(number_filter("x", Interval(0)))
     with pytest.raises(KeyError):
         index.remove(slot + 1)

@@ -1,0 +1,127 @@
+"""The columns of the match index in the compiled kernel, `kernel.c`: here is only what it has Python do for it.
+
+Rules
+-----
+* The kernel holds clauses as columns of numbers, not as Python objects; an interval of moderate numbers is read by it
+  from the domain, every other domain is described to it by :func:`_describe`, and kept as it is.
+* Nothing is looked up or built before a batch asks for it, so many columns may be added at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...protocol.batch import EventBatch
+from ...protocol.values import Kind
+from ..filters.clauses import Clause
+from ..filters.domains import NO_STRINGS, Domain, Interval
+from ..filters.spans import spans_of
+from .bits import Columns
+from .matches import Matches
+from .word_rows import is_everything, is_words
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_MISSING, _FALSE, _TRUE = 1, 2, 4
+
+
+class NativeRows:
+    """Columns of clauses in the compiled kernel; the interface is that of :class:`~.kernels.Rows`.
+
+    Parameters
+    ----------
+    module
+        The compiled module.
+    """
+
+    def __init__(self, module: ModuleType) -> None:
+        self._kernel: Final = module.Kernel(_describe, _interval, NO_STRINGS)
+        self._loose = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, those of the clauses included."""
+        return int(self._kernel.nbytes)
+
+    def reserve(self, columns: int) -> None:
+        """Do nothing: there is a tile more when one is full."""
+
+    def add(self, column: int, clause: Clause, *, settled: bool = True) -> None:
+        """Give a clause a column; when not `settled`, :meth:`settle` must follow."""
+        if not settled and not self._loose:
+            self._kernel.loosen()
+            self._loose = True
+        self._kernel.add(column, clause.constraints)
+
+    def settle(self) -> None:
+        """Let the next batch build what it needs of all that was added but not settled."""
+        self._loose = False
+
+    def remove(self, column: int) -> None:
+        """Take a column's clause out."""
+        self._kernel.remove(column)
+
+    def clause(self, column: int) -> Clause:
+        """Return a clause with the constraints of attributes of the one that was given this column."""
+        return Clause(self._kernel.clause(column))
+
+    def match(self, batch: EventBatch, owners: Columns | None) -> Matches:
+        """Return which columns match which event, or, given `owners`, whose they are, each once."""
+        count = self._kernel.find(
+            dict(batch.columns), len(batch), owners, 0 if owners is None else len(owners)
+        )
+        rows, slots = np.empty(count, np.intp), np.empty(count, np.intp)
+        self._kernel.take(rows, slots)
+        return Matches(rows, slots)
+
+    def match_groups(
+        self, batch: EventBatch, groups: npt.NDArray[np.uint64], goal: np.uint64
+    ) -> npt.NDArray[np.uint64]:
+        """Return, for each event, the OR of the groups of the columns that match; `goal` is that of all."""
+        out = np.zeros(len(batch), np.uint64)
+        self._kernel.groups(dict(batch.columns), len(batch), np.ascontiguousarray(groups), int(goal), out)
+        return out
+
+    def check(self, expected: dict[int, Clause]) -> None:
+        """Assert that every row, toggle and list of a word is that of these clauses."""
+        for column, clause in expected.items():
+            assert self.clause(column).constraints == clause.constraints, "a clause is another"
+        self._kernel.check()
+
+
+def _describe(domain: Domain) -> tuple[int, tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]:
+    """Return a domain as the kernel reads it.
+
+    Returns
+    -------
+    tuple
+        Bits for missing, false and true; the first and last value of each span over integers, floats and moments;
+        of strings ``None`` for all, words in a tuple, or the set itself, whose ``test`` is asked.
+    """
+    flags = (
+        _MISSING * domain.missing + _FALSE * (False in domain.booleans) + _TRUE * (True in domain.booleans)
+    )
+    strings: Any = domain.strings
+    if is_everything(strings):
+        strings = None
+    elif is_words(strings):
+        strings = tuple(str(interval.low) for interval in strings.intervals)
+    return (
+        flags,
+        _flat(domain.numbers, Kind.INTEGER),
+        _flat(domain.numbers, Kind.FLOAT),
+        _flat(domain.timestamps, Kind.TIMESTAMP),
+        strings,
+    )
+
+
+def _flat(intervals: tuple[Interval, ...], kind: Kind) -> tuple[Any, ...]:
+    return tuple(value for span in spans_of(intervals, kind) for value in span) if intervals else ()
+
+
+def _interval(low: Any, high: Any, low_open: bool, high_open: bool) -> Domain:
+    return Domain(numbers=(Interval(low, high, low_open, high_open),))
