@@ -202,7 +202,7 @@ def chaos(
         bool,
         typer.Option(
             "--damage",
-            help="State of brokers is damaged, too (sim); what is published after the stated time is judged.",
+            help="State of brokers is damaged, too; what is published after the stated time is judged.",
         ),
     ] = False,
     hosts: Hosts = None,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: ClientSession) -> None:
     """Let a client say what it knows, in a network whose brokers compare, and again after each interval."""
     recovery = network.recovery
-    if recovery is None or recovery.compare_heartbeats is None:
+    if recovery is None or recovery.compare_seconds is None:
         return
     if session.alive and not session.left and session.connected:
         said: list[Any] = []
@@ -26,5 +26,4 @@ def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: Cli
         if session.publisher is not None:
             said.append(session.publisher.has_published())
         sessions.tell(session, said)
-    every_seconds = recovery.compare_heartbeats * recovery.heartbeat_seconds
-    network.at(network.now + every_seconds, say_now_and_then, network, sessions, session)
+    network.at(network.now + recovery.compare_seconds, say_now_and_then, network, sessions, session)

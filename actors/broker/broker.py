@@ -175,12 +175,12 @@ class Broker:
                 layers.insert(0, self.stable)
             self.pipeline = Pipeline([*self._edge(layers, 0.0), *layers])
         self.handle: Callable[[Any], list[Effect]] = self.pipeline.handle  # Received, Ticked, Drained, Missed
-        if recovery is not None and recovery.compare_heartbeats is not None:
+        if recovery is not None and recovery.compare_seconds is not None:
             self.handle = self._handle_damaged
 
     def _compares(self, recovery: Recovery, inside: Sequence[Layer]) -> list[Comparing]:
         """Return the layer that looks for damage in those inside, where it is wanted."""
-        if recovery.compare_heartbeats is None:
+        if recovery.compare_seconds is None:
             return []
         assert self.healing is not None and self.replay is not None
 
@@ -191,8 +191,7 @@ class Broker:
         router: Any = self._router
         books = None if self.admitting is None else self.admitting.admission
         compared = Compared(router, self.healing, self.replay, check_all, books)
-        every_seconds = recovery.compare_heartbeats * recovery.heartbeat_seconds
-        return [Comparing(self.position.broker, every_seconds, compared)]
+        return [Comparing(self.position.broker, recovery.compare_seconds, compared)]
 
     def _handle_damaged(self, event: Any) -> list[Effect]:
         """Handle an event with a state that may be damaged: what then goes wrong inside is seen as just that."""

@@ -5,6 +5,8 @@ Rules
 * A crash is a SIGKILL of the process or a `ray.kill`, in turns. A pause is SIGSTOP. All processes must be on this
   machine.
 * What is wrong with links and who is slow is told to every living host (`link_faults`), which does it where it sends.
+* State is damaged in the process, by a word to its host; a store when its broker is dead, as it is read at a start.
+  A broker that has seen that its state is damaged has ended, and is started again when that is noticed.
 * The rendezvous point is started again by Ray as soon as it is dead, so there is nothing to do when a plan says so.
 * The last living broker is spared. Each broker must have an actor of its own.
 * Among hosts of one's own (`hosts`) the link of a whole host is cut or made bad, as the network does it. Who is behind
@@ -21,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
+from random import Random
 from typing import Any, Final
 
 import ray
@@ -33,7 +36,10 @@ from ...protocol.configs import Position
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS
+from ...protocol.stability import Stable
 from ...routing.schemes.claims import claims_of
+from ..broker.damage import damage_store
+from ..host.broker_store import BrokerStores
 from ..machines import links
 from ..machines.layout import Layout
 from ..machines.nodes import given_up, node_ids
@@ -61,6 +67,8 @@ class Breaker:
         Returns the seconds of the run.
     layout
         The hosts of one's own that the brokers stand on; None when there are none.
+    stable
+        Where the brokers have their stores; None when they have none.
     turn
         Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); then they take turns.
 
@@ -76,7 +84,12 @@ class Breaker:
     """
 
     def __init__(
-        self, net: Network, clock: Callable[[], float], turn: int = 0, layout: Layout | None = None
+        self,
+        net: Network,
+        clock: Callable[[], float],
+        turn: int = 0,
+        layout: Layout | None = None,
+        stable: Stable | None = None,
     ) -> None:
         self._net = net
         self._clock = clock
@@ -97,6 +110,8 @@ class Breaker:
         self._shakes: list[tuple[float, Shake]] = []
         self._factors: dict[BrokerId, float] = {}
         self._layout = layout
+        self._stable = stable
+        self._starting = threading.Lock()
         self._given_up: set[int] = set()
         self._bad_links: set[int] = set()
         self.asking = threading.Lock()
@@ -182,26 +197,34 @@ class Breaker:
             return True
         if broker not in self.living() or len(self.living()) == 1:
             return False
+        self._dead.add(broker)
         # Ray asks a process to end itself, which one that stands still does not hear.
         if next(self._kills) % 2 == 0 or broker in self._paused:
             self._signal(broker, signal.SIGKILL)
         elif (host := self._host(broker)) is not None:
             ray.kill(host, no_restart=True)
-        self._dead.add(broker)
         self._paused.discard(broker)
         self._factors.pop(broker, None)
         return True
 
     def restart(self, broker: BrokerId) -> bool:
         """Start a dead broker afresh; False when it lives, as the rendezvous point always does, or is to leave."""
-        if broker not in self._dead - self._retiring:
-            return False
-        self._net.kill_broker(broker)  # it is dead; this waits until Ray knows
-        self._net.restart_broker(broker)
-        self._met(broker)
-        self._dead.discard(broker)
-        ray.get(self._net.host_of(broker).link_faults.remote(self._forecast()))
-        return True
+        with self._starting:
+            if broker not in self._dead - self._retiring:
+                return False
+            self._net.kill_broker(broker)  # it is dead; this waits until Ray knows
+            self._net.restart_broker(broker)
+            self._met(broker)
+            self._dead.discard(broker)
+            ray.get(self._net.host_of(broker).link_faults.remote(self._forecast()))
+            return True
+
+    def start_fallen(self) -> list[BrokerId]:
+        """Start the brokers again that have ended of themselves, since their state was damaged; return which."""
+        known = set(self._net.hosts())  # but those that were seen to be dead
+        fallen = [broker for broker in self.staying() if self._host(broker) not in (None, *known)]
+        self._dead.update(fallen)
+        return [broker for broker in fallen if self.restart(broker)]
 
     def leave(self, broker: BrokerId) -> bool:
         """Let a broker leave; its process ends when it is out. False when it is dead, the last one, or in a tree."""
@@ -267,8 +290,30 @@ class Breaker:
         return bool(mended)
 
     def damage(self, broker: BrokerId, what: str) -> int:
-        """Damage nothing: the state of a process is out of reach, and such plans are refused."""
-        return 0
+        """Damage a part of the state of a broker; return how many values were changed, 0 when it is out of reach."""
+        seed = f"damage/{broker}/{self.now}"
+        if what == "store":
+            return self._damage_store(broker, seed)
+        if broker in self.silent():
+            return 0
+        try:
+            answer = self._net.host_of(broker).damage.remote(broker, what, seed)
+            return int(ray.get(answer, timeout=REACHED_SECONDS))
+        except RayActorError:  # it has just ended
+            return 0
+
+    def _damage_store(self, broker: BrokerId, seed: str) -> int:
+        """Damage a store, whose broker dies of that; what is found there when it starts again is what is left here."""
+        if self._stable is None or not (broker in self._dead or self.crash(broker)):
+            return 0
+        self._net.kill_broker(
+            broker
+        )  # this waits until Ray knows that it is dead, and nobody has the store open
+        store = BrokerStores(self._stable, self._net.directory.recovery).store_of(broker, life=1)
+        try:
+            return damage_store(store, Random(seed))
+        finally:
+            store.close()
 
     def shake(self, fault: Shake) -> None:
         """Let links be bad for a while."""

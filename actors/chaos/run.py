@@ -13,9 +13,12 @@ process of its own. Whenever the network is quiet the routes of all brokers are 
 (:mod:`rayvous.faults.chaos.routes`). With `stable` each broker has a file, from which it comes back, and processes of
 clients are killed, too (:mod:`rayvous.faults.chaos.stable_cases`, :mod:`.killable_clients`). With `operations` brokers
 come and go (:mod:`.operating`). With `admission` brokers admit only what they can carry, and all their books are
-judged, too (:mod:`rayvous.faults.chaos.books`). A plan's first fault kills whom ``AIMS[seed % 6]`` says, so six seeds
-in a row have every kind of killing; with a scheme that has no tree it is ``FLAT_AIMS[seed % 5]``. The same seed is the
-same case; when what happens inside it is up to the machine.
+judged, too (:mod:`rayvous.faults.chaos.books`). With `damage` parts of brokers' state are other than they were
+(:mod:`rayvous.faults.chaos.damage_cases`): who sees that of itself ends, and is started again.
+
+A plan's first fault kills whom ``AIMS[seed % 6]`` says, so six seeds in a row have every kind of killing; with a scheme
+that has no tree it is ``FLAT_AIMS[seed % 5]``. The same seed is the same case; when what happens inside it is up to the
+machine.
 """
 
 from __future__ import annotations
@@ -34,15 +37,15 @@ import ray
 from ...faults.chaos.admission_cases import with_admission
 from ...faults.chaos.books import Clients, books_problems
 from ...faults.chaos.cases import Case, draw_case, small_topology
+from ...faults.chaos.damage_cases import found_heartbeats, is_damaged, that_compares, with_damage
 from ...faults.chaos.draws import AIMS, FLAT_AIMS
 from ...faults.chaos.host_plans import check_hosts, host_plan
 from ...faults.chaos.injector import Injector
-from ...faults.chaos.plans import Damage, Fault, FaultPlan
+from ...faults.chaos.plans import Fault, FaultPlan
 from ...faults.chaos.report import ChaosReport
 from ...faults.chaos.routes import route_problems
 from ...faults.chaos.stable_cases import with_stores
 from ...faults.chaos.structure import root_of, ways_of
-from ...protocol.errors import ScenarioError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
@@ -78,6 +81,7 @@ def draw_ray_case(
     stable: bool = False,
     admission: bool = False,
     operations: bool = False,
+    damage: bool = False,
     hosts: int = 0,
 ) -> Case:
     """Return the case of a seed for real actors.
@@ -98,21 +102,19 @@ def draw_ray_case(
         Whether brokers admit only what they can carry.
     operations
         Whether brokers and clusters come and go.
+    damage
+        Whether state is damaged, too.
     hosts
         Among how many hosts of one's own; then the plan is of their links (:mod:`rayvous.faults.chaos.host_plans`).
 
     Raises
     ------
     ScenarioError
-        If the plan has a fault that a real process cannot have, or one of hosts that are not there.
+        If the plan has a fault of hosts that are not there.
     """
     if hosts and plan is None:
         plan = host_plan(seed, hosts, GIVES_UP_SECONDS)
     check_hosts(plan, hosts)
-    if plan is not None and any(isinstance(fault, Damage) for fault in plan.faults):
-        raise ScenarioError(
-            f"plan {plan.name!r}: damage is for the simulator: a process's state is out of reach"
-        )
     aims = aims_of(scheme)
     topology = small_topology(seed, brokers_max)
     recovery = Recovery.for_tests(degree=topology["degree"] + 1, retention_seconds=600.0)
@@ -127,7 +129,8 @@ def draw_ray_case(
         operations=operations,
     )
     case = with_admission(case) if admission else case
-    return with_stores(case) if stable else case
+    case = with_stores(case) if stable else case
+    return with_damage(case) if damage else that_compares(case)
 
 
 def aims_of(scheme: str) -> tuple[str, ...]:
@@ -200,6 +203,7 @@ class _Run:
         self.zero = time.time() - time.monotonic()
         self.started = time.monotonic()
         self.healed_at = 0.0
+        self.judged_from: float | None = None
         self.net: Network
         self.clients = Clients()
         self.breaker: Breaker
@@ -223,7 +227,7 @@ class _Run:
             ) as net:
                 self.net = net
                 turn = self.case.seed // len(aims_of(self.case.scheme))
-                self.breaker = Breaker(net, self.clock, turn, self.layout)
+                self.breaker = Breaker(net, self.clock, turn, self.layout, self.stable)
                 self.players = RunningWorkload(
                     net,
                     self.clock,
@@ -293,6 +297,10 @@ class _Run:
 
     def _converge(self) -> bool:
         self.players.revive()
+        found_at = self.healed_at + found_heartbeats(self.case) * self.recovery.heartbeat_seconds
+        while self.clock() < found_at:
+            time.sleep(self.recovery.heartbeat_seconds / 2)
+            self._look()
         steady, converged_at, problems = 0, 0.0, ["not looked at"]
         deadline = max(self.healed_at + CONVERGE_SECONDS, self.clock() + CONVERGE_SECONDS / 2)
         while steady < STEADY_LOOKS and self.clock() < deadline:
@@ -314,6 +322,7 @@ class _Run:
         account = self.players.account
         self.net.settle(SETTLE_SECONDS)
         account.settled(self.clock())
+        self.judged_from = self.clock() if is_damaged(self.case) else None
         for problem in self._inside():
             self._problem(f"after the healing: {problem}")
         self._play(self.case.closing, 0.0)
@@ -353,7 +362,8 @@ class _Run:
             }
         account.settled(self.clock())  # it had all the time that it is given
         trace = account.in_time()
-        report.judge(trace, keep_trace=self.keep_trace)
+        judged = trace if self.judged_from is None else trace.since(self.judged_from)
+        report.judge(judged, keep_trace=self.keep_trace)
         report.brokers = len(self.net.positions)
         report.moves = self.players.moves
         self.watch.tell(report, trace, self.recovery.heartbeat_seconds / 2, self.clock())
@@ -366,6 +376,8 @@ class _Run:
         with self.breaker.asking:
             survey = self.net.survey(without=self.breaker.silent())
         self.watch.look(self.clock(), survey)
+        for broker in self.breaker.start_fallen() if is_damaged(self.case) else ():
+            self._tell(f"broker {broker} has seen that its state is damaged, and starts again")
 
     def _root(self) -> BrokerId | None:
         return root_of(self.net.survey(without=self.breaker.silent()))

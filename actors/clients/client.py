@@ -285,6 +285,15 @@ class Client:
             if self.host != host:
                 self._leave(host, broker)
 
+    def say(self) -> None:
+        """Say what it knows, for its broker to compare; nothing while it goes elsewhere. On the background loop."""
+        if not self._moving.locked() and not self._closed:
+            self._say_what_it_knows()
+
+    def _say_what_it_knows(self) -> None:
+        """Tell its broker what it has had, or published; nobody waits for the answer."""
+        raise NotImplementedError
+
     def _leave(self, host: Any, broker: BrokerId) -> None:
         """Tell a broker that may be alive that the client is not there any more; nobody waits for the answer."""
 

@@ -26,7 +26,10 @@ def subscriber_back(
         call = context.rendezvous.come_back.remote(name, broker, uuid4().hex, near)
         place, record = ray.get(call, timeout=directory.limits.call_seconds)
     assert directory.recovery is not None
-    own = ClientProcess(directory.name, directory.recovery.client_patience_seconds)
+    recovery = directory.recovery
+    own = ClientProcess(
+        directory.name, recovery.client_patience_seconds, compare_seconds=recovery.compare_seconds
+    )
     return DurableSubscriber(name, place, context._replace(process=own), record)
 
 

@@ -25,7 +25,7 @@ from ray.exceptions import ActorDiedError, RayActorError
 from ...faults.replay.clients import SubscriberMachine
 from ...protocol import checks
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach
+from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed
 from ..host.errors import broker_errors
 from ..host.requests import Away
 from .client import Context
@@ -43,6 +43,7 @@ class DurableSubscriber(Subscriber):
 
     def __init__(self, name: ClientId, broker: BrokerId, context: Context, record: dict[str, Any]) -> None:
         self._record_found = record
+        self._told: dict[ClientId, int] = {}  # what its broker was told that it has acknowledged
         super().__init__(name, broker, context)
         self._handed: dict[ClientId, int] = {}
         with broker_errors(str(self)):
@@ -79,8 +80,13 @@ class DurableSubscriber(Subscriber):
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
 
     async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
+        self._told = dict(self._machine.position)
         await super()._say_here(host, broker, away, seconds)
         self._inbox.recover()
+
+    def _say_what_it_knows(self) -> None:
+        """Say what its broker was told; what the rendezvous point has yet to write down is not acknowledged."""
+        self.host.request.remote(self.broker, self.name, [HasConsumed(dict(self._told), self._machine.life)])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         host.request.remote(
@@ -163,6 +169,7 @@ class DurableSubscriber(Subscriber):
         async with self._moving:
             said = replace(message, life=self._machine.life)
             self.host.request.remote(self.broker, self.name, [said])
+            self._told |= {name: max(mark, self._told.get(name, 0)) for name, mark in said.marks.items()}
 
     async def acknowledge_async(self, note: Notification | None = None) -> None:
         """Acknowledge from a coroutine; see `acknowledge`."""

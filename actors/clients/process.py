@@ -7,6 +7,9 @@ fills, and so the publishers slow down (promise 9).
 A poll also notices the death of its host, and in a network that heals its silence: there polls are short, and a host
 that does not answer one within `client_patience_seconds` is left. So every client is watched here, publishers too, and
 is told to move. A host that was left is told so: it ends the session of this process as soon as it is back.
+
+Where brokers compare what they know, every client says now and then what it has had or published
+(`faults.membership.comparing`).
 """
 
 from __future__ import annotations
@@ -64,6 +67,10 @@ class Mover(Protocol):
         """Go to another broker, if it is still at this actor, which is dead or does not answer."""
         ...
 
+    def say(self) -> None:
+        """Say what it knows, for its broker to compare."""
+        ...
+
 
 class ClientProcess:
     """The pollers of one process in one network.
@@ -76,13 +83,23 @@ class ClientProcess:
         How long a host may be silent; None in a network that does not heal.
     returns
         Whether a host that died is started again and goes on, as those of stable brokers do.
+    compare_seconds
+        How often clients say what they know; None where nothing is compared.
     """
 
-    def __init__(self, network: str, patience_seconds: float | None = None, returns: bool = False) -> None:
+    def __init__(
+        self,
+        network: str,
+        patience_seconds: float | None = None,
+        returns: bool = False,
+        compare_seconds: float | None = None,
+    ) -> None:
         self._log = Log("rayvous.client", network=network)
         self.session = uuid.uuid4().hex
         self.nearness = Nearness(self.session)
         self._patience_seconds = patience_seconds
+        self._compare_seconds = compare_seconds
+        self._saying: asyncio.Task[None] | None = None
         self._loop = asyncio.new_event_loop()
         self._returns = returns
         self._brokers: dict[ClientId, BrokerId] = {}
@@ -125,8 +142,17 @@ class ClientProcess:
         async def start() -> None:
             self._movers.append(mover)
             self.poll(mover.host)
+            if self._saying is None and self._compare_seconds is not None:
+                self._saying = asyncio.get_running_loop().create_task(self._say(self._compare_seconds))
 
         self.submit(start()).result()
+
+    async def _say(self, every_seconds: float) -> None:
+        """Let every client say what it knows, again and again."""
+        while True:
+            await asyncio.sleep(every_seconds)
+            for mover in self._movers:
+                mover.say()
 
     def leave(self, mover: Mover) -> None:
         """Let a client go that was followed."""
@@ -261,7 +287,8 @@ class ClientProcess:
         """Stop polling and end the thread."""
 
         async def stop() -> None:
-            tasks = [*self._polls.values(), *self._moves]
+            saying = [] if self._saying is None else [self._saying]
+            tasks = [*self._polls.values(), *self._moves, *saying]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -220,6 +220,10 @@ class Publisher(Client):
         if again and broker != self.broker:
             self.host.request.remote(self.broker, self.name, [taken_over])  # nobody waits for the answer
 
+    def _say_what_it_knows(self) -> None:
+        with self._machine_turn:  # no event under a higher number is sent ahead of this
+            self.host.request.remote(self.broker, self.name, [self._machine.has_published()])
+
     def _leave(self, host: Any, broker: BrokerId) -> None:
         self._adverts.withdraw_at(host, broker)
 

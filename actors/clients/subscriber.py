@@ -195,6 +195,9 @@ class Subscriber(Client):
         async with asyncio.timeout(seconds):
             await host.request.remote(broker, self.name, said, self._process.session)
 
+    def _say_what_it_knows(self) -> None:
+        self.host.request.remote(self.broker, self.name, [self._machine.has_had()])
+
     def _leave(self, host: Any, broker: BrokerId) -> None:
         host.request.remote(broker, self.name, [Detach()])
 

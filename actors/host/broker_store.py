@@ -4,22 +4,30 @@ Rules
 -----
 * A broker that heals goes on from its store in its later lives; in its first it must find none of an earlier network.
 * One that does not heal goes on from its store in each life, also when the whole network is launched again.
+* Where brokers compare what they know, a store knows whether it is what was written to it; one that is not is cleared,
+  and its broker starts clean (paper 4, section 2).
 * The connections to a database are made with the first store, and shared by all brokers here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from ...faults.durability.identity import IDENTITY
 from ...faults.durability.sqlite_store import SqliteStore
 from ...faults.durability.stores import Store
-from ...protocol.errors import StorageFailed
+from ...faults.durability.summed import SummedStore
+from ...protocol.errors import StateDamaged, StorageFailed
 from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
+from ..logs import Log
 
 if TYPE_CHECKING:
     from ...faults.durability.postgresql_store import PostgresqlStores
+
+T = TypeVar("T")
 
 
 class BrokerStores:
@@ -29,13 +37,14 @@ class BrokerStores:
     ----------
     stable
         Where they are.
-    heals
-        Whether the network heals.
+    recovery
+        How the network heals; None when it does not.
     """
 
-    def __init__(self, stable: Stable, *, heals: bool) -> None:
+    def __init__(self, stable: Stable, recovery: Recovery | None) -> None:
         self.stable = stable
-        self._heals = heals
+        self._heals = recovery is not None
+        self._sums = recovery is not None and recovery.compare_seconds is not None
         self._in_database: PostgresqlStores | None = None
 
     def store_of(self, broker: BrokerId, life: int) -> Store:
@@ -47,6 +56,10 @@ class BrokerStores:
             If it cannot be read, or a network that heals begins with what another one has left.
         """
         fresh = self._heals and not life
+        store = self._open(broker, life, fresh)
+        return SummedStore(store) if self._sums else store
+
+    def _open(self, broker: BrokerId, life: int, fresh: bool) -> Store:
         if self.stable.database is None:
             return self._in_file(broker, fresh)
         if self._in_database is None:
@@ -61,3 +74,15 @@ class BrokerStores:
         if fresh and any(True for _ in store.rows(IDENTITY)):
             raise StorageFailed(f"{file} is of an earlier network: name an empty directory, or remove it")
         return store
+
+
+def boot(make: Callable[[], T], store: Store | None, log: Log) -> T:
+    """Return a broker that was made from its store; from an empty one when that is not what was written to it."""
+    while True:
+        try:
+            return make()
+        except StateDamaged as error:  # once for each table the sum of which is gone, too
+            assert isinstance(store, SummedStore)
+            log.error("it starts clean: %s", error)
+            if not store.clear():
+                raise

@@ -6,6 +6,8 @@ Rules
 * What a broker makes stable is committed in a thread, and what comes after it waits (`commits`). A broker
   whose file turns out to be an old one stands still.
 * What has a number and finds its outbox full is left out: it is sent again.
+* A broker that has seen that its state is damaged ends, as one that dies does: whoever operates the network starts it
+  again (paper 4, section 2).
 * A broker that was not told the time for a heartbeat, because its process stood still or was busy, is told it before
   anything else.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -42,7 +45,7 @@ from ...protocol.effects import (
     TellLost,
     Ticked,
 )
-from ...protocol.errors import StorageFailed
+from ...protocol.errors import StateDamaged, StorageFailed
 from ...protocol.ids import GROUP, BrokerId, Link
 from ...protocol.messages.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
 from ...protocol.messages.beats import LASTING, is_beat
@@ -76,6 +79,8 @@ class Driver:
         The actor that takes telemetry; None keeps none.
     link_wait_seconds
         How long a call that filled outboxes waits for room at most; None for as long as it takes.
+    end
+        Ends the process of a broker whose state is damaged.
 
     Attributes
     ----------
@@ -100,6 +105,7 @@ class Driver:
         admission: AdmissionConfig | None,
         collector: Any,
         link_wait_seconds: float | None,
+        end: Callable[[StateDamaged], None],
     ) -> None:
         self.seats = seats
         self.attachments = Attachments(seats, limits, self.handle, self.drive)
@@ -111,6 +117,7 @@ class Driver:
         self._transport = ways
         self._delivery_wait_seconds = limits.delivery_wait_seconds
         self._link_wait_seconds = link_wait_seconds
+        self._end = end
         self._late_seconds = None if recovery is None else recovery.heartbeat_seconds
         self._clock_zero = time.time() - time.monotonic()
         self.resting: Resting | None = None
@@ -167,17 +174,24 @@ class Driver:
         if self.resting is not None and seat.rests_until is not None:
             self.resting.wake(seat)
         commits = seat.commits
+        if commits is not None and commits.error is not None:
+            return
+        try:
+            effects = seat.broker.handle(event)
+        except StateDamaged as error:
+            self._end(error)
+            return
+        except StorageFailed as error:  # the broker has seen that its file is an old one
+            if commits is None:
+                raise
+            commits.stand_still(error)
+            return
         if commits is None:
-            for effect in seat.broker.handle(event):
-                self.carry_out(seat, effect, pressure)
-        elif commits.error is None:
-            try:
-                effects = seat.broker.handle(event)
-            except StorageFailed as error:  # the broker has seen that its file is an old one
-                commits.stand_still(error)
-                return
             for effect in effects:
-                commits.put(effect, partial(self.carry_out, seat, effect, pressure))
+                self.carry_out(seat, effect, pressure)
+            return
+        for effect in effects:
+            commits.put(effect, partial(self.carry_out, seat, effect, pressure))
 
     # Its effects carried out.
 

@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
+from random import Random
 from typing import Any, Final
 
 import ray
@@ -28,7 +31,7 @@ from ...faults.durability.durable_cursor import DeadLetter
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Limits, Position
 from ...protocol.effects import Missed
-from ...protocol.errors import BrokerUnavailable
+from ...protocol.errors import BrokerUnavailable, StateDamaged
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig, Advertise, WouldAdmit
 from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Gone, Register, Resume
@@ -38,6 +41,7 @@ from ...protocol.stability import Stable
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...routing.schemes.claims import claims_of
 from ..broker import Broker
+from ..broker.damage import damage
 from ..chaos.link_faults import Forecast
 from ..clients.bulk import Payloads
 from ..logs import HOST
@@ -45,7 +49,7 @@ from ..network.directory import NAMESPACE, rendezvous_name
 from ..parts import async_of
 from . import survey as host_survey
 from .backpressure import Backpressure
-from .broker_store import BrokerStores
+from .broker_store import BrokerStores, boot
 from .commits import Commits
 from .driver import Driver
 from .group import node_here
@@ -105,7 +109,7 @@ class BrokerHost:
         self._network = network
         self._recovery = recovery
         self._stable = stable
-        self._stores = None if stable is None else BrokerStores(stable, heals=recovery is not None)
+        self._stores = None if stable is None else BrokerStores(stable, recovery)
         self._hosts: dict[BrokerId, Any] = {}
         self.seats: dict[BrokerId, HostedBroker] = {}
         self.transport = Transport(
@@ -121,7 +125,7 @@ class BrokerHost:
             log=HOST.of(network=network),
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
-        beside = admission, collector, link_wait_seconds
+        beside = admission, collector, link_wait_seconds, self._end
         self.driver = Driver(self.seats, self.transport, limits, recovery, *beside)
         self.attachments = self.driver.attachments
         self.admission = self.driver.admission
@@ -154,7 +158,9 @@ class BrokerHost:
         store = None if self._stores is None else self._stores.store_of(broker, life)
         self.transport.born(broker, life)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
-        machine = Broker(
+        log = self.transport.log_of(broker)
+        make = partial(
+            Broker,
             position,
             self._scheme_name,
             self._recovery,
@@ -164,8 +170,8 @@ class BrokerHost:
             stability=None if self._stable is None else self._stable.stability,
             admission=self.admission.config,
         )
+        machine = boot(make, store, log)
         seat = self.seats[broker] = HostedBroker(machine, telemetry, self.metering.of(position))
-        log = self.transport.log_of(broker)
         log.info("broker %d comes", broker)
         if store is not None:
             seat.commits = Commits(f"broker {broker}", store, seat.answers.refuse_all, log)
@@ -222,6 +228,15 @@ class BrokerHost:
         if self.driver.resting is not None:
             self.driver.resting.stop()
         self.transport.forecast(forecast)
+
+    async def damage(self, broker: BrokerId, what: str, seed: str) -> int:
+        """Damage a part of the state of a broker, as `broker.damage`; for tests of what goes wrong."""
+        return damage(self.seats[broker].broker, what, Random(seed))
+
+    def _end(self, error: StateDamaged) -> None:
+        """End this process: the state of its broker is damaged, and not a word of it is to be believed any more."""
+        self.transport.log.error("%s", error)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     async def _service(self, broker: BrokerId, messages: int = 1) -> None:
         if self.transport.link_faults is not None:

@@ -72,7 +72,8 @@ class Network:
         self._started_ray = started_ray
         recovery = directory.recovery
         patience = None if recovery is None else recovery.client_patience_seconds
-        self._process = ClientProcess(directory.name, patience, directory.numbered)
+        compares = None if recovery is None else recovery.compare_seconds
+        self._process = ClientProcess(directory.name, patience, directory.numbered, compares)
         self._hosts = Hosts(directory, rendezvous)
         self._attached = Attaching(self._hosts, self._process)
         self._convergence = Convergence(self._hosts, self._attached)

@@ -75,9 +75,11 @@ class Settings:
             check_rights(self.access)
         elif self.gateway is not None:
             raise InputError("gateway: access is missing, so nobody could come; `rayvous token` makes some")
-        if self.recovery is not None and self.recovery.compare_heartbeats is not None:
+        compares = self.recovery is not None and self.recovery.compare_heartbeats is not None
+        if compares and self.brokers_per_actor > 1:
             raise InputError(
-                "recovery compare_heartbeats: on Ray no broker can start again by itself; it is for the simulator"
+                "recovery compare_heartbeats: a broker whose state is damaged ends its process, so each needs an actor "
+                f"of its own, and brokers_per_actor is {self.brokers_per_actor}"
             )
         check(
             self.scheme,

@@ -97,8 +97,6 @@ def run_chaos_seeds(
         raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
     if hosts is not None:
         _check_hosts(hosts, on, stable or operations or admission)
-    if damage and on != "sim":
-        raise InputError("--damage: the state of a real process is out of reach, so it is for --on sim")
     routing_scheme(scheme)
     asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
     check(scheme, recovery=True, chaos=True, **asked)

@@ -158,8 +158,6 @@ class Shake(Fault):
 class Damage(_OfBroker):
     """The state of a broker is damaged and not its behaviour (paper 4, section 2).
 
-    Only in the simulator: the state of a real process is out of reach.
-
     Attributes
     ----------
     at_seconds, broker

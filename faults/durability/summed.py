@@ -88,15 +88,22 @@ class SummedStore:
         found = list(self.inner.rows(table))
         written = dict(self.inner.rows(SUMS)).get((table,), (0, 0))
         if (len(found), sum(_checksum(key, data) for key, data in found) % (1 << _BITS)) != written:
+            self._sums.setdefault(
+                table, (0, 0)
+            )  # its sum may be what is gone, and it is to be cleared all the same
             raise StateDamaged(f"the table {table!r} of a store is not what was written to it")
         return iter([(key, decode(data)) for key, data in found])
 
-    def clear(self) -> None:
-        """Remove all rows of all tables that were ever written to, right or wrong."""
+    def clear(self) -> bool:
+        """Remove all rows of all tables that are known to have been written to; return whether there were any.
+
+        A table is known by its sum, or since it was found damaged.
+        """
         tables = {*self._sums, *(str(table) for (table,), _ in self.inner.rows(SUMS))}
         rows = [Write(table, key, None) for table in sorted(tables) for key, _ in self.inner.rows(table)]
         self.inner.commit([*rows, *(Write(SUMS, (table,), None) for table in sorted(tables))])
         self._sums, self._rows = {}, {}
+        return bool(rows)
 
     def close(self) -> None:
         """Let go of what is open; what was committed stays."""

@@ -443,6 +443,11 @@ class Recovery:
         """How long a failure may have gone unnoticed: what is taken for granted about a link is that much older."""
         return 5 * (self.suspect_after_seconds + self.heartbeat_seconds)
 
+    @property
+    def compare_seconds(self) -> float | None:
+        """Between two comparisons; None where nothing is compared."""
+        return None if self.compare_heartbeats is None else self.compare_heartbeats * self.heartbeat_seconds
+
     def validate(self) -> Recovery:
         """Return the settings themselves.
 

@@ -7,7 +7,7 @@ import pytest
 from rayvous.actors.chaos import run as on_ray
 from rayvous.cli.verbs.chaos import run_chaos_seeds
 from rayvous.faults.chaos.draws import AIMS
-from rayvous.faults.chaos.plans import Crash, FaultPlan
+from rayvous.faults.chaos.plans import Crash, Damage, FaultPlan
 from rayvous.faults.chaos.recovery_times import Recovered
 from rayvous.faults.chaos.report import ChaosReport
 from rayvous.faults.chaos.stable_cases import with_stores
@@ -54,9 +54,19 @@ def test_what_is_refused(options, words):
         run_chaos_seeds(*options, as_json=True)
 
 
-def test_state_of_real_processes_is_not_damaged():
-    with pytest.raises(InputError, match="out of reach"):
-        run_chaos_seeds(0, 1, "ray", None, None, damage=True, as_json=True)
+def test_state_of_real_processes_is_damaged_too(monkeypatch):
+    """And everything of a seed that is not damage is as without it; brokers compare. Reference: paper 4, section 2."""
+    asked = pretend(monkeypatch)
+    result = run_chaos_seeds(4, 1, "ray", None, None, damage=True, stable=True, admission=True, as_json=True)
+    assert asked[0][1]["damage"] and "--damage" in result["report"]["replay"]
+    case, plain = (
+        on_ray.draw_ray_case(4, stable=True, admission=True, damage=damage) for damage in (True, False)
+    )
+    damaged = [fault for fault in case.plan.faults if isinstance(fault, Damage)]
+    assert {"positions", "store", "books"} < {fault.what for fault in damaged}
+    assert case.recovery.compare_heartbeats and plain.recovery.compare_heartbeats is None
+    rest = [fault for fault in case.plan.faults if fault not in damaged]
+    assert all(fault in rest for fault in plain.plan.faults) and case.actions == plain.actions
 
 
 def test_damage_is_drawn_and_said_in_the_command_that_replays(monkeypatch):

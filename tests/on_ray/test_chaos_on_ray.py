@@ -68,6 +68,33 @@ def test_brokers_of_a_network_without_a_tree_die_leave_and_come_back(ray_started
     assert any(what.startswith("view") for what in said) and "converged" in said
 
 
+def test_state_that_is_damaged_is_found_and_mended(ray_started: None, tmp_path: Path) -> None:
+    """Whoever sees it of itself ends and is started again, a store is cleared, and what is published then arrives.
+
+    Reference: paper 4, section 2 and definition 8.
+    """
+    plan = FaultPlan(
+        "damage",
+        (
+            plans.Damage(0.2, 0, "numbers"),
+            plans.Damage(0.3, 1, "membership"),
+            plans.Damage(0.4, 2, "store"),
+            plans.Crash(0.4, 2),
+            plans.Restart(1.5, 2),
+            plans.Damage(1.7, 3, "positions"),
+        ),
+        heal_seconds=3.0,
+    )
+    report = run_ray_chaos(1, brokers_max=4, plan=plan, stable=True, store_dir=tmp_path)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    assert report.verdict.notifications_expected > 0
+    said = [what for _, what in report.timeline]
+    harmed = [what.split(":")[2].split()[0] for what in said if what.startswith("fault: damage")]
+    assert len(harmed) == 4 and all(int(values) > 0 for values in harmed[:3])
+    assert any(what.endswith("has seen that its state is damaged, and starts again") for what in said)
+    assert "converged" in said
+
+
 def test_stopped_slow_shaken_and_cut_off(ray_started: None) -> None:
     """What is not a death: nobody may be lost for it, and who comes back is one of the tree again."""
     plan = FaultPlan(

@@ -16,7 +16,7 @@ from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.host.requests import Away
 from rayvous.faults.replay.clients import SubscriberMachine
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.messages.pubsub import Consumed
+from rayvous.protocol.messages.pubsub import Consumed, HasConsumed
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 20.0
@@ -111,3 +111,37 @@ def test_who_goes_to_a_broker_in_the_same_actor_leaves_the_old_one_first() -> No
         both.order.clear()
         process.submit(alice.go_from(1)).result(BOUND_SECONDS)
         assert both.order[:2] == [(1, "Away"), (2, "Resume")] and alice.broker == 2
+
+
+def test_a_durable_subscriber_says_what_its_broker_was_told_and_not_what_nobody_has_written_down_yet() -> (
+    None
+):
+    """Else its broker would let go of it, and if the rendezvous point never writes it down it is lost."""
+    host = Host()
+    with alice_at(host, host) as (alice, process):
+        alice._hand_out("bob", 3)
+        alice.acknowledge()
+        assert host.heard.wait(BOUND_SECONDS)
+        alice._machine.acknowledge({"bob": 5})  # and the rendezvous point has yet to answer
+        said: list[Any] = []
+        host.request = SimpleNamespace(remote=lambda broker, name, messages: said.extend(messages))
+
+        async def say() -> None:
+            alice.say()
+            async with alice._moving:
+                alice.say()
+
+        process.submit(say()).result(BOUND_SECONDS)
+        assert said == [HasConsumed({"bob": 3}, 1)], "and while it goes elsewhere nothing"
+
+
+def test_clients_of_brokers_that_compare_say_what_they_know_again_and_again() -> None:
+    process = ClientProcess("net", BOUND_SECONDS, compare_seconds=0.01)
+    said = threading.Semaphore(0)
+    mover: Any = SimpleNamespace(host=Host(), say=said.release)
+    try:
+        process.follow(mover)
+        assert said.acquire(timeout=BOUND_SECONDS) and said.acquire(timeout=BOUND_SECONDS)
+    finally:
+        process.ending = True
+        process.close()

@@ -6,15 +6,37 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY as ANYTHING
+from unittest.mock import patch
 
 import pytest
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Accepted, Answers, Away, Lacking, Request, questions
+from rayvous.faults.durability.identity import IDENTITY
+from rayvous.faults.durability.sqlite_store import SqliteStore
+from rayvous.faults.durability.summed import SUMS
+from rayvous.faults.replay.replay import ACCEPTED, KEPT
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RateExceeded
+from rayvous.protocol.effects import Write
+from rayvous.protocol.errors import (
+    BrokerLeaving,
+    BrokerUnavailable,
+    ClientError,
+    InputError,
+    RateExceeded,
+    StateDamaged,
+)
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Advertise, WouldAdmit
-from rayvous.protocol.messages.pubsub import Cancel, Consumed, Detach, Events, Flush, Register, Resume
+from rayvous.protocol.messages.pubsub import (
+    Cancel,
+    Consumed,
+    Detach,
+    Events,
+    Flush,
+    HasPublished,
+    Register,
+    Resume,
+)
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stable
 from rayvous.routing.language.questions import to_filter
@@ -296,5 +318,67 @@ def test_a_subscriber_that_leaves_while_its_notification_waits_for_the_disk_stop
         (parcel,) = await host.poll("carol", 0, 1.0)
         assert parcel.clients == ("carol",)
         seat.commits._store.store.close()
+
+    go(test())
+
+
+def comparing() -> Recovery:
+    return Recovery.for_tests(compare_heartbeats=2.0)
+
+
+def test_a_broker_that_sees_that_its_state_is_damaged_ends_and_says_nothing_more() -> None:
+    """Whoever operates the network starts it again. Reference: paper 4, section 2."""
+
+    async def test() -> None:
+        ended: list[StateDamaged] = []
+        with patch.object(BrokerHost, "_end", lambda host, error: ended.append(error)):
+            host = await single(comparing())
+        await host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob")), HasPublished(1)])
+        assert not ended
+        assert await host.damage(0, "numbers", "seed 2") > 0
+        accepted = host.seats[0].broker.replay._accepted
+        accepted["bob"] = 1_000
+        await host.request(0, "bob", [HasPublished(1)])
+        (error,) = ended
+        assert "has accepted what publisher 'bob' has not published" in str(error)
+
+    go(test())
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
+    tmp_path: Path, compares: bool
+) -> None:
+    """Where brokers compare; else what is left of it is believed. Reference: paper 4, definition 10."""
+
+    async def test() -> None:
+        recovery = comparing() if compares else Recovery.for_tests()
+        places = ClusterTree(1, 1).positions()
+
+        async def lives(life: int) -> BrokerHost:
+            host = BrokerHost("hybrid", Limits.for_tests(), recovery=recovery, stable=Stable(tmp_path))
+            await host.seat(places, life)
+            await host.connect({})
+            return host
+
+        host = await lives(0)
+        for number in range(1, 9):
+            batch = batch_of([{"x": 1}], publisher="bob", first_sequence=number)
+            await host.request(0, "bob", [Events(batch)])
+        for life, left in ((1, 8), (2, 0 if compares else 7)):
+            assert host.seats[0].commits is not None
+            host.seats[0].commits._store.close()
+            if life == 2:
+                store = SqliteStore(Stable(tmp_path).file_of(0))
+                key, _ = next(iter(store.rows(KEPT)))
+                gone = [
+                    (SUMS, (table,)) for table in (ACCEPTED, IDENTITY)
+                ]  # of two tables nobody knows any more
+                store.commit([Write(table, key, None) for table, key in [(KEPT, key), *gone]])
+                store.close()
+            host = await lives(life)
+            last, kept = await host.request(0, "bob", [Accepted()])
+            assert len(kept) == left and last == (8 if left else 0)
+        host.seats[0].commits._store.close()  # type: ignore[union-attr]
 
     go(test())
