@@ -18,7 +18,7 @@ from concurrent.futures import Future
 import ray
 
 from ..actors.network.network import Network
-from .serving import serving
+from .serving import serving, settle_memory
 
 _LOG = logging.getLogger("rayvous.gateway")
 
@@ -51,6 +51,7 @@ class GatewayActor:
         config, access = network.directory.gateway, network.directory.access
         assert config is not None and access is not None
         async with serving(network, config, access) as served:
+            settle_memory()
             self._urls.set_result(served.urls)
             await served.until_ended(asyncio.Event())
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from hmac import compare_digest
 from typing import Final, TypeAlias
@@ -28,6 +29,7 @@ from ..protocol.errors import InputError
 
 PUBLISHERS_MAX: Final = 16
 ID_CHARACTERS_MAX: Final = 8_192
+PUBLISHERS_KEPT: Final = 1_024
 _MARK: Final = re.compile(r"([^:,;\s]+):([0-9]{1,19})")
 _SAFE: Final = "/@-._~"
 
@@ -37,7 +39,12 @@ Marks: TypeAlias = dict[str, int]
 
 def identity(publisher: str, sequence: int) -> str:
     """Return the text that names an event: its publisher, with what is no plain letter escaped, and its number."""
-    return f"{quote(publisher, safe=_SAFE)}:{sequence}"
+    return f"{_quoted(publisher)}:{sequence}"
+
+
+@lru_cache(PUBLISHERS_KEPT)
+def _quoted(publisher: str) -> str:
+    return quote(publisher, safe=_SAFE)
 
 
 class Seal:

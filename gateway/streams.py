@@ -189,15 +189,20 @@ class Stream:
         StreamEnded
             If nothing more comes; the message says why.
         """
+        if timeout_seconds is None:
+            return await self._next(most)
         try:
             async with asyncio.timeout(timeout_seconds):
-                while not (items := self._hand_out(most)):
-                    if self._ended is not None:
-                        raise StreamEnded(self._ended)
-                    self._more.clear()
-                    await self._more.wait()
+                return await self._next(most)
         except TimeoutError:
             return []
+
+    async def _next(self, most: int) -> list[Item]:
+        while not (items := self._hand_out(most)):
+            if self._ended is not None:
+                raise StreamEnded(self._ended)
+            self._more.clear()
+            await self._more.wait()
         self._room.set()
         return items
 

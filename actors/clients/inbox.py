@@ -8,6 +8,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from ...faults.replay.clients import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
@@ -22,6 +23,34 @@ class Arrival:
     batch: EventBatch
     rows: Rows
     received_at: float
+
+
+class _Wakeups:
+    """Wakes readers on one event loop from other threads: those that wait when the loop comes to it by one call."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = ref(loop)
+        self._events: deque[asyncio.Event] = deque()
+        self._called = False
+
+    def wake(self, event: asyncio.Event) -> None:
+        self._events.append(event)
+        if not self._called and (loop := self._loop()) is not None:
+            self._called = True
+            loop.call_soon_threadsafe(self._set_all)
+
+    def _set_all(self) -> None:
+        self._called = False  # before they are set: one that comes now calls again
+        while self._events:
+            self._events.popleft().set()
+
+
+_WAKEUPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Wakeups] = WeakKeyDictionary()
+
+
+def _wakeups_of(loop: asyncio.AbstractEventLoop) -> _Wakeups:
+    found = _WAKEUPS.get(loop)
+    return _WAKEUPS.setdefault(loop, _Wakeups(loop)) if found is None else found
 
 
 class Inbox:
@@ -110,7 +139,7 @@ class Inbox:
     def _wake(self) -> None:
         self._changed.notify_all()
         for loop, event in self._wakers:
-            loop.call_soon_threadsafe(event.set)
+            _wakeups_of(loop).wake(event)
         self._wakers.clear()
 
     def take(self) -> Arrival | None:

@@ -147,13 +147,14 @@ async def _serve(
     net: Network, config: GatewayConfig, access: AccessConfig, tell: Callable[[list[str]], None]
 ) -> bool:
     """Serve until a signal, or the end of the network; return whether it was that."""
-    from ...gateway.serving import serving
+    from ...gateway.serving import serving, settle_memory
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     async with serving(net, config, access) as served:
+        settle_memory()
         tell(served.urls)
         return await served.until_ended(stop)
 

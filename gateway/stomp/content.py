@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from ...protocol import checks
@@ -40,6 +41,8 @@ _JMS_NAMES: Final = {
     "priority": "JMSPriority",
 }
 _HEADER_NAMES: Final = {attribute: header for header, attribute in _JMS_NAMES.items()}
+MEDIA_TYPES_KEPT: Final = 64
+
 _NOT_CONTENT: Final = frozenset(("destination", "content-type", "content-length", "transaction", "receipt"))
 _MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gaps", *_NOT_CONTENT))
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,17})?", re.ASCII)
@@ -168,6 +171,7 @@ def _text(frame: Frame, kind: str) -> dict[str, Value]:
     return told
 
 
+@lru_cache(MEDIA_TYPES_KEPT)
 def _media_type(header: str) -> tuple[str, str]:
     """Return (type, charset) of a content-type, both in small letters; empty where it says none."""
     kind, *parameters = (part.strip().lower() for part in header.split(";"))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from ...protocol import checks
@@ -41,9 +42,11 @@ SERVER_COMMANDS: Final = frozenset(("CONNECTED", "MESSAGE", "RECEIPT", "ERROR"))
 WITH_BODY: Final = frozenset(("SEND", "MESSAGE", "ERROR"))
 NOT_ESCAPED: Final = frozenset(("CONNECT", "STOMP", "CONNECTED"))
 HEARTBEAT: Final = b"\n"
+NAMES_KEPT: Final = 256
 
 _ESCAPES: Final = {"\\r": "\r", "\\n": "\n", "\\c": ":", "\\\\": "\\"}
 _ESCAPED: Final = re.compile(r"\\.?", re.DOTALL)
+_TO_BE_ESCAPED: Final = re.compile(r"[\r\n:\\]")
 _TO_ESCAPE: Final = str.maketrans({plain: escaped for escaped, plain in _ESCAPES.items()})
 _LENGTH: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
 _LINE_BYTES: Final = max(map(len, CLIENT_COMMANDS | SERVER_COMMANDS)) + 1
@@ -135,6 +138,8 @@ class Decoder:
         """
         if self._broken is None:
             self._buffer += data
+            if self._command is None:
+                yield from self._plain_frames()
         while True:
             if self._broken is not None:
                 raise FrameError(self._broken)
@@ -147,6 +152,45 @@ class Decoder:
             if frame is None:
                 return
             yield frame
+
+    def _plain_frames(self) -> Iterator[Frame]:
+        """Yield the frames that have come whole, as long as nothing is unusual about them: most clients send no others.
+
+        What is left is looked at line by line, and is told there what is wrong with it.
+        """
+        came, at = bytes(self._buffer), 0
+        try:
+            while (end := came.find(b"\n\n", at)) >= 0:
+                headers = self._plain_headers(came[at:end])
+                stop = came.find(b"\0", end + 2)
+                if headers is None or not 0 <= stop - end - 2 <= self._limits.body_bytes_max:
+                    return
+                command, body = headers.pop(""), came[end + 2 : stop]
+                if body and command not in WITH_BODY:
+                    return
+                at = stop + 1
+                yield Frame(command, headers, body)
+        finally:
+            del self._buffer[:at]
+
+    def _plain_headers(self, head: bytes) -> dict[str, str] | None:
+        """Return the headers of a frame, and under no name its command; None when one of them needs a closer look."""
+        limits = self._limits
+        if b"\\" in head or b"\r" in head or b"\0" in head or len(head) + 2 > limits.header_bytes_max:
+            return None
+        try:
+            command, *lines = head.decode("utf-8").split("\n")
+        except UnicodeDecodeError:
+            return None
+        if command not in self._commands or len(lines) > limits.headers_max:
+            return None
+        headers = {"": command}
+        for line in lines:
+            name, colon, value = line.partition(":")
+            if not colon or not name or name == "content-length":
+                return None
+            headers.setdefault(name, value)
+        return headers
 
     def _next(self) -> Frame | None:
         """Return the next whole frame, or None when more has to come."""
@@ -256,7 +300,7 @@ def encode(frame: Frame) -> bytes:
     for name, value in frame.headers.items():
         if plain and (":" in name or any(end in name + value for end in "\r\n")):
             raise FrameError(f"{name}: {frame.command} cannot carry it")
-        lines.append(f"{name}:{value}" if plain else f"{escaped(name)}:{escaped(value)}")
+        lines.append(f"{name}:{value}" if plain else f"{_escaped_name(name)}:{escaped(value)}")
     if frame.body and "content-length" not in frame.headers:
         lines.append(f"content-length:{len(frame.body)}")
     return "\n".join((*lines, "", "")).encode() + frame.body + b"\0"
@@ -264,7 +308,11 @@ def encode(frame: Frame) -> bytes:
 
 def escaped(text: str) -> str:
     """Return the name or value of a header as it stands in a frame."""
-    return text.translate(_TO_ESCAPE)
+    return text.translate(_TO_ESCAPE) if _TO_BE_ESCAPED.search(text) else text
+
+
+_escaped_name: Final = lru_cache(NAMES_KEPT)(escaped)
+"""Names come again with every frame."""
 
 
 def _unescaped(text: str) -> str:

@@ -5,6 +5,7 @@ Rules
 * A frame is put as a whole, and never waits: so frames leave in the order in which they were decided.
 * Who is about to put something waits until less than `WAITING_BYTES` are left. One at a time is let in: so one frame
   comes on top.
+* What is put in one turn of the event loop goes out together, at once if the connection takes it; else in slices.
 * Each slice has its own time: a client that reads slowly is slowed, one that takes nothing for `stall_seconds` is cut
   off.
 """
@@ -24,6 +25,10 @@ class Wire(Protocol):
 
     async def receive(self) -> bytes:
         """Return what came next, some bytes; none at the end."""
+        ...
+
+    def offer(self, data: bytes) -> bool:
+        """Send bytes if none are on their way to the client; return whether they were taken."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -54,6 +59,7 @@ class Outgoing:
         self._wire, self._stall_seconds = wire, stall_seconds
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
+        self._sending = self._called = False
         self._more, self._less, self._turn = asyncio.Event(), asyncio.Event(), asyncio.Lock()
 
     def __len__(self) -> int:
@@ -63,6 +69,22 @@ class Outgoing:
         """Add bytes behind all others."""
         self._waiting.append(data)
         self._bytes += len(data)
+        if not self._called:
+            self._called = True
+            asyncio.get_running_loop().call_soon(self._offer)
+
+    def _offer(self) -> None:
+        """Send what waits if that goes at once; else let it be sent in slices."""
+        self._called = False
+        if self._sending or not self._waiting:
+            return
+        if self._bytes <= SLICE_BYTES:
+            data = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
+            if self._wire.offer(data):
+                self._waiting.clear()
+                self._bytes = 0
+                self._less.set()
+                return
         self._more.set()
 
     async def room(self, below: int = WAITING_BYTES) -> None:
@@ -85,15 +107,16 @@ class Outgoing:
             If the connection is gone.
         """
         while True:
-            while not self._waiting:
-                self._more.clear()
-                await self._more.wait()
-            data = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
-            self._waiting.clear()
-            view = memoryview(data)
-            for start in range(0, len(data), SLICE_BYTES):
-                part = bytes(view[start : start + SLICE_BYTES])
-                async with asyncio.timeout(self._stall_seconds):
-                    await self._wire.send(part)
-                self._bytes -= len(part)
-                self._less.set()
+            await self._more.wait()
+            self._more.clear()
+            self._sending = True
+            while self._waiting:
+                data = b"".join(self._waiting)
+                self._waiting.clear()
+                for start in range(0, len(data), SLICE_BYTES):
+                    part = data[start : start + SLICE_BYTES]
+                    async with asyncio.timeout(self._stall_seconds):
+                        await self._wire.send(part)
+                    self._bytes -= len(part)
+                    self._less.set()
+            self._sending = False

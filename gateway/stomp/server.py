@@ -146,6 +146,13 @@ class _Tcp:
     async def receive(self) -> bytes:
         return await self._reader.read(READ_BYTES)
 
+    def offer(self, data: bytes) -> bool:
+        transport = self._writer.transport
+        if transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        self._writer.write(data)
+        return True
+
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()

@@ -68,6 +68,9 @@ class _WebSocketWire:
             if data := message.get("bytes") or (message.get("text") or "").encode():
                 return data
 
+    def offer(self, data: bytes) -> bool:
+        return False  # what carries it cannot tell
+
     async def send(self, data: bytes) -> None:
         try:
             await self._socket.send_bytes(data)

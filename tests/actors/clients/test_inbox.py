@@ -140,3 +140,32 @@ def test_a_closed_inbox_takes_nothing_in_and_lets_whoever_waits_go() -> None:
         assert inbox.wait(None) is None and inbox.shed == 0
 
     asyncio.run(run())
+
+
+def test_readers_of_several_inboxes_are_woken_by_one_call():
+    """A process fetches for all its subscribers at once: one call a reader was a fifth of a busy gateway's time."""
+    calls = []
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(self, callback, *args, **named):
+            calls.append(callback)
+            return super().call_soon_threadsafe(callback, *args, **named)
+
+    async def work():
+        inboxes = [Inbox(None, 10, None) for _ in range(3)]
+        reads = [asyncio.ensure_future(inbox.wait_async()) for inbox in inboxes]
+        await asyncio.sleep(0)
+        for turn in range(2):
+            for inbox in inboxes:
+                await inbox.put(batch_of([{"turn": turn}]), np.array([0]), 0.0)
+            arrivals = await asyncio.gather(*reads)
+            assert [arrival.batch.events()[0] for arrival in arrivals] == [{"turn": turn}] * 3
+            reads = [asyncio.ensure_future(inbox.wait_async()) for inbox in inboxes]
+            await asyncio.sleep(0)
+        for inbox in inboxes:
+            inbox.close()
+        assert await asyncio.gather(*reads) == [None] * 3
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(work())
+    assert len(calls) == 3, "one for each time that something came for them, and one for the end"

@@ -70,8 +70,16 @@ class Client:
     async def receive(self):
         return await self.coming.get()
 
+    def offer(self, data):
+        if self.reads.is_set():
+            self._take(data)
+        return self.reads.is_set()
+
     async def send(self, data):
         await self.reads.wait()
+        self._take(data)
+
+    def _take(self, data):
         self.sent += len(data)
         if data == b"\n":
             self.beats.set()

@@ -1,0 +1,75 @@
+"""What waits for one client: together what is put together, at once where that goes, and in order always."""
+
+import asyncio
+import gc
+
+from rayvous.gateway.serving import YOUNG_OBJECTS, settle_memory
+from rayvous.gateway.stomp.outgoing import SLICE_BYTES, Outgoing
+
+
+class Wire:
+    def __init__(self, takes=True):
+        self.takes, self.offered, self.sent = takes, [], []
+        self.goes = asyncio.Event()
+
+    def offer(self, data):
+        if self.takes:
+            self.offered.append(data)
+        return self.takes
+
+    async def send(self, data):
+        self.sent.append(data)
+        await self.goes.wait()
+
+
+def run(work):
+    async def whole(wire):
+        out = Outgoing(wire, 5.0)
+        sending = asyncio.ensure_future(out.run())
+        await work(out, wire)
+        sending.cancel()
+        return wire
+
+    return asyncio.run(whole(Wire()))
+
+
+def test_what_is_put_in_one_turn_goes_out_together_and_at_once():
+    async def work(out, wire):
+        for data in (b"a", b"b"):
+            out.put(data)
+        assert len(out) == 2
+        await out.room(1)
+        out.put(b"c")
+        await out.room(1)
+
+    wire = run(work)
+    assert (wire.offered, wire.sent) == ([b"ab", b"c"], [])
+
+
+def test_what_is_not_taken_at_once_is_sent_and_nothing_goes_before_it():
+    async def work(out, wire):
+        wire.takes = False
+        out.put(b"a")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        wire.takes = True
+        out.put(b"b")
+        await asyncio.sleep(0)
+        assert (wire.sent, wire.offered) == ([b"a"], []), "a is on its way"
+        wire.goes.set()
+        await out.room(1)
+        out.put(b"x" * (SLICE_BYTES + 1))
+        await out.room(1)
+
+    wire = run(work)
+    assert wire.sent == [b"a", b"b", b"x" * SLICE_BYTES, b"x"] and wire.offered == []
+
+
+def test_a_process_that_only_serves_is_not_searched_for_rings_all_the_time():
+    before = gc.get_threshold()
+    try:
+        settle_memory()
+        assert gc.get_freeze_count() > 10_000 and gc.get_threshold()[0] == YOUNG_OBJECTS
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
