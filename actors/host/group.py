@@ -7,7 +7,9 @@ Rules
 * What became of a load is told when it is: how many calls it took, to how many nodes, and how many bytes of events
   were written for it. Where a member is, it says with its answer.
 * A member that is dead does not stop the others. In a network that heals neither does one that does not answer: the
-  group waits for it `patience_seconds` a call, and the calls stay out in their order.
+  group waits for it `patience_seconds` a call, and the calls stay out in their order. It does not wait for a member
+  whose host could not be reached, as long as few calls are out to it: else one of which Ray does not know yet that it
+  is dead would hold up each load, also those by which the others elect.
 * A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
   the broker, and gets nothing more but heartbeats until a load that has `Renewed` for it: from there on. Without
   heartbeats two that have both missed something would each drop the other, and never find together again.
@@ -33,6 +35,8 @@ from .outbox import Peer, Queued, Regrouped, Renewed, first_line
 
 INLINE_BYTES_MAX: Final = 65_536
 CALLS_OUT_MAX: Final = 64
+CALLS_UNWAITED_MAX: Final = 16
+"""More than it takes to elect: from there on a member that cannot be reached is waited for as others are."""
 
 
 def node_here() -> str:
@@ -64,6 +68,8 @@ class MulticastGroup:
         Called with what became of a load: calls, nodes, bytes. None where nobody cares.
     node
         Returns the Ray node that this is on.
+    unreached
+        Returns whether the host of a member could not be reached.
     log
         Of the broker.
     """
@@ -77,8 +83,10 @@ class MulticastGroup:
         carried_out: Callable[[CarriedOut], None] | None = None,
         node: Callable[[], str] = node_here,
         log: Log = HOST,
+        unreached: Callable[[BrokerId], bool] = lambda member: False,
     ) -> None:
         self._log = log
+        self._unreached = unreached
         self._missed = missed
         self._carried_out = carried_out
         self._node = node
@@ -122,20 +130,22 @@ class MulticastGroup:
         remote = sum(not fellow.local for fellow in living)
         by_reference = size > INLINE_BYTES_MAX and remote > 1
         shared: Any = ray.put(plain) if by_reference else plain
-        calls, sharing, inline, left_out = [], [], [], 0
+        calls: dict[asyncio.Task[bool], BrokerId] = {}
+        sharing, inline, left_out = [], [], 0
         for fellow in living:
             part = self._part(fellow.broker, load) if fellow.broker in self._broken else plain
             left_out += not part
             if part:
                 whole = part is plain and not fellow.local
-                calls.append(self._start(fellow, shared if whole else part))
+                calls[self._start(fellow, shared if whole else part)] = fellow.broker
                 if whole and by_reference:
                     sharing.append(fellow.broker)
                 elif not fellow.local:
                     inline.append((fellow.broker, size if part is plain else _events_of(part)[1]))
         if not calls:
             return left_out
-        done, _ = await asyncio.wait(calls, timeout=self._patience_seconds)
+        if waited := [call for call, member in calls.items() if self._is_waited_for(member)]:
+            await asyncio.wait(waited, timeout=self._patience_seconds)
         if self._carried_out is not None:
             nodes = self._nodes_of(sharing)
             sent = sum(nbytes for _, nbytes in inline) + (
@@ -145,7 +155,10 @@ class MulticastGroup:
             nodes |= self._nodes_of(broker for broker, _ in inline)
             row = len(plain), events, size, len(calls), called, len(nodes), int(by_reference), sent
             self._carried_out(CarriedOut(*row))
-        return left_out + sum(not call.result() for call in done)
+        return left_out + sum(call.done() and not call.result() for call in calls)
+
+    def _is_waited_for(self, member: BrokerId) -> bool:
+        return not self._unreached(member) or self._out[member, self._lives[member]] > CALLS_UNWAITED_MAX
 
     def _nodes_of(self, members: Iterable[BrokerId]) -> set[str]:
         return {self._nodes[member] for member in members if member in self._nodes}

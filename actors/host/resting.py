@@ -76,6 +76,8 @@ class Resting:
         self._beat_at = 0.0
         self._silent: set[Host] = set()
         self._calls: dict[Host, asyncio.Task[None]] = {}
+        self._unreached: set[Host] = set()  # hosts to which the last call failed
+        ways.unreached = self.is_unreached
 
     # What brokers here say.
 
@@ -151,16 +153,26 @@ class Resting:
 
     # Other hosts.
 
+    def is_unreached(self, broker: BrokerId) -> bool:
+        """Return whether the last beat could not be brought to the host of a broker."""
+        try:
+            return self._ways.host_of(broker) in self._unreached
+        except KeyError:
+            return False
+
     async def _beat(self, host: Any) -> None:
         stands = self.standing.untold(host)
         try:
             await host.host_beat.remote(self._name, stands)
         except ActorDiedError:
+            self._unreached.add(host)
             for source, to in self.standing.died(host):
                 self._ways.told_dead(source, to)
         except Exception as error:  # it is told again with the next one
+            self._unreached.add(host)
             self._ways.log.debug("a beat of this host was lost: %s", first_line(error))
         else:
+            self._unreached.discard(host)
             self.standing.told(host, stands)
         finally:
             del self._calls[host]

@@ -60,6 +60,11 @@ class Transport:
         How long events may wait for their turn on a link; None for ever.
     log
         Of the host.
+
+    Attributes
+    ----------
+    unreached
+        Returns whether the last beat of this host could not be brought to that of a broker; set by who beats.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class Transport:
         self._deadline_seconds = deadline_seconds
         self.rendezvous: Any = None
         self.link_faults: HostLinkFaults | None = None
+        self.unreached: Callable[[BrokerId], bool] = lambda broker: False
         self._limits = limits
         self._recovery = recovery
         self._seated = seated
@@ -196,6 +202,7 @@ class Transport:
             None if self._missed is None else missed,
             None if self._carried_out is None else partial(self._carried_out, source),
             log=self.log_of(source),
+            unreached=lambda member: self.unreached(member),
         )
         self._groups[source] = group
         return self._outbox(source, f"broker {source} to its group", group.fly)

@@ -2,7 +2,9 @@
 
 Rules
 -----
-* A network that heals is asked without those hosts that are dead. Whom another process started again is found at the
+* A network that heals is asked without those hosts that are dead, and without those that have not answered a survey
+  within a client's patience: Ray may take longer to give a node up than its brokers' fellows. Who answers at last is
+  asked again. Whom another process started again is found at the
   rendezvous point.
 * A broker that is started again is a new actor in its next life: the rendezvous point knows it first, then its peers.
 """
@@ -63,6 +65,7 @@ class Hosts:
         self.rendezvous = rendezvous
         self.dead: set[Any] = set()
         self.closed = False
+        self._silent: dict[Any, Any] = {}  # hosts that do not answer, and the call that they owe an answer to
         self.timeline: list[tuple[float, str]] = []
 
     @property
@@ -83,8 +86,12 @@ class Hosts:
             )
 
     def hosts(self) -> list[Any]:
-        """Return the host actors, each once, in the order of their first broker; without those known to be dead."""
-        return [host for host in dict.fromkeys(self.directory.hosts.values()) if host not in self.dead]
+        """Return the host actors, each once, in the order of their first broker; without those dead or silent."""
+        return [
+            host
+            for host in dict.fromkeys(self.directory.hosts.values())
+            if host not in self.dead and host not in self._silent
+        ]
 
     def ask(
         self,
@@ -111,7 +118,18 @@ class Hosts:
                     return answers
                 asked.update(hosts)
                 calls = [getattr(host, method).remote(*args) for host in hosts]
-                answers += self._answers(dict(zip(hosts, calls, strict=True)), timeout_seconds)
+                by_host = dict(zip(hosts, calls, strict=True))
+                if method == "survey":  # which is answered at once, whatever goes on
+                    by_host = self._without_silent(by_host)
+                answers += self._answers(by_host, timeout_seconds)
+
+    def _without_silent(self, calls: dict[Any, Any]) -> dict[Any, Any]:
+        """Return the calls that are answered within a client's patience; who does not answer is silent from now on."""
+        assert self.recovery is not None
+        patience = self.recovery.client_patience_seconds
+        _, late = ray.wait(list(calls.values()), num_returns=len(calls), timeout=patience)
+        self._silent |= {host: call for host, call in calls.items() if call in late}
+        return {host: call for host, call in calls.items() if call not in late}
 
     def _answers(self, calls: Mapping[Any, Any], timeout_seconds: float | None) -> list[Any]:
         """Return what the living hosts answer, and note which are dead."""
@@ -156,9 +174,16 @@ class Hosts:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
         without = checks.whole_numbers("without", without)
         survey: dict[BrokerId, dict[str, Any]] = {}
+        self._hear_silent()
         for answer in self.ask("survey", timeout_seconds=60, without=without):
             survey |= answer
         return survey
+
+    def _hear_silent(self) -> None:
+        """Take back those that have answered at last, or are known to be dead by now."""
+        if self._silent:
+            answered, _ = ray.wait(list(self._silent.values()), num_returns=len(self._silent), timeout=0)
+            self._silent = {host: call for host, call in self._silent.items() if call not in answered}
 
     def routes(self) -> dict[BrokerId, SeenRoutes | None]:
         """Return what the table of every living broker holds and what it has told others, filters and all, to judge it.

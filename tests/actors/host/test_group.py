@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError
 from rayvous.actors.host import group as group_file
-from rayvous.actors.host.group import CALLS_OUT_MAX, INLINE_BYTES_MAX, MulticastGroup
+from rayvous.actors.host.group import CALLS_OUT_MAX, CALLS_UNWAITED_MAX, INLINE_BYTES_MAX, MulticastGroup
 from rayvous.actors.host.outbox import Outbox, Peer, Regrouped, Renewed
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.pubsub import Events, Installed
@@ -58,6 +58,25 @@ def test_who_does_not_answer_holds_nobody_up_for_long_and_gets_what_it_missed_in
         fellows.answering.set()
         await asyncio.sleep(0.01)
         assert await group.fly([Installed(1)]) == 0
+
+    asyncio.run(run())
+
+
+def test_nobody_waits_for_a_member_whose_host_could_not_be_reached_for_a_while() -> None:
+    async def run() -> None:
+        fellows = Fellows()
+        fellows.answering.clear()
+        unreached = {2}
+        group = MulticastGroup(0, fellows.peers(), patience_seconds=60.0, unreached=unreached.__contains__)
+        for _ in range(CALLS_UNWAITED_MAX + 1):
+            assert await asyncio.wait_for(group.fly([Installed(1)]), 5.0) == 0
+        assert fellows.calls[1] == fellows.calls[3] == CALLS_UNWAITED_MAX + 1
+        flying = asyncio.ensure_future(group.fly([Installed(1)]))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not flying.done() and fellows.calls[1] == CALLS_UNWAITED_MAX + 2, "now the group waits"
+        fellows.answering.set()
+        assert await flying == 0 and fellows.calls[2] == CALLS_UNWAITED_MAX + 2, "it has all of it"
 
     asyncio.run(run())
 

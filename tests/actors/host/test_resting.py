@@ -49,6 +49,8 @@ class Call:
         handle = self.handle
         if handle.dead:
             raise ActorDiedError
+        if handle.away:
+            raise ConnectionError("nobody can be reached there")
         handle.calls[self.name] += 1
         await handle.reachable.wait()
         return await getattr(handle.host, self.name)(*pickle.loads(pickle.dumps(call)))
@@ -59,7 +61,7 @@ class Handle:
 
     def __init__(self, host: BrokerHost) -> None:
         self.host, self.calls = host, Counter[str]()
-        self.dead = False
+        self.dead = self.away = False
         self.reachable = asyncio.Event()
         self.reachable.set()
         self.receive, self.host_beat = Call(self, "receive"), Call(self, "host_beat")
@@ -263,6 +265,23 @@ def test_a_host_that_is_only_late_wakes_who_listens_to_it_and_nobody_is_suspecte
         net.go_on(0)
         assert await net.run(8, lambda: net.resting() == ALL_BUT_ROOT)
         assert all(net.healing(position.broker).place.view.epoch == 0 for position in TREE)
+
+    go(test)
+
+
+def test_a_host_to_which_no_beat_can_be_brought_is_known() -> None:
+    """So a group does not wait for a member there, of which Ray does not know yet that it is dead."""
+
+    async def test(net: Net) -> None:
+        await net.run(10)
+        ways, lost = net.hosts[1].transport, net.handles[LOST]
+        assert not ways.unreached(5)
+        lost.away = True
+        await net.run(1.25)
+        assert ways.unreached(5) and ways.unreached(4) and not ways.unreached(1) and not ways.unreached(8)
+        lost.away = False
+        await net.run(1.25)
+        assert not ways.unreached(5)
 
     go(test)
 
