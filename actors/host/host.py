@@ -54,6 +54,7 @@ from .commits import Commits
 from .driver import Driver
 from .group import node_here
 from .hosted_broker import HostedBroker
+from .memory import own_bytes
 from .metering import Metering
 from .numbered import NumberedLinks
 from .outbox import LinkMessage
@@ -474,6 +475,10 @@ class BrokerHost:
     async def cpu_seconds(self) -> float:
         """Return the CPU time that this process has used so far."""
         return time.process_time()
+
+    async def own_bytes(self) -> int:
+        """Return the memory of this process that it shares with no other."""
+        return own_bytes()
 
     flush_telemetry = async_of("telemetry", HostTelemetry.flush)
 

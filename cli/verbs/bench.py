@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...protocol.checks import one_of
+from ...protocol.checks import number, one_of
 from ...protocol.errors import InputError
 from ...protocol.extras import require
 from ...protocol.stability import Stable
 from .. import console
+from ..inputs import folder
 from ..machines import again_among_hosts
 from ..options import AsJson, at_most
+
+if TYPE_CHECKING:
+    from ...actors.pictures.picture import Picture
 
 bench = typer.Typer(
     no_args_is_help=True,
@@ -246,6 +252,7 @@ def bench_distribute(
     _show_bench(result, as_json)
 
 
+<<<<<<< HEAD
 @bench.command("peers")
 def bench_peers(
     peers: Annotated[
@@ -289,6 +296,99 @@ def bench_peers(
     _show_bench(result, as_json)
 
 
+=======
+@bench.command("scale")
+def bench_scale(
+    brokers: Annotated[
+        str, typer.Option(metavar="N,N,..", help="How many brokers: the sizes, ten brokers a cluster.")
+    ] = "100,1000,10000",
+    nodes: Annotated[
+        int, typer.Option(callback=at_most(100), help="Ray nodes that are started on this machine.")
+    ] = 3,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Of a Ray cluster that runs, in place of --nodes; or auto."),
+    ] = None,
+    brokers_per_actor: Annotated[
+        int, typer.Option(callback=at_most(100_000), help="How many brokers share a process.")
+    ] = 500,
+    heartbeat: Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.")] = 2.0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where scale.json and scale.png go.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Networks that heal, of hundreds to thousands of brokers: launch, memory, subscribing, publishing, idle CPU.
+
+    Then a node is removed under load: how long until the living are one tree, and whether all was delivered. On a
+    cluster that runs the actors of a node are killed, as it is not ours to remove.
+
+    Examples: rayvous bench scale --brokers 100,1000 --out /tmp/scale; rayvous bench scale --address auto --json
+    """
+    from ...benchmarks import scale
+
+    sizes = _sizes("--brokers", brokers)
+    if nodes < 1 or brokers_per_actor < 1:
+        raise InputError("--nodes and --brokers-per-actor: there must be at least 1")
+    if out is not None:
+        folder(out)
+    with console.steps() as steps:
+        result = scale.run(
+            brokers=sizes, nodes=nodes, address=address, brokers_per_actor=brokers_per_actor,
+            heartbeat_seconds=heartbeat, progress=steps.show,
+        )  # fmt: skip
+    if out is not None:
+        from ...benchmarks.scale_figure import figure
+
+        _keep(result, figure, out / "scale")
+    _show_bench(result, as_json)
+
+
+@bench.command("soak")
+def bench_soak(
+    minutes: Annotated[float, typer.Option(help="How long.")] = 30.0,
+    seed: Annotated[int, typer.Option(help="Of what changes, and of the events.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where soak.json and soak.png go.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let clients, filters and brokers come and go for a long time, and watch memory, queues and losses.
+
+    Six brokers on the Ray cluster that runs, or on one that is started. All that is owed is counted.
+    """
+    from ...benchmarks import soak
+
+    number("--minutes", minutes, above=True)
+    if out is not None:
+        folder(out)
+    with console.steps() as steps:
+        result = soak.run(minutes=minutes, seed=seed, progress=steps.show)
+    if out is not None:
+        from ...benchmarks.soak_figure import figure
+
+        _keep(result, figure, out / "soak")
+    if not as_json:
+        del result["samples"]
+    _show_bench(result, as_json)
+
+
+def _sizes(option: str, text: str) -> list[int]:
+    """Return the whole numbers of a list with commas."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} {text!r}: whole numbers with commas between them") from None
+
+
+def _keep(result: dict[str, object], figure: Callable[[dict[str, object]], Picture], stem: Path) -> None:
+    """Write a result and its picture."""
+    figure(result).save(stem.with_suffix(".png"))
+    stem.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    result["picture"] = str(stem.with_suffix(".png"))
+
+
+>>>>>>> 203e98c (bench scale and bench soak: thousands of brokers, a node that is removed, and churn for as long as one likes)
 def _show_bench(result: dict[str, object], as_json: bool) -> None:
     if as_json:
         console.print_json(result)

@@ -14,8 +14,9 @@ Rules
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ....protocol.configs import Placed
 from ....protocol.effects import Missed, Received, Rested, Send, Ticked
@@ -63,6 +64,9 @@ from .place import Place
 from .starting import Start
 from .tree_rounds import TreeRounds
 
+MOVES_TOLD: Final = 16
+"""Of so many changes of its place, or of who lives in its cluster, a broker tells when they were."""
+
 
 class HealingBroker(Restorable):
     """One broker of a tree that heals.
@@ -96,6 +100,7 @@ class HealingBroker(Restorable):
         self._beat_at = 0.0
         self._ticked = False
         self._told_place: Placed | None = None
+        self._moved_at: deque[float] = deque(maxlen=MOVES_TOLD)
         self._handlers = self._of_messages()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
@@ -206,6 +211,7 @@ class HealingBroker(Restorable):
         if placed != self._told_place:
             self._told_place = placed
             out.append(placed)
+            self._moved_at.append(place.now)
         return out
 
     def _on_missed(self, event: Missed) -> list[Out]:
@@ -334,6 +340,7 @@ class HealingBroker(Restorable):
             "closed": self.rounds.closed_links(),
             "searching": self.searching,
             "left": self.left,
+            "moved_at": tuple(self._moved_at),
         }
 
     def describe(self) -> dict[str, int]:

@@ -1,0 +1,282 @@
+"""Networks of hundreds to thousands of brokers that heal: what they cost to start, keep and use, and to lose a node.
+
+Several Ray nodes on one machine, or a cluster that runs. On the latter no node can be removed, so the actors of one are
+killed.
+
+Rules
+-----
+* Each size is a network of its own, launched, measured and closed; parameters are the same for all, and told.
+* What is delivered is counted against what was published, name by name: anything that is missing is told as such.
+* Idle CPU is that of the processes with brokers over a window, after all that can rest does (decision 0092).
+* Memory is what is the processes' own (not shared with others), over all brokers.
+* A node is removed while events are published. Times count from there: until the first broker has noticed and until the
+  last one has found its place, as they say themselves; until a survey shows none of the dead, and one tree; until all
+  that was published is delivered; and, beside them, until Ray has given the node up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Final
+
+from ..actors.clients.publisher import Publisher
+from ..actors.clients.subscriber import Subscriber
+from ..actors.network.network import Network
+from ..protocol.errors import BrokerUnavailable, InputError
+from ..protocol.ids import ClientId
+from ..protocol.messages.recovery import Recovery
+from ..routing.topologies.cluster_trees import ClusterTree
+from .ray_nodes import Nodes, ask, brokers_by_node, ray_nodes
+
+CLUSTER_BROKERS: Final = 10
+SUBSCRIBERS: Final = 100
+EVENTS: Final = 1_000
+PACE_SECONDS: Final = 0.25
+EVENTS_A_PACE: Final = 10
+IDLE_SECONDS: Final = 10.0
+SUSPECT_HEARTBEATS: Final = 2
+REST_HEARTBEATS: Final = 30
+BOUND_SECONDS: Final = 300.0
+
+Progress = Callable[[str, int, int], None]
+
+
+def run(
+    *,
+    brokers: Sequence[int] = (100, 1_000, 10_000),
+    nodes: int = 3,
+    address: str | None = None,
+    brokers_per_actor: int = 500,
+    heartbeat_seconds: float = 2.0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Measure each size, and return the figures as plain data.
+
+    Parameters
+    ----------
+    brokers
+        The sizes; multiples of ten, as a cluster has ten brokers.
+    nodes
+        Ray nodes on this machine, when there is no `address`.
+    address
+        Of a Ray cluster that runs.
+    brokers_per_actor, heartbeat_seconds
+        Of every network.
+
+    Raises
+    ------
+    InputError
+        If a size is no multiple of ten.
+    BrokerUnavailable
+        If a network does not come to rest, or does not heal.
+    """
+    for size in brokers:
+        if size < CLUSTER_BROKERS or size % CLUSTER_BROKERS:
+            raise InputError(f"brokers {size}: a multiple of {CLUSTER_BROKERS}, which a cluster has")
+    show = progress or (lambda name, done, total: None)
+    recovery = Recovery(
+        heartbeat_seconds=heartbeat_seconds, suspect_after_seconds=SUSPECT_HEARTBEATS * heartbeat_seconds
+    ).validate()
+    rows = []
+    with ray_nodes(nodes, address) as here:
+        for size in brokers:
+            rows.append(_measure(size, here, brokers_per_actor, recovery, show))
+            if here.own and len(here.living()) < nodes:
+                here.add(nodes - len(here.living()))
+    return {
+        "benchmark": "scale",
+        "nodes": nodes if address is None else "of the cluster",
+        "brokers_per_actor": brokers_per_actor,
+        "heartbeat_seconds": heartbeat_seconds,
+        "suspect_after_seconds": recovery.suspect_after_seconds,
+        "results": rows,
+    }
+
+
+def _measure(
+    size: int, here: Nodes, brokers_per_actor: int, recovery: Recovery, show: Progress
+) -> dict[str, Any]:
+    """Launch a network, use it, let it idle, remove a node, and return what all that took."""
+    steps = iter(range(1, 7))
+
+    def step() -> None:
+        show(f"{size} brokers", next(steps), 6)
+
+    tree = ClusterTree(size // CLUSTER_BROKERS, CLUSTER_BROKERS)
+    began = time.perf_counter()
+    with Network.launch(tree, recovery=recovery, brokers_per_actor=brokers_per_actor, progress=False) as net:
+        row: dict[str, Any] = {"brokers": size, "launch_seconds": time.perf_counter() - began}
+        row["one_tree_seconds"] = net.await_convergence(BOUND_SECONDS)
+        step()
+        row |= _memory(net, size)
+        row |= _idle(net, size, recovery)
+        step()
+        readers, told = _subscribe(net, size)
+        row |= told
+        step()
+        row |= _publish(net, size, readers)
+        step()
+        row |= _lose_node(net, here, readers)
+        step()
+    step()
+    return row
+
+
+def _memory(net: Network, size: int) -> dict[str, Any]:
+    own = ask(net, "own_bytes")
+    return {
+        "actors": len(own),
+        "own_megabytes_an_actor": sum(own) / len(own) / 2**20,
+        "own_kilobytes_a_broker": sum(own) / size / 2**10,
+    }
+
+
+def resting(net: Network) -> int:
+    """Return how many brokers rest."""
+    return sum(sizes["resting"] for answer in ask(net, "describe") for sizes in answer.values())
+
+
+def _idle(net: Network, size: int, recovery: Recovery) -> dict[str, Any]:
+    """Wait until all that can rest does, a heartbeat at a time, and measure what the actors use then."""
+    for _ in range(REST_HEARTBEATS):
+        if resting(net) >= size - 1:
+            break
+        time.sleep(recovery.heartbeat_seconds)
+    before, began = sum(ask(net, "cpu_seconds")), time.perf_counter()
+    time.sleep(IDLE_SECONDS)
+    used = sum(ask(net, "cpu_seconds")) - before
+    return {"idle_cores": used / (time.perf_counter() - began), "resting": resting(net)}
+
+
+def _subscribe(net: Network, size: int) -> tuple[list[Subscriber], dict[str, Any]]:
+    """Attach subscribers all over the network, one after the other; each wants everything."""
+    at = [number * size // SUBSCRIBERS for number in range(SUBSCRIBERS)]
+    readers = [net.subscriber(f"reader-{number}", broker=broker) for number, broker in enumerate(at)]
+    began = time.perf_counter()
+    for number, reader in enumerate(readers):
+        reader.subscribe(f"x >= 0 AND x > -{number + 1}")
+    seconds = time.perf_counter() - began
+    return readers, {"subscribers": len(readers), "subscribe_seconds": seconds / len(readers)}
+
+
+def _publish(net: Network, size: int, readers: Sequence[Subscriber]) -> dict[str, Any]:
+    """Publish a batch at one broker, and wait until all have all of it."""
+    publisher = net.publisher("first", broker=size // 2)
+    began = time.perf_counter()
+    publisher.publish_batch([{"x": x} for x in range(EVENTS)])
+    published = time.perf_counter() - began
+    net.settle(BOUND_SECONDS)
+    seconds = time.perf_counter() - began
+    missing = _missing(readers, {"first": EVENTS})
+    net.release(publisher)
+    return {
+        "events": EVENTS,
+        "publish_seconds": published,
+        "settle_seconds": seconds,
+        "notifications_per_second": (EVENTS * len(readers) - missing) / seconds,
+        "notifications_missing": missing,
+    }
+
+
+def _missing(readers: Sequence[Subscriber], published: dict[ClientId, int]) -> int:
+    """Return how many notifications are missing, or came more than once, or out of order."""
+    wrong = 0
+    for reader in readers:
+        came: dict[ClientId, list[int]] = {name: [] for name in published}
+        for note in reader.notifications(0):
+            came[note.publisher].append(note.sequence)
+        for name, last in published.items():
+            wrong += last if came[name] != list(range(1, last + 1)) else 0
+    return wrong
+
+
+def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict[str, Any]:
+    """Remove a node under load, and return when what was noticed, and whether all was delivered."""
+    by_node = brokers_by_node(net)
+    home = net.node_of(0)
+    others = [node for node in sorted(by_node) if node != home]
+    if not others:
+        return {"removed": None}
+    lost = others[-1]
+    gone = by_node[lost]
+    survivors = [broker for broker in net.brokers() if broker not in set(gone)]
+    publishers = [net.publisher("kept", broker=survivors[-1]), net.publisher("moved", broker=gone[-1])]
+    with _publishing(publishers) as (published, stop):
+        time.sleep(4 * PACE_SECONDS)
+        began, at = time.perf_counter(), time.time()
+        if here.own:
+            here.remove(lost)
+        else:
+            for host in {net.directory.hosts[broker] for broker in gone}:
+                net.kill_broker(next(b for b in gone if net.directory.hosts[b] is host))
+        seen: dict[str, float] = {}
+        watching = threading.Thread(target=_watch_ray, args=(here, lost, began, seen))
+        watching.start()
+        while not set(gone).isdisjoint(net.survey()) and time.perf_counter() - began < BOUND_SECONDS:
+            time.sleep(PACE_SECONDS)  # until they are dead
+        dead = time.perf_counter() - began
+        net.await_convergence(BOUND_SECONDS)
+        healed = time.perf_counter() - began
+        moved = [moment - at for one in net.survey().values() for moment in one["moved_at"] if moment > at]
+        stop.set()
+    net.settle(BOUND_SECONDS)
+    delivered = time.perf_counter() - began
+    watching.join()
+    expected = sum(published.values()) * len(readers)
+    missing = _missing(readers, published)
+    return {
+        "removed": "a node" if here.own else "the actors of a node",
+        "brokers_lost": len(gone),
+        "noticed_seconds": min(moved, default=None),
+        "mended_seconds": max(moved, default=None),
+        "unheard_seconds": dead,
+        "ray_noticed_seconds": seen.get("ray"),
+        "healed_seconds": healed,
+        "delivered_seconds": delivered,
+        "notifications_expected": expected,
+        "notifications_wrong": missing,
+    }
+
+
+def _watch_ray(here: Nodes, lost: str, began: float, seen: dict[str, float]) -> None:
+    """Note when Ray has given a node up; that can only be looked at."""
+    while here.own and time.perf_counter() - began < BOUND_SECONDS:
+        if lost not in here.living():
+            seen["ray"] = time.perf_counter() - began
+            return
+        time.sleep(PACE_SECONDS)
+
+
+@contextmanager
+def _publishing(publishers: Sequence[Publisher]) -> Iterator[tuple[dict[ClientId, int], threading.Event]]:
+    """Publish a few events at each, again and again, until told to stop; yield how many each has published."""
+    published: dict[ClientId, int] = {}
+    stop = threading.Event()
+    failed: list[Exception] = []
+
+    def feed(publisher: Publisher) -> None:
+        try:
+            for number in count():
+                first = number * EVENTS_A_PACE
+                publisher.publish_batch([{"x": first + x} for x in range(EVENTS_A_PACE)])
+                published[publisher.name] = first + EVENTS_A_PACE
+                if stop.wait(PACE_SECONDS):
+                    return
+        except Exception as error:
+            failed.append(error)
+
+    feeds = [threading.Thread(target=feed, args=(publisher,)) for publisher in publishers]
+    for each in feeds:
+        each.start()
+    try:
+        yield published, stop
+    finally:
+        stop.set()
+        for each in feeds:
+            each.join()
+    if failed:
+        raise BrokerUnavailable(f"a publisher could not go on: {failed[0]}") from failed[0]

@@ -1,0 +1,255 @@
+"""A soak: clients, filters and brokers come and go for a long time, on Ray; memory, queues and losses are watched.
+
+Rules
+-----
+* One thing after the other: events are published in rounds, and between two rounds something changes. So it is known
+  exactly what each subscription is owed: what matches of what was published while it was there (promises 1 to 3).
+  Whoever has to move to another broker soon after it has subscribed may be given what was published shortly before,
+  too, when that is sent again; that is counted by itself.
+* In every round a subscriber leaves and another comes, and one changes its filter. Every `BROKER_ROUNDS` rounds a
+  broker changes: one is killed and started again, one joins, one leaves, in turn; events go on meanwhile.
+* At the end of a round what waits in the queues of brokers is looked at; then the network comes to rest, everything
+  that was notified is counted against what was owed, and the own memory of each process with brokers is taken down.
+* Memory is judged by the processes that lived from the first third of the run to its end: the line through their
+  samples since then. What a process takes when it starts is no leak.
+
+Chance is drawn from the seed; how many rounds go into the time is not.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from ..actors.clients.publisher import Publisher
+from ..actors.clients.subscriber import Subscriber
+from ..actors.network.launching import joined_ray
+from ..actors.network.network import Network
+from ..protocol.ids import ClientId
+from ..protocol.messages.recovery import Recovery
+from ..routing.topologies.cluster_trees import ClusterTree
+from .ray_nodes import ask_each
+
+TREE: Final = ClusterTree(3, 2, degree=2)
+PUBLISHERS: Final = 2
+SUBSCRIBERS: Final = 20
+EVENTS: Final = 50
+"""Of one publisher in one part of a round."""
+
+PARTS: Final = 5
+VALUES: Final = 100
+BROKER_ROUNDS: Final = 4
+BOUND_SECONDS: Final = 120.0
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(slots=True)
+class Owed:
+    """What one subscriber is owed, as sequences by publisher: of the values from `low` to `high`, while it is there.
+
+    Attributes
+    ----------
+    before
+        The last sequence of each publisher when it subscribed.
+    """
+
+    low: int
+    high: int
+    before: Mapping[ClientId, int]
+    sequences: dict[ClientId, list[int]] = field(default_factory=dict)
+
+    def published(self, publisher: ClientId, first: int, values: Sequence[int]) -> None:
+        """Take in that these values were published, from sequence `first` on."""
+        mine = (first + place for place, value in enumerate(values) if self.low <= value <= self.high)
+        self.sequences.setdefault(publisher, []).extend(mine)
+
+    def settle(self, came: Iterable[tuple[ClientId, int]]) -> tuple[int, int, int]:
+        """Take in what it was notified of since last time; return how many were owed, went wrong, and were early.
+
+        Wrong is what is missing, came twice, out of order, or was not owed: a publisher's events count as a whole.
+        Early is what was published before it subscribed.
+        """
+        heard: dict[ClientId, list[int]] = {}
+        early = 0
+        for publisher, sequence in came:
+            if sequence <= self.before.get(publisher, 0):
+                early += 1
+            else:
+                heard.setdefault(publisher, []).append(sequence)
+        owed, self.sequences = {name: each for name, each in self.sequences.items() if each}, {}
+        wrong = sum(
+            max(len(owed.get(name, ())), len(heard.get(name, ())))
+            for name in {*owed, *heard}
+            if owed.get(name) != heard.get(name)
+        )
+        return sum(map(len, owed.values())), wrong, early
+
+
+def growth(samples: Sequence[Mapping[str, Any]]) -> float:
+    """Return how many kilobytes a minute the processes grow that lived from a third of the run to its end."""
+    late = samples[len(samples) // 3 :]
+    stayed = (
+        set(late[0]["own_bytes"]).intersection(*(sample["own_bytes"] for sample in late)) if late else set()
+    )
+    if len(late) < 2 or not stayed:
+        return 0.0
+    minutes = [sample["seconds"] / 60 for sample in late]
+    mean = [sum(sample["own_bytes"][name] for name in stayed) / len(stayed) / 1024 for sample in late]
+    return float(np.polyfit(minutes, mean, 1)[0])
+
+
+def run(*, minutes: float = 30.0, seed: int = 0, progress: Progress | None = None) -> dict[str, Any]:
+    """Soak for so long, and return the figures and all samples as plain data.
+
+    Raises
+    ------
+    BrokerUnavailable
+        If the network does not mend itself.
+    """
+    show = progress or (lambda name, done, total: None)
+    with joined_ray(), Network.launch(TREE, recovery=Recovery(), progress=False) as net:
+        soak = _Soak(net, random.Random(seed))
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < 60 * minutes:
+            show("soak", int(passed), int(60 * minutes))
+            soak.round(passed)
+        show("soak", int(60 * minutes), int(60 * minutes))
+    samples = soak.samples
+    return {
+        "benchmark": "soak",
+        "minutes": minutes,
+        "seed": seed,
+        "rounds": len(samples),
+        "changes": soak.changes,
+        "published": sum(soak.published.values()),
+        "notifications_owed": soak.owed,
+        "notifications_wrong": soak.wrong,
+        "notifications_early": soak.early,
+        "own_kilobytes_a_minute": growth(samples),
+        "queued_events_max": max((sample["queued_events"] for sample in samples), default=0),
+        "samples": samples,
+    }
+
+
+class _Soak:
+    """A network, its clients, and what they are owed."""
+
+    def __init__(self, net: Network, chance: random.Random) -> None:
+        self.samples: list[dict[str, Any]] = []
+        self.changes = dict.fromkeys(("subscribers", "filters", "killed", "joined", "left"), 0)
+        self.owed = self.wrong = self.early = 0
+        self.published: dict[ClientId, int] = {}
+        self._net = net
+        self._chance = chance
+        self._names = iter(range(1 << 62))
+        net.await_convergence(BOUND_SECONDS)
+        self._publishers: list[Publisher] = net.publishers([f"pub-{n}" for n in range(PUBLISHERS)])
+        self._readers: dict[Subscriber, tuple[Any, Owed]] = {}
+        for _ in range(SUBSCRIBERS):
+            self._come()
+
+    def round(self, seconds: float) -> None:
+        """Publish and change things, come to rest, and look."""
+        number = len(self.samples)
+        for part in range(PARTS):
+            self._publish()
+            if part == 0 and number % BROKER_ROUNDS == 0:
+                self._change_broker(number // BROKER_ROUNDS)
+        queued = self._waiting()
+        self._net.settle(BOUND_SECONDS)
+        self._look(seconds, queued)
+        self._leave()
+        self._come()
+        self._refilter()
+
+    # Events.
+
+    def _publish(self) -> None:
+        for publisher in self._publishers:
+            values = [self._chance.randrange(VALUES) for _ in range(EVENTS)]
+            first = self.published.get(publisher.name, 0) + 1
+            self.published[publisher.name] = publisher.publish_batch({"x": values})
+            for _, owed in self._readers.values():
+                owed.published(publisher.name, first, values)
+
+    def _waiting(self) -> dict[str, int]:
+        """Return what waits in the queues of all brokers, and what was shed of it so far."""
+        sizes = [each for answer in ask_each(self._net, "describe").values() for each in answer.values()]
+        return {
+            "queued_events": sum(each["outbox_events"] for each in sizes),
+            "shed_notifications": sum(each["shed_notifications"] for each in sizes),
+            "brokers": len(sizes),
+        }
+
+    def _look(self, seconds: float, queued: Mapping[str, int]) -> None:
+        for reader, (_, owed) in self._readers.items():
+            came = [(note.publisher, note.sequence) for note in reader.notifications(0)]
+            mine, wrong, early = owed.settle(came)
+            self.owed += mine
+            self.wrong += wrong
+            self.early += early
+        self.samples.append(
+            {
+                "seconds": seconds,
+                "own_bytes": ask_each(self._net, "own_bytes"),
+                **queued,
+                "owed": self.owed,
+                "wrong": self.wrong,
+            }
+        )
+
+    # Clients and filters.
+
+    def _window(self) -> tuple[int, int]:
+        low = self._chance.randrange(VALUES)
+        return low, self._chance.randrange(low, VALUES)
+
+    def _come(self) -> None:
+        reader = self._net.subscriber(f"reader-{next(self._names)}")
+        low, high = self._window()
+        self._readers[reader] = (
+            reader.subscribe(f"x BETWEEN {low} AND {high}"),
+            Owed(low, high, dict(self.published)),
+        )
+
+    def _leave(self) -> None:
+        reader = self._chance.choice(list(self._readers))
+        del self._readers[reader]
+        self._net.release(reader)
+        self.changes["subscribers"] += 1
+
+    def _refilter(self) -> None:
+        reader = self._chance.choice(list(self._readers))
+        before, _ = self._readers[reader]
+        low, high = self._window()
+        self._readers[reader] = (
+            reader.subscribe(f"x BETWEEN {low} AND {high}"),
+            Owed(low, high, dict(self.published)),
+        )
+        reader.unsubscribe(before)
+        self.changes["filters"] += 1
+
+    # Brokers.
+
+    def _change_broker(self, turn: int) -> None:
+        """Let a broker die and start again, another one join, and one leave, in turn."""
+        kind = ("killed", "joined", "left")[turn % 3]
+        living = sorted(self._net.survey())
+        if kind == "killed":
+            (lost,) = self._net.kill_broker(self._chance.choice(living))
+            self._publish()
+            self._net.await_convergence(BOUND_SECONDS)
+            self._net.restart_broker(lost)
+        elif kind == "joined":
+            self._net.add_broker(self._chance.randrange(TREE.clusters))
+        else:
+            self._net.remove_broker(max(living))
+        self._publish()
+        self._net.await_convergence(BOUND_SECONDS)
+        self.changes[kind] += 1
