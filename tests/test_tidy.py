@@ -41,19 +41,9 @@ PURE = (
 """Value machines: no I/O, no clock, no chance, no logging."""
 
 ON_RAY = (
-<<<<<<< HEAD
     "pipelines/", "actors/", "gateway/",
-    "benchmarks/dataplane.py", "benchmarks/distribution.py", "benchmarks/peers/run.py",
+    "benchmarks/dataplane.py", "benchmarks/distribution.py", "benchmarks/peers/run.py", "benchmarks/ray_nodes.py",
 )  # fmt: skip
-=======
-    "pipelines/",
-    "actors/",
-    "gateway/",
-    "benchmarks/dataplane.py",
-    "benchmarks/distribution.py",
-    "benchmarks/ray_nodes.py",
-)
->>>>>>> 203e98c (bench scale and bench soak: thousands of brokers, a node that is removed, and churn for as long as one likes)
 """Where Ray may be imported; pure folders inside are pure all the same."""
 
 BANNED_IN_PURE = {

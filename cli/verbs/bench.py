@@ -252,7 +252,6 @@ def bench_distribute(
     _show_bench(result, as_json)
 
 
-<<<<<<< HEAD
 @bench.command("peers")
 def bench_peers(
     peers: Annotated[
@@ -296,7 +295,6 @@ def bench_peers(
     _show_bench(result, as_json)
 
 
-=======
 @bench.command("scale")
 def bench_scale(
     brokers: Annotated[
@@ -388,7 +386,6 @@ def _keep(result: dict[str, object], figure: Callable[[dict[str, object]], Pictu
     result["picture"] = str(stem.with_suffix(".png"))
 
 
->>>>>>> 203e98c (bench scale and bench soak: thousands of brokers, a node that is removed, and churn for as long as one likes)
 def _show_bench(result: dict[str, object], as_json: bool) -> None:
     if as_json:
         console.print_json(result)
