@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -58,6 +58,7 @@ from .hosted_broker import HostedBroker
 from .outbox import LinkMessage, Outbox, wait_for_room
 from .resting import Resting
 from .sessions import split
+from .standing import Stands
 from .telemetry import HostTelemetry
 from .transport import Transport
 
@@ -149,6 +150,16 @@ class Driver:
             self.tell_time(seat)
         self.drive(seat, Received(source, message), pressure)
         self.telemetry.flush_when_due(seat)
+
+    async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
+        """Take in that another host is there, and what its brokers say from now on with each of its beats."""
+        if self.resting is not None:
+            await self.resting.hear(host, stands)
+
+    def reborn(self, broker: BrokerId) -> None:
+        """Take note that what a broker said, and what was said to it, was in an earlier life."""
+        if self.resting is not None:
+            self.resting.reborn(broker)
 
     def tell_time(self, seat: HostedBroker) -> None:
         """Tell a broker the time: the wall clock as it was at the start, and monotone since."""

@@ -22,7 +22,6 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from random import Random
 from typing import Any, Final
 
 import ray
@@ -41,8 +40,6 @@ from ...protocol.stability import Stable
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...routing.schemes.claims import claims_of
 from ..broker import Broker
-from ..broker.damage import damage
-from ..chaos.link_faults import Forecast
 from ..clients.bulk import Payloads
 from ..logs import HOST
 from ..network.directory import NAMESPACE, rendezvous_name
@@ -53,6 +50,7 @@ from .broker_store import BrokerStores, boot
 from .commits import Commits
 from .driver import Driver
 from .group import node_here
+from .harm import Harm
 from .hosted_broker import HostedBroker
 from .memory import own_bytes
 from .metering import Metering
@@ -60,7 +58,6 @@ from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
 from .requests import Accepted, Away, Lacking, Request, Stored, WhoAnswers, publications, questions
-from .standing import Stands
 from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
@@ -128,6 +125,7 @@ class BrokerHost:
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
         beside = admission, collector, link_wait_seconds, self._end
         self.driver = Driver(self.seats, self.transport, limits, recovery, *beside)
+        self.harm = Harm(self.seats, self.transport, self.driver)
         self.attachments = self.driver.attachments
         self.admission = self.driver.admission
         self.telemetry = self.driver.telemetry
@@ -207,8 +205,7 @@ class BrokerHost:
         return await self.transport.actor_of(broker)
 
     def _drop_links(self, broker: BrokerId) -> None:
-        if self.driver.resting is not None:
-            self.driver.resting.reborn(broker)
+        self.driver.reborn(broker)
         for seat in self.seats.values():
             if broker in seat.links:
                 seat.links[broker].drop()
@@ -224,15 +221,8 @@ class BrokerHost:
         if seat is not None:
             self.driver.drive(seat, missed)
 
-    async def link_faults(self, forecast: Forecast) -> None:
-        """Let links be cut, slow and bad, and brokers slow, as it says; for tests of what goes wrong."""
-        if self.driver.resting is not None:
-            self.driver.resting.stop()
-        self.transport.forecast(forecast)
-
-    async def damage(self, broker: BrokerId, what: str, seed: str) -> int:
-        """Damage a part of the state of a broker, as `broker.damage`; for tests of what goes wrong."""
-        return damage(self.seats[broker].broker, what, Random(seed))
+    link_faults = async_of("harm", Harm.link_faults)
+    damage = async_of("harm", Harm.damage)
 
     def _end(self, error: StateDamaged) -> None:
         """End this process: the state of its broker is damaged, and not a word of it is to be believed any more."""
@@ -305,10 +295,7 @@ class BrokerHost:
         await self._service(to, messages)
         return True
 
-    async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
-        """Take in that another host is there, and what its brokers say from now on with each of its beats."""
-        if self.driver.resting is not None:
-            await self.driver.resting.hear(host, stands)
+    host_beat = async_of("driver", Driver.host_beat)
 
     async def request(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = "", *since: float
@@ -509,6 +496,5 @@ class BrokerHost:
                 await box.drained()
             await self.telemetry.flush()
             self.seats.pop(broker, None)
-            if self.driver.resting is not None:
-                self.driver.resting.reborn(broker)
+            self.driver.reborn(broker)
         return len(self.seats)

@@ -372,15 +372,10 @@ class Network:
 
     def _end(self) -> None:
         save_telemetry(self._hosts.directory)
+        directory = self._hosts.directory
+        hosts = dict.fromkeys(directory.hosts.values())
         # The collector last: Ray prints a warning for each call that is under way to an actor that is killed.
-        for part in dict.fromkeys(
-            (
-                *gateways_of(self._hosts.directory),
-                *self._hosts.directory.hosts.values(),
-                self._hosts.rendezvous,
-                self._hosts.directory.collector,
-            )
-        ):
+        for part in (*gateways_of(directory), *hosts, self._hosts.rendezvous, directory.collector):
             ray.kill(part)
         if self._hosts.recovery is not None or self._hosts.directory.numbered:
             RayStore(self._hosts.directory.token).clear()

@@ -36,7 +36,7 @@ REFERENCE: Final = "reference.md"
 GROUPS: Final = {
     "Networks": ("actors.network", "routing.topologies"),
     "Clients": ("actors.clients",),
-    "Filters": ("routing.filters", "routing.language"),
+    "Filters": ("routing.filters", "routing.language", "protocol.values"),
     "Configuration": (
         "protocol.configs",
         "protocol.gateways",
