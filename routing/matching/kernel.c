@@ -6,8 +6,8 @@
  *   when a batch first asks for it, and kept up from then on.
  * - 4,096 columns are a tile. All rows of a tile lie together, so that they stay in the second-level cache while events
  *   pass over them; the last tile is as narrow as its columns allow.
- * - A bit of a row says "rejects". For each attribute an event selects a row: of missing, false, true, a bucket of numbers
- *   or a word. What matches is zero in the OR of all rows.
+ * - A bit of a row says "rejects". For each attribute an event selects a row: of missing, false, true, null, a bucket of
+ *   numbers or a word. What matches is zero in the OR of all rows.
  * - Numbers, floats and moments are looked up as 64-bit keys in their order. A row stands for a bucket of keys and has the
  *   bits of those that reject all of it; a bound inside a bucket is a toggle: its column rejects the keys on one side.
  *   Toggles are sorted, so those that reject a key are two stretches. A gap between two spans of one bucket is compared.
@@ -28,22 +28,15 @@
 #include <immintrin.h>
 #endif
 
-#ifndef TILE_WORDS
 #define TILE_WORDS 64
-#endif
 #define TILE_COLUMNS (TILE_WORDS * 64)
-#ifndef CHUNK_EVENTS
 #define CHUNK_EVENTS 2048
-#endif
 #define POOL_KEPT ((size_t)8 << 20)  /* entries of 4 bytes */
 #define SEARCHED 64                  /* toggles looked at together; there is room for as many behind the last */
 #define FETCH_FROM 64 /* events that use most of a tile */
 #define BUCKETS_MIN 64
 #define BUCKETS_MAX 1024
-#ifndef TILE_BYTES
-#define TILE_BYTES (768 * 1024)
-#endif
-/* of the rows of all numbers of a tile */
+#define TILE_BYTES (768 * 1024) /* of the rows of all numbers of a tile */
 #define SAMPLE 65536            /* bounds that edges are chosen from */
 #define WORD_ROWS_MIN 1024      /* more than the words that a chunk of events can bring */
 #define WORD_BYTES_MAX (32 << 20)
@@ -56,9 +49,9 @@
 #endif
 
 enum { INTEGER, FLOAT, MOMENT, KINDS };
-enum { MISSING, FALSE_, TRUE_, FIXED };
-enum { PLAIN = 8, REAL = 16, LOW_OPEN = 32, HIGH_OPEN = 64 }; /* above the bits of missing, false and true */
-enum { BOOLEAN_COLUMN, INTEGER_COLUMN, FLOAT_COLUMN, STRING_COLUMN, MOMENT_COLUMN };
+enum { MISSING, FALSE_, TRUE_, NULL_, FIXED };
+enum { PLAIN = 16, REAL = 32, LOW_OPEN = 64, HIGH_OPEN = 128 }; /* above the bits of the fixed rows */
+enum { BOOLEAN_COLUMN, INTEGER_COLUMN, FLOAT_COLUMN, STRING_COLUMN, MOMENT_COLUMN, NULL_COLUMN };
 typedef enum { BULK, ADD, REMOVE } Mode;
 
 /* what clauses are */
@@ -208,7 +201,7 @@ typedef struct {
     size_t struck_room;
 } Kernel;
 
-static PyObject *s_missing, *s_booleans, *s_numbers, *s_strings, *s_timestamps, *s_low, *s_high, *s_low_open,
+static PyObject *s_missing, *s_null, *s_booleans, *s_numbers, *s_strings, *s_timestamps, *s_low, *s_high, *s_low_open,
     *s_high_open, *s_data, *s_present, *s_words, *s_test;
 
 /* memory: what a broker cannot get it cannot do without */
@@ -383,6 +376,7 @@ static const Level LEVELS[] = {
 };
 static const Level *level = LEVELS;
 static int level_max;
+static uint32_t buckets_max = BUCKETS_MAX;
 
 static void choose_level(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -574,7 +568,7 @@ static void choose_edges(Kernel *k, Attribute *a, int kind, int64_t *bounds, uin
     for (uint32_t i = 0; i < count; i++) distinct += !i || bounds[i] != bounds[i - 1];
     uint32_t steps = distinct < buckets ? count : buckets - 1;
     for (uint32_t i = 0; i < steps; i++) {
-        int64_t edge = bounds[steps == count ? i : (uint64_t)i * (count - 1) / (steps - 1)];
+        int64_t edge = bounds[steps == count ? i : (uint64_t)i * (count - 1) / (steps > 1 ? steps - 1 : 1)];
         if (edge != n->edges[n->buckets - 1]) n->edges[n->buckets++] = edge;
     }
     n->shifts = grown(NULL, n->buckets);
@@ -826,6 +820,7 @@ static int plain_constraint(Kernel *k, PyObject *domain, Constraint *c) {
     Py_DECREF(strings);
     if (strings != k->no_strings) return 0;
     int other = truth(domain, s_missing);
+    if (!other) other = truth(domain, s_null);
     if (!other) other = length(domain, s_booleans);
     if (!other) other = length(domain, s_timestamps);
     if (other) return other < 0 ? -1 : 0;
@@ -1158,7 +1153,8 @@ static void settle(Kernel *k) {
         }
     if (!lacking) return;
     uint32_t buckets = TILE_BYTES / (tables * words * 8);
-    buckets = buckets < BUCKETS_MIN ? BUCKETS_MIN : buckets > BUCKETS_MAX ? BUCKETS_MAX : buckets;
+    buckets = buckets < BUCKETS_MIN ? BUCKETS_MIN : buckets;
+    buckets = buckets > buckets_max ? buckets_max : buckets;
     Sample *samples = memset(grown(NULL, k->attribute_count * KINDS * sizeof *samples), 0,
                              k->attribute_count * KINDS * sizeof *samples);
     for (uint32_t i = 0; i < k->attribute_count * KINDS; i++) {
@@ -1260,7 +1256,7 @@ static int take_buffer(PyObject *column, PyObject *name, Py_buffer *view, Py_ssi
 
 /* Take the columns of a batch that any clause names. */
 static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p) {
-    static const Py_ssize_t sizes[] = {1, 8, 8, 4, 8};
+    static const Py_ssize_t sizes[] = {1, 8, 8, 4, 8, 1};
     PyObject *key, *column;
     Py_ssize_t at = 0;
     p->attributes = k->attribute_count;
@@ -1278,7 +1274,7 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
             if (PyErr_Occurred()) return -1;
             continue;
         }
-        if (in.kind < BOOLEAN_COLUMN || in.kind > MOMENT_COLUMN) {
+        if (in.kind < BOOLEAN_COLUMN || in.kind > NULL_COLUMN) {
             PyErr_SetString(PyExc_ValueError, "a column is of no known kind");
             return -1;
         }
@@ -1297,7 +1293,7 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
         if (in.kind == STRING_COLUMN) {
             in.places = grown(NULL, (size_t)PyTuple_Size(in.words) * 4);
             fit_rows(k, &a->words);
-        } else if (in.kind != BOOLEAN_COLUMN)
+        } else if (in.kind != BOOLEAN_COLUMN && in.kind != NULL_COLUMN)
             a->numbers[in.kind == INTEGER_COLUMN ? INTEGER : in.kind == FLOAT_COLUMN ? FLOAT : MOMENT].wanted = 1;
         p->inputs[p->input_count++] = in;
     }
@@ -1354,11 +1350,11 @@ static int pick(Kernel *k, Plan *p, Py_ssize_t begin, uint32_t events) {
     for (Input *in = p->inputs; in < p->inputs + p->input_count; in++) {
         if (in->kind == STRING_COLUMN) {
             if (pick_words(k, in, begin, events, k->picks, attributes) < 0) return -1;
-        } else if (in->kind == BOOLEAN_COLUMN) {
+        } else if (in->kind == BOOLEAN_COLUMN || in->kind == NULL_COLUMN) {
             for (uint32_t e = 0; e < events; e++)
                 if (!in->has_present || ITEM(in->present, uint8_t, begin + e))
                     k->picks[(size_t)e * attributes + in->attribute].row =
-                        ITEM(in->data, uint8_t, begin + e) ? TRUE_ : FALSE_;
+                        in->kind == NULL_COLUMN ? NULL_ : ITEM(in->data, uint8_t, begin + e) ? TRUE_ : FALSE_;
         } else
             pick_numbers(k, in, begin, events, k->picks, attributes);
     }
@@ -1833,7 +1829,16 @@ static PyObject *all_levels(PyObject *module, PyObject *unused) {
     return out;
 }
 
+static PyObject *set_buckets(PyObject *module, PyObject *most) {
+    (void)module;
+    unsigned long value = PyLong_AsUnsignedLong(most);
+    if (PyErr_Occurred()) return NULL;
+    buckets_max = value < 2 ? 2 : value > BUCKETS_MAX ? BUCKETS_MAX : (uint32_t)value;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"set_buckets", set_buckets, METH_O, "set_buckets(most): choose fewer edges; for tests"},
     {"level", get_level, METH_NOARGS, "level() -> the instructions in use"},
     {"set_level", set_level, METH_O, "set_level(name): use other instructions; for tests"},
     {"levels", all_levels, METH_NOARGS, "levels() -> those that this processor has"},
@@ -1846,7 +1851,7 @@ PyMODINIT_FUNC PyInit__kernel(void) {
     static const struct {
         PyObject **name;
         const char *text;
-    } names[] = {{&s_missing, "missing"},   {&s_booleans, "booleans"}, {&s_numbers, "numbers"},
+    } names[] = {{&s_missing, "missing"},   {&s_null, "null"},         {&s_booleans, "booleans"}, {&s_numbers, "numbers"},
                  {&s_strings, "strings"},   {&s_timestamps, "timestamps"}, {&s_low, "low"},
                  {&s_high, "high"},         {&s_low_open, "low_open"}, {&s_high_open, "high_open"},
                  {&s_data, "data"},         {&s_present, "present"},   {&s_words, "words"},

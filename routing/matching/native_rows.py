@@ -26,7 +26,7 @@ from .word_rows import is_everything, is_words
 if TYPE_CHECKING:
     from types import ModuleType
 
-_MISSING, _FALSE, _TRUE = 1, 2, 4
+_MISSING, _FALSE, _TRUE, _NULL = 1, 2, 4, 8
 
 
 class NativeRows:
@@ -99,12 +99,11 @@ def _describe(domain: Domain) -> tuple[int, tuple[Any, ...], tuple[Any, ...], tu
     Returns
     -------
     tuple
-        Bits for missing, false and true; the first and last value of each span over integers, floats and moments;
+        Bits for missing, false, true and null; the first and last value of each span over integers, floats and moments;
         of strings ``None`` for all, words in a tuple, or the set itself, whose ``test`` is asked.
     """
-    flags = (
-        _MISSING * domain.missing + _FALSE * (False in domain.booleans) + _TRUE * (True in domain.booleans)
-    )
+    flags = _MISSING * domain.missing + _NULL * domain.null
+    flags += _FALSE * (False in domain.booleans) + _TRUE * (True in domain.booleans)
     strings: Any = domain.strings
     if is_everything(strings):
         strings = None

@@ -197,6 +197,8 @@ class Churn(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(number_rows, "_BUCKETS_MAX", buckets)
         self.patch.setattr(number_rows, "_BUCKETS_MIN", 1)
+        if self.kernel == "native":
+            kernels.compiled().set_buckets(buckets)
         self.index = MatchIndex(self.kernel)
         self.held: dict[int, Filter] = {}
 
@@ -206,6 +208,8 @@ class Churn(RuleBasedStateMachine):
             self.index.check()
         assert self.index.nbytes == MatchIndex(self.kernel).nbytes and len(self.index) == 0
         self.patch.undo()
+        if self.kernel == "native":
+            kernels.compiled().set_buckets(1024)
 
     @rule(target=slots, filter=filters)
     def insert(self, filter: Filter) -> int:

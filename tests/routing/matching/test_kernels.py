@@ -1,0 +1,145 @@
+"""The compiled kernel and numpy's rows give the same, on every set of instructions; which one runs is chosen once."""
+
+import random
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import InputError
+from rayvous.routing.filters.clauses import Clause
+from rayvous.routing.filters.domains import Domain, Interval, Strings
+from rayvous.routing.filters.filter import Filter, to_filter
+from rayvous.routing.matching import kernels
+from rayvous.routing.matching.index import MatchIndex
+
+NATIVE = kernels.compiled()
+needs_native = pytest.mark.skipif(NATIVE is None, reason="the kernel is not built")
+LEVELS = NATIVE.levels() if NATIVE else ()
+
+TERMS = (
+    "x BETWEEN {a} AND {b}", "y > {a}", "y <= {b}.5", "x IN ({a}, {b}, 7)", "z >= {a} AND z < {c}.25", "NOT (z = {a})",
+    "w = 'w{a}'", "w IN ('w{a}', 'w{b}')", "w LIKE '%{a}'", "w <> 'w{b}'", "v IS NULL", "v = TRUE", "y < {c}",
+)  # fmt: skip
+
+
+def filters_of(seed: int, size: int) -> list[Filter]:
+    dice = random.Random(seed)
+    out = []
+    for _ in range(size):
+        a = dice.randrange(900)
+        numbers = {"a": a, "b": a + dice.randrange(1, 100), "c": a + dice.randrange(1, 5000)}
+        terms = [dice.choice(TERMS).format(**numbers) for _ in range(dice.randint(1, 3))]
+        out.append(to_filter((" OR " if dice.random() < 0.1 else " AND ").join(terms)))
+    return out
+
+
+def events_of(seed: int, size: int) -> list[dict[str, Any]]:
+    dice = random.Random(seed)
+    out = []
+    for _ in range(size):
+        x, y, z = (dice.randrange(-5, 1100) for _ in range(3))
+        event = {
+            "x": x,
+            "y": dice.choice((y, y / 2)),
+            "z": float(z),
+            "w": f"w{dice.randrange(300)}",
+            "v": True,
+        }
+        out.append({name: value for name, value in event.items() if dice.random() < 0.9})
+    return out
+
+
+@needs_native
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("seed", range(1))
+def test_both_kernels_give_the_same_while_filters_come_and_go(level: str, seed: int) -> None:
+    dice, both = random.Random(seed), [MatchIndex("native"), MatchIndex("numpy")]
+    assert NATIVE is not None
+    before = NATIVE.level()
+    NATIVE.set_level(level)
+    NATIVE.set_buckets(20)
+    try:
+        some = filters_of(seed, 400) * 12  # more than one tile
+        assert both[0].insert_many(some) == both[1].insert_many(some)
+        for step in range(3):
+            batch = batch_of(events_of(10 * seed + step, 50))
+            compare(both, batch)
+            for item in filters_of(100 + step, 20):
+                assert len({index.insert(item) for index in both}) == 1
+            for slot in dice.sample(range(4800), 40):
+                held = [index for index in both if index._held[slot]]
+                for index in held:
+                    index.remove(slot)
+                assert len(held) in (0, 2)
+        compare(both, batch_of(events_of(seed, 1)))
+        both[0].check()
+        assert both[0].snapshot() == both[1].snapshot()
+    finally:
+        NATIVE.set_level(before)
+        NATIVE.set_buckets(1024)
+
+
+def compare(both: list[MatchIndex], batch: Any) -> None:
+    native, numpy = (index.match(batch) for index in both)
+    assert len(native.rows) > 0
+    assert np.array_equal(native.rows, numpy.rows) and np.array_equal(native.slots, numpy.slots)
+    groups = np.left_shift(np.uint64(1), np.arange(both[0].slots_end, dtype=np.uint64) % np.uint64(60))
+    assert np.array_equal(*(index.match_groups(batch, groups) for index in both))
+
+
+@needs_native
+def test_clauses_come_back_equal_from_their_columns() -> None:
+    odd = [
+        Domain(numbers=(Interval(low, high, low_open, high_open),))
+        for low, high in (
+            (1, 5),
+            (1.5, 5.25),
+            (-0.0, 1),
+            (2**53, 2**60),
+            (None, 3),
+            (0.5, None),
+            (-(2**70), 10),
+        )
+        for low_open in (False, True)
+        for high_open in (False, True)
+    ]
+    odd += [Domain.PRESENT, Domain.ABSENT, Domain(null=True), Domain(strings=Strings((Interval("a", "a"),)))]
+    index = MatchIndex("native")
+    slots = index.insert_many(Filter((Clause((("x", domain),)),)) for domain in odd)
+    again = dict(pair for pair in zip(slots, (filter for filter, _ in index.snapshot()[1]), strict=True))
+    for slot, domain in zip(slots, odd, strict=True):
+        assert again[slot].clauses[0].constraints == (("x", domain),)
+
+
+def test_the_kernel_reads_every_part_of_a_domain() -> None:
+    """`plain_constraint` in kernel.c takes a domain for one interval when all other parts are empty: it names them."""
+    assert [field.name for field in fields(Domain)] == [
+        "missing", "booleans", "numbers", "strings", "timestamps", "null",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", ["", None])
+def test_a_kernel_is_chosen_by_what_was_built(wanted: str | None) -> None:
+    assert kernels.chosen(wanted, None) == "numpy"
+    assert kernels.chosen(wanted, kernels) == "native"
+
+
+def test_a_kernel_is_chosen_by_hand() -> None:
+    assert kernels.chosen("numpy", kernels) == "numpy"
+    with pytest.raises(InputError, match="RAYVOUS_KERNEL=native: it was not built"):
+        kernels.chosen("native", None)
+    with pytest.raises(InputError, match="RAYVOUS_KERNEL=fast: it is native or numpy"):
+        kernels.chosen("fast", kernels)
+
+
+@needs_native
+def test_columns_that_are_not_what_they_say_are_refused() -> None:
+    index = MatchIndex("native")
+    index.insert(to_filter("x > 5"))
+    batch = batch_of([{"x": 6}])
+    column = next(iter(batch.columns.values()))
+    object.__setattr__(column, "data", np.zeros(1, np.int8))
+    with pytest.raises(ValueError, match="not the type of its kind"):
+        index.match(batch)
