@@ -1,20 +1,21 @@
 """How fast the match index is, beside a brute force in numpy, on a synthetic load.
 
-The load: ten integer attributes over 0..1,000,000; each filter constrains five of them, drawn at random,
-each to an interval half of the domain wide at a random place; each event has all ten, uniformly. A filter
+The load (`loads`): by default ten integer attributes over 0..1,000,000; each filter constrains five of them, drawn
+at random, each to an interval half of the domain wide at a random place; each event has all ten, uniformly. A filter
 matches an event with probability 1/32.
 
-Three brute forces stand beside the index, all vectorised over all filters, one event at a time:
+Brute forces stand beside the index, all vectorised over all filters, one event at a time:
 
-* `brute_force`: each filter's five constraints as they are (attribute, low, high), in three arrays; the event's
-  value is looked up for each. It takes any attributes and any integers, as the index does.
-* `dense_brute_force`: knows that there are just ten attributes, and holds bounds for all of them for every
-  filter, an unconstrained one as the whole range: ``((lows <= event) & (event <= highs)).all(axis=0)``.
-* `tuned_brute_force`: the best that we could do on just this load, attribute by attribute in place in
-  arrays that stay in the cache. The values fit 32 bits and each constraint is one closed interval, so one
-  wrapping subtraction and one comparison in ``uint32`` do an attribute.
+* `brute_force`: each filter's constraints as they are (attribute, low, high), in three arrays; the event's value is
+  looked up for each. It takes any attributes and any integers, as the index does.
+* `dense_brute_force`: knows how many attributes there are, and holds bounds for all of them for every filter,
+  an unconstrained one as the whole range: ``((lows <= event) & (event <= highs)).all(axis=0)``.
+* `tuned_brute_force`: the best that we could do on just the default load, attribute by attribute in place in arrays
+  that stay in the cache. The values fit 32 bits and each constraint is one closed interval, so one wrapping
+  subtraction and one comparison in ``uint32`` do an attribute.
 
-Index and brute force must agree on every match of the events that both see; the run fails when they do not.
+The last two are measured on the default load only. Index and brute force must agree on every match of the events that
+both see; the run fails when they do not.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
-from ..protocol.batch import Column, EventBatch, batch_from_columns
-from ..protocol.values import Kind
-from ..routing.filters.domains import Domain, Interval
-from ..routing.filters.filter import Clause, Filter
+from ..protocol.checks import one_of
+from ..protocol.errors import InputError
 from ..routing.matching.index import Matches, MatchIndex
+from ..routing.matching.kernels import instructions
+from .loads import KINDS, Integers, Load, Shape, make
 
-ATTRIBUTES: Final = 10
-CONSTRAINED: Final = 5
-DOMAIN: Final = 1_000_000
 GROUPS: Final = 8
+DEFAULT: Final = Shape()
 _CHANGES: Final = 200
 _SINGLES: Final = 100
 _ROUNDS: Final = 12
+_CHUNK: Final = 20_000
 
-Integers = npt.NDArray[np.int64]
 Progress = Callable[[str], None]
 
 
@@ -50,6 +51,7 @@ def run(
     events: int = 512,
     seed: int = 0,
     progress: Progress | None = None,
+    shape: Shape = DEFAULT,
 ) -> dict[str, Any]:
     """Measure the index at each number of filters, and the brute force beside it.
 
@@ -63,6 +65,8 @@ def run(
         Of the filters and events.
     progress
         Called with one line of text before each step.
+    shape
+        What filters and events are like.
 
     Returns
     -------
@@ -71,118 +75,119 @@ def run(
 
     Raises
     ------
+    InputError
+        If there is no such load.
     AssertionError
         If index and brute force disagree.
     """
+    one_of("--load", shape.kind, KINDS)
+    most = shape.attributes - (shape.kind == "strings" and shape.constrained == 1)
+    if not 1 <= shape.constrained <= most:
+        raise InputError(f"--constrained {shape.constrained}: it is 1 to --attributes, here {most}")
+    if not 0 <= shape.width <= 1:
+        raise InputError(f"--width {shape.width:g}: it is a share of the domain, 0 to 1")
     say = progress or (lambda text: None)
-    results = [_measure(count, events, seed, say) for count in filter_counts]
+    results = [_measure(count, events, seed, say, shape) for count in filter_counts]
     return {
         "benchmark": "matching",
-        "attributes": ATTRIBUTES,
-        "constraints_per_filter": CONSTRAINED,
-        "domain": DOMAIN,
+        "load": shape.kind,
+        "attributes": shape.attributes,
+        "constraints_per_filter": shape.constrained,
+        "width": shape.width,
         "seed": seed,
         "threads": 1,
         "results": results,
     }
 
 
-def _measure(count: int, events: int, seed: int, say: Progress) -> dict[str, Any]:
-    generator = np.random.default_rng([seed, count])
-    lows, highs = _bounds(count, generator)
-    filters = filters_of(lows, highs)
-    values = generator.integers(0, DOMAIN + 1, (ATTRIBUTES, events))
-    batch = batch_of_values(values)
-
+def _measure(count: int, events: int, seed: int, say: Progress, shape: Shape) -> dict[str, Any]:
+    load = make(shape, count, events, seed)
+    batch = load.batch()
     say(f"{count:,} filters: build")
-    index = MatchIndex()
-    begin = time.perf_counter()
-    index.insert_many(filters)
-    index.match(batch.take(np.arange(1)))  # the first batch makes the rows; that is part of building
-    build_seconds = time.perf_counter() - begin
+    index, build_seconds, peak_bytes = _build(load, count)
 
     say(f"{count:,} filters: match {events:,} events, and brute force")
-    brutes = (_BruteForce(lows, highs), _DenseBruteForce(lows, highs), _TunedBruteForce(lows, highs))
-    brute_events = min(events, max(10, 4_000_000 // count))
-    some = batch.take(np.arange(brute_events))
-    for brute in brutes:
-        _compare(index.match(some), [brute.match(event) for event in values.T[:brute_events].tolist()], count)
+    brutes: dict[str, _AnyBruteForce] = {"brute_force": _BruteForce(load)}
+    if shape == DEFAULT:
+        brutes |= {"dense_brute_force": _DenseBruteForce(load), "tuned_brute_force": _TunedBruteForce(load)}
+    brute_events = min(events, max(3, 4_000_000 // count))
+    some, rows = batch.take(np.arange(brute_events)), load.values.T[:brute_events].tolist()
+    for brute in brutes.values():
+        _compare(index.match(some), [brute.match(event) for event in rows], count)
+    generator = np.random.default_rng(seed)
     groups = np.left_shift(np.uint64(1), generator.integers(0, GROUPS, index.slots_end, dtype=np.uint64))
     singles = [batch.take(np.array([row])) for row in range(min(_SINGLES, events))]
-    rows = values.T[:brute_events].tolist()
     batch_seconds, group_seconds, single_seconds, *brute_seconds = _best_seconds(
         lambda: index.match(batch),
         lambda: index.match_groups(batch, groups),
         lambda: [index.match(single) for single in singles],
-        *(partial(_match_each, brute, rows) for brute in brutes),
+        *(partial(_match_each, brute, rows) for brute in brutes.values()),
     )
 
     say(f"{count:,} filters: insert and remove")
-    insert_seconds, remove_seconds = _changes(index, generator)
-    found = len(index.match(batch).rows)
+    insert_seconds, remove_seconds = _changes(index, shape, seed)
     microseconds = batch_seconds / events * 1e6
-    plain, dense, tuned = (seconds / brute_events * 1e6 for seconds in brute_seconds)
+    each = {name: s / brute_events * 1e6 for name, s in zip(brutes, brute_seconds, strict=True)}
     return {
         "filters": count,
+        "kernel": index.kernel,
+        "instructions": instructions() if index.kernel == "native" else "numpy's",
         "microseconds_per_event": microseconds,
-        "times_brute_force": plain / microseconds,
-        "times_dense_brute_force": dense / microseconds,
-        "times_tuned_brute_force": tuned / microseconds,
+        **{f"times_{name}": its / microseconds for name, its in each.items()},
         "build_seconds": build_seconds,
+        "peak_bytes": peak_bytes,
+        "index_bytes": index.nbytes,
         "insert_microseconds": insert_seconds * 1e6,
         "remove_microseconds": remove_seconds * 1e6,
-        "matches_per_event": found / events,
-        "brute_force_microseconds_per_event": plain,
-        "dense_brute_force_microseconds_per_event": dense,
-        "tuned_brute_force_microseconds_per_event": tuned,
+        "matches_per_event": len(index.match(batch).rows) / events,
+        **{f"{name}_microseconds_per_event": its for name, its in each.items()},
         "batch_events": events,
         "single_event_microseconds": single_seconds / len(singles) * 1e6,
         "groups_microseconds_per_event": group_seconds / events * 1e6,
         "groups": GROUPS,
-        "index_bytes": index.nbytes,
     }
 
 
-def _bounds(count: int, generator: np.random.Generator) -> tuple[Integers, Integers]:
-    """Return each filter's first and last value by attribute; -1 as the first where it is unconstrained."""
-    half = DOMAIN // 2
-    lows = generator.integers(0, DOMAIN - half + 1, (ATTRIBUTES, count))
-    chosen = np.argsort(generator.random((ATTRIBUTES, count)), axis=0) < CONSTRAINED
-    lows = np.where(chosen, lows, -1)
-    return lows, np.where(chosen, lows + half, DOMAIN)
+def _build(load: Load, count: int) -> tuple[MatchIndex, float, int]:
+    """Return an index of all filters, the seconds that it took, and the most memory that the process had for it.
+
+    Filters are made some at a time, and that is not counted; the first event is, since it makes the rows.
+    """
+    event = load.batch().take(np.arange(1))
+    before = psutil.Process().memory_info().rss
+    _forget_peak()
+    index, seconds = MatchIndex(), 0.0
+    for begin in range(0, count, _CHUNK):
+        some = load.filters(begin, min(count, begin + _CHUNK))
+        started = time.perf_counter()
+        index.insert_many(some)
+        seconds += time.perf_counter() - started
+        del some
+    started = time.perf_counter()
+    index.match(event)
+    seconds += time.perf_counter() - started
+    return index, seconds, max(index.nbytes, _peak() - before)
 
 
-def filters_of(lows: Integers, highs: Integers) -> list[Filter]:
-    """Return the filters of these bounds, ``[attributes, filters]``; a low of -1 is no constraint."""
-    names = [f"a{number}" for number in range(len(lows))]
-    out = []
-    for low_values, high_values in zip(lows.T.tolist(), highs.T.tolist(), strict=True):
-        constraints = tuple(
-            (name, Domain(numbers=(Interval(low, high),)))
-            for name, low, high in zip(names, low_values, high_values, strict=True)
-            if low >= 0
-        )
-        out.append(Filter((Clause(constraints),)))
-    return out
+def _forget_peak() -> None:
+    """Have Linux count the most memory anew from here; elsewhere there is no such thing."""
+    path = Path("/proc/self/clear_refs")
+    if path.exists():
+        path.write_text("5")
 
 
-def batch_of_values(values: Integers) -> EventBatch:
-    """Return a batch of events of integers, ``[attributes, events]``."""
-    columns = {
-        (f"a{number}", Kind.INTEGER): Column(Kind.INTEGER, np.ascontiguousarray(line))
-        for number, line in enumerate(values)
-    }
-    return batch_from_columns(columns, values.shape[1])
+def _peak() -> int:
+    """Return the most memory that the process has had, in bytes; 0 where nobody counts."""
+    path = Path("/proc/self/status")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
 class _BruteForce:
     """Every filter's constraints, each compared with the event's value of its attribute."""
 
-    def __init__(self, lows: Integers, highs: Integers) -> None:
-        chosen = np.argsort(lows < 0, axis=0, kind="stable")[:CONSTRAINED]
-        self._attributes = np.ascontiguousarray(chosen.T)
-        self._lows = np.ascontiguousarray(np.take_along_axis(lows, chosen, 0).T)
-        self._highs = np.ascontiguousarray(np.take_along_axis(highs, chosen, 0).T)
+    def __init__(self, load: Load) -> None:
+        self._attributes, self._lows, self._highs = load.chosen, load.lows, load.highs
 
     def match(self, event: Sequence[int]) -> npt.NDArray[np.intp]:
         """Return the filters that match an event."""
@@ -190,11 +195,20 @@ class _BruteForce:
         return np.flatnonzero(((self._lows <= values) & (values <= self._highs)).all(axis=1))
 
 
+def _dense(load: Load) -> tuple[Integers, Integers]:
+    """Return first and last values by attribute, ``[attributes, filters]``; all values where there is no constraint."""
+    size = (len(load.values), len(load.chosen))
+    lows, highs = np.zeros(size, np.int64), np.full(size, np.iinfo(np.int32).max, np.int64)
+    np.put_along_axis(lows, load.chosen.T, load.lows.T, 0)
+    np.put_along_axis(highs, load.chosen.T, load.highs.T, 0)
+    return lows, highs
+
+
 class _DenseBruteForce:
     """All filters' bounds of all attributes, compared with one event at a time."""
 
-    def __init__(self, lows: Integers, highs: Integers) -> None:
-        self._lows, self._highs = lows, highs
+    def __init__(self, load: Load) -> None:
+        self._lows, self._highs = _dense(load)
 
     def match(self, event: Sequence[int]) -> npt.NDArray[np.intp]:
         """Return the filters that match an event."""
@@ -205,8 +219,8 @@ class _DenseBruteForce:
 class _TunedBruteForce:
     """The same for one closed interval of 32 bits an attribute: ``value - low <= high - low``, unsigned."""
 
-    def __init__(self, lows: Integers, highs: Integers) -> None:
-        lows = np.maximum(lows, 0)
+    def __init__(self, load: Load) -> None:
+        lows, highs = _dense(load)
         self._lows = [line.astype(np.uint32) for line in lows]
         self._widths = [line.astype(np.uint32) for line in highs - lows]
         self._distance = np.empty(lows.shape[1], np.uint32)
@@ -241,9 +255,9 @@ def _compare(matches: Matches, expected: list[npt.NDArray[np.intp]], count: int)
         raise AssertionError(f"index and brute force disagree at {count} filters")
 
 
-def _changes(index: MatchIndex, generator: np.random.Generator) -> tuple[float, float]:
+def _changes(index: MatchIndex, shape: Shape, seed: int) -> tuple[float, float]:
     """Return the mean seconds of one insertion and of one removal."""
-    filters = filters_of(*_bounds(_CHANGES, generator))
+    filters = make(shape, _CHANGES, 1, seed).filters(0, _CHANGES)
     begin = time.perf_counter()
     slots = [index.insert(filter) for filter in filters]
     middle = time.perf_counter()

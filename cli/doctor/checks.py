@@ -15,6 +15,7 @@ CHECKS: Final = (
     Check("Ray's folder", machine.look_at_disk),
     Check("ports", machine.look_at_ports, needed=False),
     Check("kernel", tools.look_at_kernel, needed=False),
+    Check("match index", tools.look_at_index, needed=False),
     Check("compiler", tools.look_at_compiler, needed=False),
     Check("Chromium", tools.look_at_browser, needed=False),
 )

@@ -98,6 +98,23 @@ def compiler(path: str | None) -> Finding:
     return Finding("compiler", "missing", said, "sudo apt-get install build-essential")
 
 
+def look_at_index() -> Iterator[Finding]:
+    """Look at which kernel the match index runs on."""
+    from ...routing.matching.kernels import KERNEL, instructions
+
+    yield index(KERNEL, instructions())
+
+
+def index(kernel: str, instructions: str) -> Finding:
+    """Judge the kernel of the match index by its name and, where the compiled one was built, its instructions."""
+    if kernel == "native":
+        return Finding("match index", "ok", f"compiled kernel, {instructions}")
+    if instructions:
+        return Finding("match index", "ok", "numpy, chosen by RAYVOUS_KERNEL; the compiled kernel is there")
+    said = "numpy; the compiled kernel, several times as fast, was not built"
+    return Finding("match index", "missing", said, "pip install --force-reinstall --no-deps rayvous")
+
+
 def look_at_kernel() -> Iterator[Finding]:
     """Try whether hosts with links of their own can be made here, as --hosts does: namespaces, and tc."""
     from ...actors.machines.fence import hindrance

@@ -33,19 +33,30 @@ def bench_matching(
         list[int] | None,
         typer.Option(callback=at_most(100_000_000), help="How many filters; may be given more than once."),
     ] = None,
+    load: Annotated[
+        str, typer.Option(help="intervals, sparse, equality, strings or skewed; see docs/benchmarks.md.")
+    ] = "intervals",
+    attributes: Annotated[int, typer.Option(callback=at_most(1_000), help="Attributes that there are.")] = 10,
+    constrained: Annotated[int, typer.Option(help="Attributes that each filter constrains.")] = 5,
+    width: Annotated[float, typer.Option(help="Of each interval, as a share of the domain.")] = 0.5,
+    events: Annotated[int, typer.Option(callback=at_most(1_000_000), help="Events in one batch.")] = 512,
     seed: Annotated[int, typer.Option(help="Of the filters and events.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure the match index beside a vectorised brute force: microseconds per event, build, insert, remove.
 
-    10 integer attributes, 5 interval constraints a filter, each half of the domain wide.
+    By default 10 integer attributes, 5 interval constraints a filter, each half of the domain wide.
+    RAYVOUS_KERNEL=numpy measures the index without its compiled kernel.
     """
-    from ...benchmarks import matching
+    from ...benchmarks import loads, matching
 
     counts = tuple(filters) if filters else (1_000, 10_000, 100_000)
     if min(counts) < 1:
         raise InputError(f"--filters {min(counts)}: there must be at least 1")
-    _show_bench(matching.run(filter_counts=counts, seed=seed), as_json)
+    if events < 1 or attributes < 1:
+        raise InputError("--events and --attributes: there must be at least 1")
+    shape = loads.Shape(load, attributes, constrained, width)
+    _show_bench(matching.run(filter_counts=counts, events=events, seed=seed, shape=shape), as_json)
 
 
 @bench.command("dataplane")

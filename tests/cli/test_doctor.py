@@ -223,3 +223,10 @@ def test_asking_a_ray_that_takes_calls_and_says_nothing_ends_in_time(tmp_path):
         words = [sys.executable, "-m", "rayvous.actors.network.ray_here", "5"]
         done = subprocess.run(words, env=os.environ | named, capture_output=True, timeout=60, check=False)
     assert done.returncode == -signal.SIGALRM
+
+
+def test_which_kernel_the_match_index_runs_on_is_told():
+    assert tools.index("native", "avx2") == Finding("match index", "ok", "compiled kernel, avx2")
+    assert tools.index("numpy", "avx2").state == "ok"
+    lacking = tools.index("numpy", "")
+    assert lacking.state == "missing" and lacking.todo.startswith("pip install")
