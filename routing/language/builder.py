@@ -108,7 +108,9 @@ def builder(*, strict: bool) -> Any:
 
             def make(name: str) -> p.Predicate:
                 kind = p.Like if word.type == "LIKE" else p.ILike
-                return kind(name, unquoted(pattern), character)
+                if strict or character is None or len(character) != 1:
+                    return kind(name, unquoted(pattern), character)
+                return kind(name, p.plain_pattern(unquoted(pattern), character), "\\")
 
             return _perhaps(negation, part, _made(escape or pattern, r.text_condition, value(part), make))
 
@@ -135,6 +137,8 @@ def builder(*, strict: bool) -> Any:
             return Part(_made(sign, negative, value(part)), sign) if sign == "-" else Part(value(part), sign)
 
         def name(self, token: Token) -> Part:
+            if not strict and token.type == "ESCAPE":
+                at(token, "ESCAPE is reserved in JMS: put it in double quotes")
             return Part(_made(token, Ref, str(token) if token.type != "QUOTED" else unquoted(token)), token)
 
         def boolean(self, token: Token) -> Part:

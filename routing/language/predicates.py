@@ -54,6 +54,7 @@ from .conditions import (
     check_one_group,
     like_elements,
     like_matches,
+    plain_pattern,
 )
 from .expressions import Expression, value_of
 from .relations import OPERATORS
@@ -95,6 +96,7 @@ __all__ = [
     "evaluate",
     "like_elements",
     "like_matches",
+    "plain_pattern",
 ]
 
 Truth: TypeAlias = bool | None

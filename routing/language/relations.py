@@ -87,12 +87,11 @@ def comparison(op: str, left: Expression, right: Expression, *, strict: bool = T
         raise SelectorError(
             f"what is calculated is a number, and never compares with a {GROUPS[type(right.value)]}"
         )
-    try:
-        if check_one_group(op, (left.value, right.value)) == "boolean" and op not in ("=", "<>"):
-            raise SelectorError(f"booleans have no order: use = or <> instead of {op}")
-    except SelectorError:
-        if strict:
-            raise
+    if op not in ("=", "<>") and bool in (type(left.value), type(right.value)):
+        raise SelectorError(f"booleans have no order: use = or <> instead of {op}")
+    if strict:
+        check_one_group(op, (left.value, right.value))
+    elif GROUPS[type(left.value)] != GROUPS[type(right.value)]:
         return FALSE
     return TRUE if OPERATORS[op](left.value, right.value) else FALSE
 
