@@ -118,6 +118,8 @@ class _Normalizer:
             return []
         product = [single]
         for factor in sorted((factor for factor in factors if len(factor) > 1), key=len):
+            if not product:
+                return []
             if len(product) * len(factor) > self.clauses_max * _PRODUCT_FACTOR:
                 raise self._too_complex(len(product) * len(factor))
             pairs = len(product) * len(factor)

@@ -180,20 +180,21 @@ def names_of(predicate: Predicate) -> Iterable[str]:
     return tuple(dict.fromkeys(found))
 
 
-def two_valued(predicate: Predicate, *, positive: bool = True) -> Predicate:
+def two_valued(predicate: Predicate, *, positive: bool | None = True) -> Predicate:
     """Return the condition in which a comparison of values of two groups is false, as in JMS, and not unknown.
 
-    Only under a NOT (`positive` False) can an event tell the two apart, and only there it is written out.
+    Only under a NOT (`positive` False) or an IS (None: both matter) can an event tell the two apart, and only there it
+    is written out.
     """
     match predicate:
         case Not(term):
-            return Not(two_valued(term, positive=not positive))
+            return Not(two_valued(term, positive=None if positive is None else not positive))
         case And(terms):
             return And(tuple(two_valued(term, positive=positive) for term in terms))
         case Or(terms):
             return Or(tuple(two_valued(term, positive=positive) for term in terms))
         case IsTruth(term, value):
-            return IsTruth(two_valued(term, positive=False), value)
+            return IsTruth(two_valued(term, positive=None), value)
         case Constant() | IsNull() | IsMissing() | Undefined() | CloudSql():
             return predicate
     if positive:

@@ -514,6 +514,11 @@ def test_what_takes_long_to_multiply_out_is_refused_before_it_is_done(
     assert process_time() - began < 0.5  # some 0.03 on a machine that has nothing else to do; 1 to 10 before
 
 
+def test_ors_of_which_no_two_go_together_match_nothing() -> None:
+    text = "(x = 1 OR x = 2 AND y = 1) AND (x = 3 OR x = 4 AND y = 2) AND (p = 1 OR q = 1)"
+    assert to_filter(text) == NOTHING_FILTER
+
+
 def test_what_is_not_refused_for_its_steps() -> None:
     assert len(to_filter(" AND ".join(f"(x < {i} OR y > {i})" for i in range(20))).clauses) == 21
     assert len(to_filter(_wide(2, 8)).clauses) == 256

@@ -91,6 +91,8 @@ def test_what_is_no_selector(text: str) -> None:
         ("NOT NOT (a = 1)", {"a": "x"}, False, False),
         ("NOT (a = 1 AND b = 2)", {"a": "x", "b": 2}, False, True),
         ("a NOT IN ('x')", {"a": 1}, False, True),
+        ("(NOT (a <= 'a')) IS TRUE", {"a": 1}, False, True),
+        ("(a = 1 OR b = 1) IS UNKNOWN", {"a": "x", "b": "x"}, True, False),
     ],
 )
 def test_where_ours_differs(text: str, event: dict[str, Any], ours: bool, jms: bool) -> None:

@@ -1,0 +1,216 @@
+"""Selectors against SQL: an engine of its own (SQLite) says what each drawn condition is for each event.
+
+A condition is drawn twice at once, as a selector and as SQL. SQL has one type a column here: a group beside each value
+says which, and a comparison of two groups is NULL, or 0 where the dialect is JMS.
+
+Reference: JMS 1.1, section 3.8.1.2 (its three-valued logic is that of SQL-92).
+"""
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import FilterTooComplex, SelectorError
+from rayvous.routing.filters.filter import to_filter
+from rayvous.routing.language.predicates import compile_predicate, evaluate
+from rayvous.routing.language.selectors import Dialect, parse_selector
+
+NAMES = ("a", "b", "c", "d")
+NUMBERS = (-2, -1, 0, 1, 2, 3, 0.5, 2.0, -0.5, 1e300, 2**53, 2**53 + 1, 2**62, 2**63 - 1, -(2**63))
+TEXTS = ("", "a", "ab", "abc", "b", "B", "a%c", "a_c", "é", "it's", "\U0001f600")
+PATTERNS = ("a%", "%c", "_", "a_c", "%b%", "", "a!%%", "%!_%", "é")
+OPS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+
+
+class Said(NamedTuple):
+    """A condition, or a value, in both languages, and the attributes that it looks at."""
+
+    selector: str
+    sql: str
+    names: tuple[str, ...] = ()
+
+
+class Writer:
+    """Draws conditions."""
+
+    def __init__(self, seed: int, dialect: Dialect) -> None:
+        self.dice = random.Random(seed)
+        self.jms = dialect == "jms"
+
+    def condition(self, depth: int = 0) -> Said:
+        dice = self.dice
+        if depth > 2 or dice.random() < 0.35:
+            return self.leaf()
+        kind = dice.random()
+        if kind < 0.2:
+            term = self.condition(depth + 1)
+            return Said(f"NOT ({term.selector})", f"(NOT {term.sql})")
+        if kind < 0.3:
+            term, test = self.condition(depth + 1), dice.choice(("TRUE", "FALSE", "UNKNOWN"))
+            word = dice.choice(("IS", "IS NOT"))
+            return Said(
+                f"({term.selector}) {word} {test}", f"({term.sql} {word} {test.replace('UNKNOWN', 'NULL')})"
+            )
+        word = dice.choice((" AND ", " OR "))
+        terms = [self.condition(depth + 1) for _ in range(dice.randint(2, 3))]
+        return Said(word.join(f"({t.selector})" for t in terms), "(" + word.join(t.sql for t in terms) + ")")
+
+    def leaf(self) -> Said:
+        name = self.dice.choice(NAMES)
+        draw = self.dice.choice(
+            (self.compared, self.compared, self.related, self.related, self.ranged, self.texted)
+        )
+        if self.dice.random() < 0.1:
+            word = self.dice.choice(("IS NULL", "IS NOT NULL"))
+            return Said(f"{name} {word}", f"({name}_group {word})")
+        said = draw(name)
+        missing = " OR ".join(f"{each}_group IS NULL" for each in said.names)
+        sql = f"CASE WHEN {missing} THEN NULL ELSE COALESCE({said.sql}, 0) END" if self.jms else said.sql
+        return Said(said.selector, f"({sql})")
+
+    def compared(self, name: str) -> Said:
+        op, (text, sql, group) = self.dice.choice(OPS), self.literal()
+        condition = f"CASE WHEN {name}_group = '{group}' THEN {name} {op} {sql} END"
+        if self.dice.random() < 0.3:
+            mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
+            return Said(f"{text} {mirrored} {name}", condition, (name,))
+        return Said(f"{name} {op} {text}", condition, (name,))
+
+    def literal(self) -> tuple[str, str, str]:
+        if self.dice.random() < 0.6:
+            number = self.dice.choice(NUMBERS)
+            written = f"{number!r}"
+            if type(number) is int and number >= 0:
+                written = self.dice.choice((written, hex(number), f"0{number:o}", f"{number}L"))
+            # The least integer has no literal in SQL.
+            return written, "(-9223372036854775807 - 1)" if number == -(2**63) else repr(number), "n"
+        quoted = "'" + self.dice.choice(TEXTS).replace("'", "''") + "'"
+        return quoted, quoted, "s"
+
+    def related(self, name: str) -> Said:
+        op, other = self.dice.choice(OPS), self.dice.choice(NAMES)
+        if self.dice.random() < 0.4:
+            sql = f"CASE WHEN {name}_group = {other}_group THEN {name} {op} {other} END"
+            return Said(f"{name} {op} {other}", sql, (name, other))
+        left, right = self.value(), self.value()
+        if not left.names + right.names:
+            left = Said(f"{left.selector} + {name}", f"({left.sql} + {_number(name)})", (name,))
+        return Said(
+            f"{left.selector} {op} {right.selector}",
+            f"({left.sql} {op} {right.sql})",
+            left.names + right.names,
+        )
+
+    def value(self, depth: int = 0) -> Said:
+        """Draw a number that is calculated; an attribute alone is not, since it may be a string."""
+        if depth > 1 or self.dice.random() < 0.2:
+            number = repr(self.dice.choice((1, 2, 3, 0.5, 10**18)))
+            name = self.dice.choice(NAMES)
+            if depth and self.dice.random() < 0.8:
+                return Said(name, _number(name), (name,))
+            return Said(f"({name} + {number})", f"({_number(name)} + {number})", (name,))
+        op, left, right = self.dice.choice("+-*/"), self.value(depth + 1), self.value(depth + 1)
+        sql = f"(CAST({left.sql} AS REAL) / {right.sql})" if op == "/" else f"({left.sql} {op} {right.sql})"
+        return Said(f"({left.selector} {op} {right.selector})", sql, left.names + right.names)
+
+    def ranged(self, name: str) -> Said:
+        group = self.dice.choice("ns")
+        pool: Any = NUMBERS if group == "n" else TEXTS
+        values = sorted(self.dice.sample(pool, 2))
+        texts = [repr(value) if group == "n" else "'" + value.replace("'", "''") + "'" for value in values]
+        of_sql = [text.replace("-9223372036854775808", "(-9223372036854775807 - 1)") for text in texts]
+        word = self.dice.choice(("", "NOT "))
+        form = self.dice.choice(("BETWEEN {} AND {}", "IN ({}, {})"))
+        condition = f"CASE WHEN {name}_group = '{group}' THEN {name} {word}{form.format(*of_sql)} END"
+        if not self.jms or not word:
+            return Said(f"{name} {word}{form.format(*texts)}", condition, (name,))
+        positive = f"CASE WHEN {name}_group = '{group}' THEN {name} {form.format(*of_sql)} END"
+        return Said(f"{name} NOT {form.format(*texts)}", f"(NOT COALESCE({positive}, 0))", (name,))
+
+    def texted(self, name: str) -> Said:
+        pattern = self.dice.choice(PATTERNS)
+        condition = f"CASE WHEN {name}_group = 's' THEN {name} LIKE '{pattern}' ESCAPE '!' END"
+        if self.dice.random() < 0.5:
+            return Said(f"{name} LIKE '{pattern}' ESCAPE '!'", condition, (name,))
+        negated = f"(NOT COALESCE({condition}, 0))" if self.jms else f"(NOT ({condition}))"
+        return Said(f"{name} NOT LIKE '{pattern}' ESCAPE '!'", negated, (name,))
+
+
+def _number(name: str) -> str:
+    return f"CASE WHEN {name}_group = 'n' THEN {name} END"
+
+
+def _events(seed: int) -> list[dict[str, Any]]:
+    dice = random.Random(seed)
+    values: tuple[Any, ...] = (*NUMBERS, *TEXTS, float("inf"), 3, 1, 2)
+    return [{name: dice.choice(values) for name in NAMES if dice.random() < 0.8} for _ in range(30)]
+
+
+def _answers(events: list[dict[str, Any]]) -> Iterator[Any]:
+    """Answer each SQL condition that is sent with what it is for each event."""
+    engine = sqlite3.connect(":memory:")
+    engine.execute("PRAGMA case_sensitive_like = ON")
+    engine.execute(f"CREATE TABLE events ({', '.join(f'{name}, {name}_group' for name in NAMES)})")
+    for event in events:
+        row = [
+            (event.get(name), {str: "s", type(None): None}.get(type(event.get(name)), "n")) for name in NAMES
+        ]
+        engine.execute(
+            f"INSERT INTO events VALUES ({', '.join('?' * 2 * len(NAMES))})",
+            [x for pair in row for x in pair],
+        )
+    truths: Any = None
+    while True:
+        sql = yield truths
+        truths = [
+            None if t is None else bool(t)
+            for (t,) in engine.execute(f"SELECT {sql} FROM events ORDER BY rowid")
+        ]
+
+
+def _compare(seed: int, selectors: int) -> None:
+    events = _events(seed)
+    batch, ask = batch_of(events), _answers(events)
+    next(ask)
+    decided = {True: 0, False: 0, None: 0}
+    for number in range(selectors):
+        dialect: Dialect = "jms" if number % 4 == 3 else "rayvous"
+        said = Writer(seed * 100_000 + number, dialect).condition()
+        expected = ask.send(said.sql)
+        condition = parse_selector(said.selector, dialect)
+        matching = [truth is True for truth in expected]
+        if dialect == "rayvous":
+            fast = compile_predicate(condition)
+            assert [evaluate(condition, event) for event in events] == expected, said.selector
+            assert [fast(event) for event in events] == expected, said.selector
+        try:
+            item = to_filter(condition)
+        except FilterTooComplex:
+            continue
+        assert [item.matches(event) for event in events] == matching, (dialect, said.selector)
+        assert item.evaluate_batch(batch).tolist() == matching, (dialect, said.selector)
+        assert to_filter(str(item)) == item, said.selector
+        for truth in expected:
+            decided[truth] += 1
+    assert min(decided.values()) > selectors  # all three were drawn, and few filters were too complex
+
+
+def test_selectors_mean_what_sql_means() -> None:
+    _compare(1, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+def test_two_thousand_selectors_mean_what_sql_means(seed: int) -> None:
+    _compare(seed, 1000)
+
+
+def test_the_oracle_would_see_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "rayvous.routing.language.expressions._CALCULATE", {op: lambda a, b: a for op in "+-*/"}
+    )
+    with pytest.raises((AssertionError, SelectorError)):
+        _compare(1, 60)
