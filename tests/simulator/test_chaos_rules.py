@@ -49,7 +49,7 @@ KEPT = [
     pytest.param(Group, "_left_out", goes_on_when_left_out, 7, {"brokers_max": 20}, marks=pytest.mark.slow),
     (Unanswered, "withdrawn", waits_for_what_was_withdrawn, 33, OPERATED),
     pytest.param(
-        Group, "on_cluster", takes_who_is_back_for_one_that_lived, 32, {"brokers_max": 16, "seconds": 12.0},
+        Group, "_on_cluster", takes_who_is_back_for_one_that_lived, 32, {"brokers_max": 16, "seconds": 12.0},
         marks=pytest.mark.slow,
     ),
 ]  # fmt: skip

@@ -160,12 +160,14 @@ def test_a_copy_of_a_broker_that_speaks_no_more_does_not_count(net):
     )
 
 
-@pytest.mark.parametrize("handler", ["on_entry", "on_child", "take"])
-def test_members_that_take_no_copy_are_found_out(handler, net, monkeypatch):
+@pytest.mark.parametrize(
+    ("handler", "kind"), [("on_entry", TableEntry), ("on_child", TableOfChild), ("take", TableCopy)]
+)
+def test_members_that_take_no_copy_are_found_out(handler, kind, net, monkeypatch):
     """The survey sees each of the three messages missing that make copies what they should be."""
     monkeypatch.setattr(Copies, handler, lambda self, *given: [])
     for broker in net.brokers():
-        broker.healing._handlers = broker.healing._of_messages()
+        broker.healing._handlers[kind] = lambda source, message: []
     SimulatedOperations(net).add_broker(ROOT)
     net.advance(10.0)
     net.subscribe("s4", 4, "k = 1", 20)

@@ -20,7 +20,7 @@ from ....protocol.layers import Heard, Out, Passed, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
 from ....protocol.messages.recovery import MemberInstalled, TableEntry
 from ....protocol.messages.rounds import Forgotten, Marker
-from .place import Place
+from .place import Place, Takes
 from .tree_rounds import TreeRounds
 
 
@@ -39,10 +39,20 @@ class Carrier:
         self._place = place
         self._rounds = rounds
         self.load = Load()
+        self.takes: Takes = {
+            **dict.fromkeys(place.router.takes, self._on_routed),
+            Events: self._on_events,
+            Announce: self._on_announce,
+            Withdraw: self._on_announce,
+            Installed: self._on_installed,
+            MemberInstalled: self._on_member_installed,
+            Forgotten: self._on_told,
+            Marker: self._on_told,
+        }
 
     # Subscriptions.
 
-    def on_announce(self, source: Link, message: Announce | Withdraw) -> list[Out]:
+    def _on_announce(self, source: Link, message: Announce | Withdraw) -> list[Out]:
         """Take in what a child or a member of the group wants, or wants no more."""
         place = self._place
         if not place.designated:
@@ -52,26 +62,25 @@ class Carrier:
             return []  # a fellow that follows another; when it follows this one, it tells all that it wants
         if isinstance(message, Withdraw) and child is not None:
             place.unanswered.withdrawn(child.designated, message.filter)
-        effects = self.on_routed(source, message)
+        effects = self._on_routed(source, message)
         if child is not None:
             wanted = isinstance(message, Announce)
             effects.append(Multicast(TableEntry(child.cluster, message.filter, wanted, place.view.ballot)))
         return effects
 
-    def on_installed(self, source: BrokerId, message: Installed) -> list[Out]:
-        """Take in from above that something is installed up to the root."""
+    def _on_installed(self, source: BrokerId, message: Installed) -> list[Out]:
         if source != self._place.above():
             return []
         self._rounds.learn(message.round)
-        return self.on_routed(source, message)
+        return self._on_routed(source, message)
 
-    def on_member_installed(self, source: BrokerId, message: MemberInstalled) -> list[Out]:
+    def _on_member_installed(self, source: BrokerId, message: MemberInstalled) -> list[Out]:
         """Take in the same as a member of the group, to all of whom it is told."""
         if message.member != self._place.home.broker:
             return []
-        return self.on_installed(source, Installed(message.token, message.round))
+        return self._on_installed(source, Installed(message.token, message.round))
 
-    def on_routed(self, source: Link, message: Any) -> list[Out]:
+    def _on_routed(self, source: Link, message: Any) -> list[Out]:
         """Give the router what is its own: what clients want, and what a scheme's brokers tell each other."""
         return self.counted(self._place.router.handle(Received(source, message)))
 
@@ -98,8 +107,7 @@ class Carrier:
 
     # Events.
 
-    def on_events(self, source: Link, message: Events) -> list[Out]:
-        """Let the router pass events on."""
+    def _on_events(self, source: Link, message: Events) -> list[Out]:
         self.load.count(len(message.batch))
         begun: list[Out] = []
         if not isinstance(source, str):
@@ -131,8 +139,7 @@ class Carrier:
         out = place.spread(event.source, replace(event.message, ballot=place.view.ballot))
         return [*out, Passed(event.source, event.message, frozenset(to))]
 
-    def on_told(self, source: BrokerId, message: Forgotten | Marker) -> list[Out]:
-        """Take in what another broker has told all."""
+    def _on_told(self, source: BrokerId, message: Forgotten | Marker) -> list[Out]:
         if not self._place.is_on_tree(source, message.ballot):
             return []
         return [*self._rounds.begin(message.round, message.doubt_seconds), Heard(source, message)]

@@ -27,7 +27,7 @@ from ....protocol.messages.recovery import (
 )
 from ....routing.filters.filter import Filter
 from .carrier import Carrier
-from .place import Place
+from .place import Place, Takes
 from .tree_rounds import TreeRounds
 
 
@@ -50,15 +50,17 @@ class ChildLinks:
         self._carrier = carrier
         self.going: set[ClusterId] = set()
         self.refused = 0
+        self.takes: Takes = {
+            AskChildren: self._on_ask_children,
+            JoinRequest: self._on_join_request,
+        }
 
-    def on_ask_children(self, source: BrokerId, message: AskChildren) -> list[Out]:
-        """Say which children there are."""
+    def _on_ask_children(self, source: BrokerId, message: AskChildren) -> list[Out]:
         place = self._place
         children = tuple(place.children.values()) if place.designated else ()
         return [Send(source, Children(message.nonce, place.view, children))]
 
-    def on_join_request(self, source: BrokerId, request: JoinRequest) -> list[Out]:
-        """Take a cluster for a child, or refuse it."""
+    def _on_join_request(self, source: BrokerId, request: JoinRequest) -> list[Out]:
         place, view = self._place, request.view
         answer = judge(
             request,

@@ -34,13 +34,15 @@ from ....protocol.messages.recovery import (
     Resign,
     RootBeat,
     TableCopy,
+    TableEntry,
+    TableOfChild,
     Wants,
 )
 from .carrier import Carrier
 from .children import ChildLinks
 from .copies import Copies
 from .parent import ParentLink
-from .place import Place
+from .place import Place, Takes
 from .tree_rounds import TreeRounds
 
 _NOBODY: Final = ClusterView(-1, -1, -1, ())
@@ -91,6 +93,16 @@ class Group:
         self._restored = False  # whether it holds durable subscribers of an earlier life
         self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
         self._mend_at = 0.0  # not before that they get some again: a call may fail for a while
+        self.takes: Takes = {
+            ClusterBeat: self._on_cluster,
+            MemberBeat: self._on_cluster,
+            Resign: self._on_resign,
+            MemberGone: self._on_gone,
+            Wants: self._on_wants,
+            TableCopy: self._on_table_copy,
+            TableEntry: self.copies.on_entry,
+            TableOfChild: self.copies.on_child,
+        }
 
     @property
     def busy(self) -> bool:
@@ -101,16 +113,13 @@ class Group:
 
     # Succession.
 
-    def on_cluster(self, source: BrokerId, message: ClusterBeat | MemberBeat) -> list[Out]:
-        """Take in that a member lives."""
+    def _on_cluster(self, source: BrokerId, message: ClusterBeat | MemberBeat) -> list[Out]:
         return self._meet(source, message) + self.succeed(Received(source, message))
 
-    def on_resign(self, source: BrokerId, message: Resign) -> list[Out]:
-        """Take in that the designated broker is about to go, and who is to follow it."""
+    def _on_resign(self, source: BrokerId, message: Resign) -> list[Out]:
         return self.succeed(Received(source, message))
 
-    def on_gone(self, source: BrokerId, message: MemberGone) -> list[Out]:
-        """Take in that a member has gone for good."""
+    def _on_gone(self, source: BrokerId, message: MemberGone) -> list[Out]:
         place = self._place
         if message.cluster != place.view.cluster:
             return []
@@ -135,7 +144,6 @@ class Group:
         return self._absorb(self._place.succession.begin_anew())
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
-        """Turn what the succession returned into effects."""
         effects: list[Out] = []
         for item in out:
             match item:
@@ -259,7 +267,7 @@ class Group:
             self._rounds.links.close(client)
         self._rounds.want()
 
-    def on_table_copy(self, source: BrokerId, message: TableCopy) -> list[Out]:
+    def _on_table_copy(self, source: BrokerId, message: TableCopy) -> list[Out]:
         """Take in what the children want; whoever has just joined is told so by that."""
         place, router = self._place, self._place.router
         if not self.copies.take(message) or place.designated:
@@ -308,8 +316,7 @@ class Group:
         )
         return TableCopy(tuple(wanted), self._place.view.ballot, joined)
 
-    def on_wants(self, source: BrokerId, message: Wants) -> list[Out]:
-        """Take in all that a member wants."""
+    def _on_wants(self, source: BrokerId, message: Wants) -> list[Out]:
         place = self._place
         if not place.designated or source not in place.view.members:
             return []

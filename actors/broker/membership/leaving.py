@@ -30,8 +30,9 @@ from ....protocol.messages.recovery import (
     YieldRoot,
 )
 from .children import ChildLinks
+from .neighbours import Neighbours
 from .parent import ParentLink
-from .place import Place
+from .place import Place, Takes
 
 
 class Departure:
@@ -43,19 +44,25 @@ class Departure:
         Whether the broker has left, and its process may end.
     """
 
-    SHARED = frozenset({"_place", "_children", "_parent"})
+    SHARED = frozenset({"_place", "_children", "_parent", "_neighbours"})
 
-    def __init__(self, place: Place, children: ChildLinks, parent: ParentLink) -> None:
+    def __init__(
+        self, place: Place, children: ChildLinks, parent: ParentLink, neighbours: Neighbours
+    ) -> None:
         self._place = place
         self._children = children
         self._parent = parent
+        self._neighbours = neighbours
         self.left = False
         self._said_gone = False
         self._step_at = 0.0  # when the present step is asked for again
         self._heirs_asked = 0
+        self.takes: Takes = {
+            LeaveNetwork: self._on_leave,
+            Goodbye: self._on_goodbye,
+        }
 
-    def on_leave(self, source: BrokerId, message: LeaveNetwork) -> list[Out]:
-        """Begin to leave."""
+    def _on_leave(self, source: BrokerId, message: LeaveNetwork) -> list[Out]:
         place = self._place
         if source != RENDEZVOUS or place.succession.leaving:
             return []
@@ -104,10 +111,10 @@ class Departure:
         assert place.parent is not None
         return [Send(place.parent.designated, Goodbye(place.view.cluster))]
 
-    def is_last_goodbye(self, source: BrokerId) -> bool:
-        """Take in the goodbye of somebody; return whether only the parent was left to say it."""
+    def _on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
+        """Take in that a neighbour is one no more; the parent is the last that has to say so."""
         place = self._place
-        if not (place.succession.leaving and place.designated and place.parent and not place.children):
-            return False
-        self.left = self.left or place.is_parent(source)
-        return True
+        if place.succession.leaving and place.designated and place.parent and not place.children:
+            self.left = self.left or place.is_parent(source)
+            return []
+        return self._neighbours.goodbye(source, message)

@@ -16,7 +16,7 @@ from ....protocol.layers import Out
 from ....protocol.messages.recovery import ClusterView, Goodbye, Leaving, Probe, ProbeAnswer, TreeBeat
 from .children import ChildLinks
 from .parent import ParentLink
-from .place import Place
+from .place import Place, Takes
 from .tree_rounds import TreeRounds
 
 
@@ -30,6 +30,12 @@ class Neighbours:
         self._rounds = rounds
         self._children = children
         self._parent = parent
+        self.takes: Takes = {
+            TreeBeat: self._on_tree_beat,
+            Probe: self._on_probe,
+            ProbeAnswer: self._on_probe_answer,
+            Leaving: self._on_leaving,
+        }
 
     def watch(self, now: float) -> None:
         """Watch all that there are, as if just heard."""
@@ -47,7 +53,6 @@ class Neighbours:
         return [out for cluster in self._children.overdue() for out in self._lost(cluster)]
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
-        """Turn what the watch returned into effects."""
         effects: list[Out] = []
         for item in out:
             match item:
@@ -72,7 +77,7 @@ class Neighbours:
 
     # What they say.
 
-    def on_tree_beat(self, source: BrokerId, beat: TreeBeat) -> list[Out]:
+    def _on_tree_beat(self, source: BrokerId, beat: TreeBeat) -> list[Out]:
         """Take in that a neighbour lives and where it stands; who is none is told so."""
         place = self._place
         if not place.designated:
@@ -89,8 +94,7 @@ class Neighbours:
             return self._absorb(place.probing.handle(Received(source, beat)))
         return [Send(source, Goodbye(place.view.cluster))]
 
-    def on_probe(self, source: BrokerId, message: Probe) -> list[Out]:
-        """Say who is designated here."""
+    def _on_probe(self, source: BrokerId, message: Probe) -> list[Out]:
         return self._tell(source)
 
     def _tell(self, source: BrokerId) -> list[Out]:
@@ -100,13 +104,12 @@ class Neighbours:
             return []
         return [Send(source, ProbeAnswer(place.view))]
 
-    def on_probe_answer(self, source: BrokerId, message: ProbeAnswer) -> list[Out]:
-        """Take in who is designated in the cluster of a neighbour that is silent."""
+    def _on_probe_answer(self, source: BrokerId, message: ProbeAnswer) -> list[Out]:
         if not self._place.designated:
             return []
         return self._absorb(self._place.probing.handle(Received(source, message)))
 
-    def on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
+    def goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
         """Take in that a neighbour is one no more."""
         place = self._place
         if not place.designated:
@@ -118,7 +121,7 @@ class Neighbours:
             return self._lost(message.cluster)
         return []
 
-    def on_leaving(self, source: BrokerId, message: Leaving) -> list[Out]:
+    def _on_leaving(self, source: BrokerId, message: Leaving) -> list[Out]:
         """Take in that a neighbour is about to leave the network: whoever is below it joins elsewhere first."""
         place = self._place
         if not place.designated:

@@ -22,6 +22,7 @@ from ....protocol.messages.pubsub import Announce, Withdraw
 from ....protocol.messages.recovery import (
     RENDEZVOUS,
     BecomeRoot,
+    Children,
     ClusterView,
     Goodbye,
     JoinAnswer,
@@ -34,7 +35,7 @@ from ....protocol.messages.recovery import (
 from ....routing.filters.filter import Filter
 from .carrier import Carrier
 from .children import ChildLinks
-from .place import Place
+from .place import Place, Takes
 from .tree_rounds import TreeRounds
 
 if TYPE_CHECKING:
@@ -75,6 +76,15 @@ class ParentLink:
         self._answer_by: float | None = None
         self._offered: dict[Filter, int] = {}  # what the last request to a parent said
         self._pinged_at: float | None = None
+        self.takes: Takes = {
+            JoinAnswer: self._on_join_answer,
+            Children: self._on_search,
+            Root: self._on_root,
+            BecomeRoot: self._on_become_root,
+            Reconsider: self._on_reconsider,
+            Ping: self._on_ping,
+            Pong: self._on_pong,
+        }
 
     @property
     def searching(self) -> bool:
@@ -91,7 +101,6 @@ class ParentLink:
         return self._place.parent is not None and not self.awaited and not self.searching
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
-        """Turn what a search returned into effects."""
         effects: list[Out] = []
         for item in out:
             match item:
@@ -211,12 +220,10 @@ class ParentLink:
         self._answer_by = None
         return self.stop()
 
-    def on_search(self, source: BrokerId, message: Any) -> list[Out]:
-        """Take in an answer to a question of the search."""
+    def _on_search(self, source: BrokerId, message: Any) -> list[Out]:
         return self.go_on(Received(source, message)) if self._place.designated else []
 
-    def on_join_answer(self, source: BrokerId, answer: JoinAnswer) -> list[Out]:
-        """Take in whether a cluster takes this one for a child."""
+    def _on_join_answer(self, source: BrokerId, answer: JoinAnswer) -> list[Out]:
         place = self._place
         if not place.designated:
             return []
@@ -226,7 +233,7 @@ class ParentLink:
                 return self._joined(answer.view, answer.path, answer.term)
             return self.orphaned()
         if self._join.active:
-            return self.on_search(source, answer)
+            return self._on_search(source, answer)
         if answer.accepted and not place.is_parent(source):
             return [Send(source, Goodbye(place.view.cluster))]
         return []
@@ -274,22 +281,21 @@ class ParentLink:
         self._rounds.want()
         return self._carrier.counted(effects) + place.changed()
 
-    def on_root(self, source: BrokerId, message: Root) -> list[Out]:
-        """Take in who is the root."""
+    def _on_root(self, source: BrokerId, message: Root) -> list[Out]:
         place = self._place
         if place.root and message.term >= place.term and message.root.cluster != place.view.cluster:
             # Another cluster became root while this one was not heard; or this one never was, and its state is damaged.
             place.term = message.term
             return self.search() + place.changed()
-        return self.on_search(source, message)
+        return self._on_search(source, message)
 
-    def on_become_root(self, source: BrokerId, message: BecomeRoot) -> list[Out]:
+    def _on_become_root(self, source: BrokerId, message: BecomeRoot) -> list[Out]:
         """Be the root: because a search has found none, or the parent was root, and leaves."""
         place = self._place
         if place.designated and self.may_search() and message.term > place.term:
             return self._made_root(message.term)
         if not place.root:
-            return self.on_search(source, message)
+            return self._on_search(source, message)
         # Root already, after a succession, say, and the rendezvous point counts another term.
         place.term = max(place.term, message.term)
         self._rounds.want()
@@ -297,7 +303,7 @@ class ParentLink:
 
     # A nearer one.
 
-    def on_reconsider(self, source: BrokerId, message: Reconsider) -> list[Out]:
+    def _on_reconsider(self, source: BrokerId, message: Reconsider) -> list[Out]:
         """Look whether another parent is nearer: first, how far the present one is."""
         place = self._place
         if source != RENDEZVOUS or not (place.designated and place.path and self.may_search()):
@@ -306,15 +312,13 @@ class ParentLink:
         self._pinged_at = place.now
         return [Send(place.parent.designated, Ping(_NONCE))]
 
-    def on_pong(self, source: BrokerId, message: Pong) -> list[Out]:
-        """Take in how far the parent is, or somebody whom a search considers."""
+    def _on_pong(self, source: BrokerId, message: Pong) -> list[Out]:
         if message.nonce != _NONCE:
-            return self.on_search(source, message)
+            return self._on_search(source, message)
         sent, self._pinged_at = self._pinged_at, None
         if sent is None or not self._place.is_parent(source) or not self.may_search():
             return []
         return self.look_elsewhere(within=NEARER * (self._place.now - sent))
 
-    def on_ping(self, source: BrokerId, message: Ping) -> list[Out]:
-        """Say at once that this broker is there."""
+    def _on_ping(self, source: BrokerId, message: Ping) -> list[Out]:
         return [Send(source, Pong(message.nonce))]

@@ -11,8 +11,9 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from ....faults.membership.probing import Probing
 from ....faults.membership.succession import Succession
@@ -24,6 +25,9 @@ from ....protocol.layers import Out
 from ....protocol.messages.recovery import ClusterView, TreeBeat
 from ....routing.schemes.hybrid import Hybrid
 from .starting import Start
+
+Takes: TypeAlias = Mapping[type, Callable[[Any, Any], list[Out]]]
+"""The messages that are a part's own, with what takes each in: who sent it, and the message."""
 
 
 class Place:

@@ -7,8 +7,8 @@ Rules
   (succession, members), `leaving`. Each is made with those before it in this list that it calls, and knows nobody
   behind it. What a machine of `faults.membership` has to tell (`faults.membership.local`) is worked off by the part
   that runs it, at once.
-* Here each message goes to the part whose it is, and time goes to all of them. docs/decisions/0011-recovery.md has the
-  whole picture, docs/decisions/0085-parts-own-their-state.md the cut.
+* A part says which messages are its own (`takes`); here each goes to it, and time goes to all of them.
+  docs/decisions/0011-recovery.md has the whole picture, docs/decisions/0085-parts-own-their-state.md the cut.
 """
 
 from __future__ import annotations
@@ -22,36 +22,7 @@ from ....protocol.configs import Placed
 from ....protocol.effects import Missed, Received, Rested, Send, Ticked
 from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
-from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
-from ....protocol.messages.recovery import (
-    RENDEZVOUS,
-    AskChildren,
-    BecomeRoot,
-    Children,
-    ClusterBeat,
-    Goodbye,
-    JoinAnswer,
-    JoinRequest,
-    LeaveNetwork,
-    Leaving,
-    MemberBeat,
-    MemberGone,
-    MemberInstalled,
-    Ping,
-    Pong,
-    Probe,
-    ProbeAnswer,
-    Reconsider,
-    Resign,
-    Root,
-    RootBeat,
-    TableCopy,
-    TableEntry,
-    TableOfChild,
-    TreeBeat,
-    Wants,
-)
-from ....protocol.messages.rounds import AskRound, Doubt, Forgotten, Marker, Round
+from ....protocol.messages.recovery import RENDEZVOUS, RootBeat
 from ....protocol.snapshots import Restorable
 from ....routing.schemes.hybrid import Hybrid
 from .carrier import Carrier
@@ -94,9 +65,9 @@ class HealingBroker(Restorable):
         self.children = children = ChildLinks(place, rounds, carrier)
         chance = random.Random(f"{start.seed}/{place.home.broker}/{start.incarnation}")
         self.parent = parent = ParentLink(place, rounds, carrier, children, chance)
-        self.neighbours = Neighbours(place, rounds, children, parent)
+        self.neighbours = neighbours = Neighbours(place, rounds, children, parent)
         self.group = Group(place, rounds, carrier, children, parent, anew=anew, plans=plans)
-        self.leaving = Departure(place, children, parent)
+        self.leaving = Departure(place, children, parent, neighbours)
         self._beat_at = 0.0
         self._ticked = False
         self._told_place: Placed | None = None
@@ -120,44 +91,14 @@ class HealingBroker(Restorable):
                 self.neighbours.watch(place.now)
 
     def _of_messages(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
-        """Return whose each message is."""
-        carrier, group, neighbours, parent = self.carrier, self.group, self.neighbours, self.parent
-        return {
-            **dict.fromkeys(self.router.takes, carrier.on_routed),
-            Events: carrier.on_events,
-            Announce: carrier.on_announce,
-            Withdraw: carrier.on_announce,
-            Installed: carrier.on_installed,
-            MemberInstalled: carrier.on_member_installed,
-            Forgotten: carrier.on_told,
-            Marker: carrier.on_told,
-            AskRound: self.tree_rounds.on_ask,
-            Round: self.tree_rounds.on_round,
-            Doubt: self.tree_rounds.on_doubt,
-            ClusterBeat: group.on_cluster,
-            MemberBeat: group.on_cluster,
-            Resign: group.on_resign,
-            MemberGone: group.on_gone,
-            Wants: group.on_wants,
-            TableCopy: group.on_table_copy,
-            TableEntry: group.copies.on_entry,
-            TableOfChild: group.copies.on_child,
-            AskChildren: self.children.on_ask_children,
-            JoinRequest: self.children.on_join_request,
-            JoinAnswer: parent.on_join_answer,
-            Children: parent.on_search,
-            Root: parent.on_root,
-            BecomeRoot: parent.on_become_root,
-            Reconsider: parent.on_reconsider,
-            Ping: parent.on_ping,
-            Pong: parent.on_pong,
-            TreeBeat: neighbours.on_tree_beat,
-            Probe: neighbours.on_probe,
-            ProbeAnswer: neighbours.on_probe_answer,
-            Leaving: neighbours.on_leaving,
-            Goodbye: self._on_goodbye,
-            LeaveNetwork: self.leaving.on_leave,
-        }
+        """Return whose each message is; nobody takes what is another's."""
+        parts = (
+            self.carrier, self.tree_rounds, self.children, self.parent, self.neighbours, self.group, self.leaving
+        )  # fmt: skip
+        rows = [row for part in parts for row in part.takes.items()]
+        table = dict(rows)
+        assert len(table) == len(rows), "a message has two owners"
+        return table
 
     # What is read of it.
 
@@ -216,11 +157,6 @@ class HealingBroker(Restorable):
 
     def _on_missed(self, event: Missed) -> list[Out]:
         return (self.group if event.over_group else self.neighbours).missed(event)
-
-    def _on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
-        if self.leaving.is_last_goodbye(source):
-            return []
-        return self.neighbours.on_goodbye(source, message)
 
     def _on_tick(self, event: Ticked) -> list[Out]:
         place, parent = self.place, self.parent

@@ -17,7 +17,7 @@ from ....protocol.ids import GROUP, BrokerId, RoundNumber
 from ....protocol.layers import Out, RoundBegan, RoundHeard, RoundWanted
 from ....protocol.messages.recovery import Wants
 from ....protocol.messages.rounds import AskRound, Doubt, Round
-from .place import Place
+from .place import Place, Takes
 
 
 class TreeRounds:
@@ -51,6 +51,11 @@ class TreeRounds:
         self._has_reached_root = False  # whether there was a way to the root since this life began
         if links.holds_any:
             links.close(GROUP)  # nothing new goes ahead of what may never have been sent
+        self.takes: Takes = {
+            AskRound: self._on_ask,
+            Round: self._on_round,
+            Doubt: self._on_doubt,
+        }
 
     def want(self) -> None:
         """Ask for a round when it is time."""
@@ -70,8 +75,7 @@ class TreeRounds:
 
     # Failures.
 
-    def on_doubt(self, source: BrokerId, message: Doubt) -> list[Out]:
-        """Take in that something failed elsewhere."""
+    def _on_doubt(self, source: BrokerId, message: Doubt) -> list[Out]:
         return self._doubt_since(source, self._place.now - message.seconds)
 
     def suspected(self) -> list[Out]:
@@ -123,8 +127,7 @@ class TreeRounds:
         known, term = self.known, self._place.term
         return RoundNumber(term, 1) if term > known.term else RoundNumber(known.term, known.number + 1)
 
-    def on_ask(self, source: BrokerId, message: AskRound) -> list[Out]:
-        """Take in that a round is wanted below."""
+    def _on_ask(self, source: BrokerId, message: AskRound) -> list[Out]:
         place = self._place
         self.learn(message.after)
         self.links.doubt_from(place.now - max(0.0, message.doubt_seconds - place.recovery.doubt_seconds))
@@ -133,8 +136,7 @@ class TreeRounds:
 
     # Beginning.
 
-    def on_round(self, source: BrokerId, message: Round) -> list[Out]:
-        """Begin a round that comes from above."""
+    def _on_round(self, source: BrokerId, message: Round) -> list[Out]:
         if source != self._place.above():
             return []
         return self.begin(message.number, message.doubt_seconds)
