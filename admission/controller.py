@@ -21,16 +21,10 @@ from ..protocol.layers import Inward
 from ..protocol.messages.admission import (
     AdmissionConfig,
     Advertise,
-    Advertised,
-    Ask,
-    AskAnswer,
     CapacityMeasured,
     Degraded,
     Greeting,
-    KnownBehind,
-    Release,
     Unadvertise,
-    Unadvertised,
     WouldAdmit,
 )
 from ..protocol.messages.pubsub import Cancel, Detach, Register
@@ -85,17 +79,9 @@ class Admission:
         for link in neighbours:
             self._join(link)
         self._handlers: dict[type, Callable[[Any, Any], Out]] = {
-            Advertise: self.spreading.on_advertise,
-            Unadvertise: self.spreading.on_unadvertise,
-            Advertised: self.spreading.on_advertised,
-            KnownBehind: self.spreading.on_known_behind,
-            Unadvertised: self.spreading.on_unadvertised,
-            Register: self.subscriptions.on_register,
-            Cancel: self.subscriptions.on_cancel,
-            WouldAdmit: self.subscriptions.on_would_admit,
-            Ask: self.questions.on_ask,
-            AskAnswer: self.questions.on_verdict,
-            Release: self.questions.on_release,
+            **self.spreading.takes,
+            **self.questions.takes,
+            **self.subscriptions.takes,
             Detach: self._on_detach,
             Degraded: self._on_degraded,
             Greeting: self._on_greeting,

@@ -14,7 +14,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -29,6 +29,8 @@ from .degradation import Degradation
 from .pending import Shared
 
 Out: TypeAlias = list[layers.Out]
+Takes: TypeAlias = Mapping[type, Callable[[Any, Any], Out]]
+"""The messages that are a part's own, with what takes each in: who sent it, and the message."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +92,11 @@ class Questions:
         self.asked: dict[BrokerId, dict[Filter, Asked]] = {}
         self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
         self._next_token = 1
+        self.takes: Takes = {
+            Ask: self._on_ask,
+            AskAnswer: self._on_verdict,
+            Release: self._on_release,
+        }
 
     # Neighbours.
 
@@ -131,7 +138,7 @@ class Questions:
 
     # Asking, and judging.
 
-    def on_ask(self, source: BrokerId, message: Ask) -> Out:
+    def _on_ask(self, source: BrokerId, message: Ask) -> Out:
         """Judge what a neighbour asks for, or take in what was admitted already."""
         item = message.filter
         self._standings.dropped(item, source)  # who asks again has forgotten what it was told
@@ -190,8 +197,7 @@ class Questions:
             self.asked[link][item] = Asked(token, priority, [request])
         return [Send(link, Ask(item, priority, token, request.dry))]
 
-    def on_verdict(self, source: BrokerId, message: AskAnswer) -> Out:
-        """Take in a neighbour's verdict, for all that wait for it."""
+    def _on_verdict(self, source: BrokerId, message: AskAnswer) -> Out:
         link, item, dry = self._tokens.pop(message.token, (None, None, None))
         if link != source:
             return []
@@ -269,8 +275,7 @@ class Questions:
 
     # Releasing.
 
-    def on_release(self, source: BrokerId, message: Release) -> Out:
-        """Drop what a neighbour wants no more."""
+    def _on_release(self, source: BrokerId, message: Release) -> Out:
         return self.drop(message.filter, source)
 
     def drop(self, item: Filter, link: BrokerLink) -> Out:

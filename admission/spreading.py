@@ -33,7 +33,7 @@ from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .books import Books
 from .pending import Shared
-from .questions import Out, Questions
+from .questions import Out, Questions, Takes
 
 Key: TypeAlias = tuple[ClientId, int]
 """An advertisement: whose, and which of his."""
@@ -84,6 +84,13 @@ class Spreading:
         self._waves: dict[BrokerId, dict[int, list[Wave]]] = {}  # who waits for which answer of a neighbour
         self.offers: dict[Key, dict[BrokerLink, Offer]] = {}
         self.chosen: dict[Key, tuple[BrokerLink, Offer]] = {}
+        self.takes: Takes = {
+            Advertise: self._on_advertise,
+            Unadvertise: self._on_unadvertise,
+            Advertised: self.on_advertised,
+            KnownBehind: self._on_known_behind,
+            Unadvertised: self._on_unadvertised,
+        }
 
     # Neighbours.
 
@@ -117,8 +124,7 @@ class Spreading:
 
     # Publishers here.
 
-    def on_advertise(self, source: ClientId, message: Advertise) -> Out:
-        """Take in what a publisher here will publish."""
+    def _on_advertise(self, source: ClientId, message: Advertise) -> Out:
         item = message.filter
         wave = Wave((source, message.number), LOCAL, message.number, source)
         rate = self._books.default_rate(wave.key, message.rate) if message.default else message.rate
@@ -211,8 +217,7 @@ class Spreading:
         keys = dict.fromkeys(wave.key for waves in self._waves.get(link, {}).values() for wave in waves)
         return [self.chosen[key][1].filter for key in keys if key in self.chosen]
 
-    def on_known_behind(self, source: BrokerId, message: KnownBehind) -> Out:
-        """Take in that all is known of an advertisement behind a neighbour."""
+    def _on_known_behind(self, source: BrokerId, message: KnownBehind) -> Out:
         return self._answered(source, self._waves[source].pop(message.token, []))
 
     def _answered(self, link: BrokerId, waves: Iterable[Wave]) -> Out:
@@ -222,15 +227,13 @@ class Spreading:
             out += self._answer(wave)
         return out
 
-    def on_unadvertise(self, source: ClientId, message: Unadvertise) -> Out:
-        """Strike out what a publisher here publishes no more."""
+    def _on_unadvertise(self, source: ClientId, message: Unadvertise) -> Out:
         key = source, message.number
         offer = self.offers.get(key, {}).get(LOCAL)
         late = offer is not None and message.version is not None and message.version < offer.version
         return [] if late else self._withdraw(key, LOCAL)
 
-    def on_unadvertised(self, source: BrokerId, message: Unadvertised) -> Out:
-        """Strike out what comes over a link no more."""
+    def _on_unadvertised(self, source: BrokerId, message: Unadvertised) -> Out:
         return self._withdraw((message.publisher, message.number), source)
 
     def detach(self, publisher: ClientId) -> Out:

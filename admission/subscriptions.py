@@ -20,7 +20,7 @@ from .advertisements import LOCAL
 from .books import Books
 from .degradation import Degradation
 from .pending import Shared
-from .questions import Out, Questions, Request
+from .questions import Out, Questions, Request, Takes
 
 
 class Subscriptions:
@@ -46,8 +46,13 @@ class Subscriptions:
         self._mine: dict[ClientId, dict[int, Filter]] = {}
         self._wanting: dict[Filter, dict[tuple[ClientId, int], int]] = {}  # with the priority
         self._requests: dict[tuple[ClientId, int], Request] = {}
+        self.takes: Takes = {
+            Register: self._on_register,
+            Cancel: self._on_cancel,
+            WouldAdmit: self._on_would_admit,
+        }
 
-    def on_register(self, source: ClientId, message: Register) -> Out:
+    def _on_register(self, source: ClientId, message: Register) -> Out:
         """Judge what a client wants; what was admitted elsewhere, or here before, only has to be known."""
         item, key = message.filter, (source, message.subscription)
         out: Out = []
@@ -57,7 +62,7 @@ class Subscriptions:
             waiting.register = message  # said again over another connection; the judgement is on its way
             return []
         if known is not None and known != item:
-            out += self.on_cancel(source, Cancel(message.subscription))
+            out += self._on_cancel(source, Cancel(message.subscription))
         self._mine.setdefault(source, {})[message.subscription] = item
         self._wanting.setdefault(item, {})[key] = message.priority
         request = Request(LOCAL, message.subscription, item, source, message)
@@ -70,8 +75,7 @@ class Subscriptions:
     def _highest(self, item: Filter) -> int:
         return max(self._wanting[item].values())
 
-    def on_cancel(self, source: ClientId, message: Cancel) -> Out:
-        """Let go what a client wants no more, and pass that on."""
+    def _on_cancel(self, source: ClientId, message: Cancel) -> Out:
         known = message.subscription in self._mine.get(source, ())
         out = self._cancel(source, message.subscription) if known else []
         return [*out, Inward(Received(source, message))]
@@ -100,7 +104,7 @@ class Subscriptions:
         self._books.hold(item, LOCAL, self._highest(item))
         return self._questions.demand_anew(item)
 
-    def on_would_admit(self, source: ClientId, message: WouldAdmit) -> Out:
+    def _on_would_admit(self, source: ClientId, message: WouldAdmit) -> Out:
         """Ask what would be said of a subscription, and reserve nothing."""
         request = Request(LOCAL, message.number, message.filter, source, dry=True)
         return self._questions.begin(request, message.priority, message.priority)
