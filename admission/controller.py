@@ -33,8 +33,7 @@ from .advertisements import LOCAL
 from .books import Books
 from .degradation import Degradation
 from .flows import HandOn
-from .pending import Shared
-from .questions import Out, Questions, Request, requests_again
+from .questions import Out, Questions, Request, Shared, requests_again
 from .spreading import Spreading
 from .subscriptions import Subscriptions
 

@@ -15,8 +15,8 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..protocol import layers
 from ..protocol.effects import Plain, Send
@@ -26,8 +26,8 @@ from ..protocol.messages.pubsub import Register
 from ..routing.filters.filter import Filter
 from .books import Books
 from .degradation import Degradation
-from .pending import Shared
 
+T = TypeVar("T")
 Out: TypeAlias = list[layers.Out]
 Takes: TypeAlias = Mapping[type, Callable[[Any, Any], Out]]
 """The messages that are a part's own, with what takes each in: who sent it, and the message."""
@@ -369,3 +369,32 @@ def _asked_again(plain: tuple[Any, ...], requests: list[Request]) -> Asked:
     token, priority, waiting, asked, refusals = plain
     again = None if waiting is None else [requests[number] for number in waiting]
     return Asked(token, priority, again, asked, refusals)
+
+
+class Shared(Generic[T]):
+    """Objects of one dataclass that several places share: as plain data each stands once, by number, as it is met."""
+
+    def __init__(self, objects: Iterable[T] = ()) -> None:
+        self.objects: list[T] = list(objects)
+        self._numbers = {id(each): number for number, each in enumerate(self.objects)}
+
+    def number(self, each: T) -> int:
+        """Return the number of an object, which is kept from now on."""
+        if id(each) not in self._numbers:
+            self._numbers[id(each)] = len(self.objects)
+            self.objects.append(each)
+        return self._numbers[id(each)]
+
+    def snapshot(self) -> Plain:
+        """Return the objects as tuples of their fields."""
+        return [
+            tuple(_plain(getattr(each, field.name)) for field in fields(each))  # type: ignore[arg-type]
+            for each in self.objects
+        ]
+
+
+def _plain(value: Any) -> Any:
+    """Return a field as it is put down: a set in order, a list copied."""
+    if isinstance(value, set):
+        return sorted(value)
+    return list(value) if isinstance(value, list) else value

@@ -32,8 +32,7 @@ from ..protocol.messages.admission import (
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .books import Books
-from .pending import Shared
-from .questions import Out, Questions, Takes
+from .questions import Out, Questions, Shared, Takes
 
 Key: TypeAlias = tuple[ClientId, int]
 """An advertisement: whose, and which of his."""

@@ -19,8 +19,7 @@ from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .books import Books
 from .degradation import Degradation
-from .pending import Shared
-from .questions import Out, Questions, Request, Takes
+from .questions import Out, Questions, Request, Shared, Takes
 
 
 class Subscriptions:
