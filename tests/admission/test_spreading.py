@@ -14,8 +14,11 @@ from rayvous.protocol.messages.admission import (
     Ask,
     AskAnswer,
     Capacity,
+    Degraded,
+    Everywhere,
     Greeting,
     KnownBehind,
+    Refusal,
     Release,
     Standing,
     Unadvertise,
@@ -94,3 +97,45 @@ def test_what_was_asked_since_a_greeting_is_not_forgotten_when_it_is_answered():
 
 def sent_to(out, broker):
     return [each.message for each in out if isinstance(each, Send) and each.to == broker]
+
+
+def test_who_waits_for_a_neighbour_that_begins_anew_waits_for_its_answer_to_the_new_word():
+    """It has forgotten what it was told before; so that is told again, and the publisher may not publish until then."""
+    machine = Admission(0, AdmissionConfig(), [1])
+    (before,) = sent_to(machine.handle("p", Advertise(1, WIDE, 10, 3)), 1)
+    out = machine.handle(1, Greeting((), True))
+    (answer,) = sent_to(out, 1)
+    (again,) = answer.advertisements
+    assert again.token != before.token and not [each for each in out if isinstance(each, Inform)]
+    assert machine.handle(1, KnownBehind(before.token)) == []
+    assert machine.handle(1, KnownBehind(again.token)) == [Inform("p", Everywhere(1))]
+
+
+def test_a_neighbour_is_let_go_of_when_nothing_behind_it_meets_the_filter_any_more_and_not_before():
+    machine = Admission(0, AdmissionConfig(), [1])
+    for name, item in (("p", WIDE), ("q", to_filter("x > 3"))):
+        machine.handle(1, Advertised(name, 1, item, 10, 5, (1,)))
+    (ask,) = sent_to(machine.handle("s", Register(1, WIDE)), 1)
+    machine.handle(1, AskAnswer(ask.token, 1, ()))
+    assert sent_to(machine.handle(1, Unadvertised("q", 1)), 1) == []
+    assert sent_to(machine.handle(1, Unadvertised("p", 1)), 1) == [Release(WIDE)]
+
+
+def test_an_advertisement_goes_on_to_everybody_but_back_where_it_came_from():
+    """Reference: paper 3, 4.2."""
+    machine = Admission(0, AdmissionConfig(), [1, 2, 3])
+    out = machine.handle(2, Advertised("p", 1, WIDE, 10, 5, (2,)))
+    told = {to: [each for each in sent_to(out, to) if isinstance(each, Advertised)] for to in (1, 2, 3)}
+    assert {to: len(each) for to, each in told.items()} == {1: 1, 2: 0, 3: 1}
+    assert told[1][0].path == (2, 0)
+
+
+def test_who_lets_go_of_a_degraded_filter_is_told_in_each_name_that_all_is_well():
+    """What was told of it may be under way while it asks for it anew; then that counts no more."""
+    machine = Admission(0, AdmissionConfig(), [1, 2])
+    machine.handle(1, Advertised("p", 1, WIDE, 10, 5, (1,)))
+    (ask,) = sent_to(machine.handle(2, Ask(WIDE, 0, 8)), 1)
+    machine.handle(1, AskAnswer(ask.token, 1, ()))
+    lacks = (Refusal(7, "cpu", 1.0, 0.0),)
+    assert sent_to(machine.handle(1, Degraded(WIDE, 7, lacks)), 2) == [Degraded(WIDE, 7, lacks)]
+    assert sent_to(machine.handle(2, Release(WIDE)), 2) == [Degraded(WIDE, 7, ())]

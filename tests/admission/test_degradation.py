@@ -1,0 +1,41 @@
+"""Whom a degraded subscription is told to, and that it is told once, also when all is well again."""
+
+from types import SimpleNamespace
+
+from rayvous.admission.degradation import Degradation, News
+from rayvous.protocol.messages.admission import Refusal
+from rayvous.routing.language.questions import to_filter
+
+ITEM = to_filter("x > 0")
+LACKS = (Refusal(7, "cpu", 1, 2),)
+
+
+def books(own=()):
+    """Books of broker 3, which holds the filter for broker 1; broker 2 is the neighbour that it was passed to."""
+    return SimpleNamespace(
+        broker=3,
+        degraded=lambda: {(ITEM, 1): own} if own else {},
+        holders=lambda item: [1],
+        passes=lambda source, link: source != link,
+    )
+
+
+def test_what_a_neighbour_lacks_is_told_once_and_so_is_that_all_is_well_again():
+    standings = Degradation()
+    standings.heard(ITEM, 2, 7, LACKS)
+    assert list(standings.news(books())) == [News(ITEM, 1, 7, LACKS)] and list(standings.news(books())) == []
+    own = (Refusal(3, "memory", 1, 2),)
+    assert list(standings.news(books(own))) == [News(ITEM, 1, 3, own)]
+    standings.heard(ITEM, 2, 7, ())
+    assert list(standings.news(books())) == [News(ITEM, 1, 7, ()), News(ITEM, 1, 3, ())]
+    assert standings.count() == 0 and list(standings.news(books())) == []
+
+
+def test_that_all_is_well_is_no_news_to_who_has_never_heard_of_anything_else():
+    """It may be said again, or to a broker that has been started again."""
+    standings = Degradation()
+    standings.heard(ITEM, 2, 7, ())
+    assert list(standings.news(books())) == []
+    standings.heard(ITEM, 2, 7, LACKS)
+    standings.heard(ITEM, 2, 9, ())
+    assert list(standings.news(books())) == [News(ITEM, 1, 7, LACKS)]
