@@ -261,7 +261,8 @@ class Client:
                 host, self.broker
             )  # what both say comes by one way: the old one has to be silent first
         try:
-            await self._go_on_at(host, place, self._recovery.client_patience_seconds)
+            with self._process.expected_at(host):
+                await self._go_on_at(host, place, self._recovery.client_patience_seconds)
             if self._process.given_up[host] != before:
                 raise TimeoutError  # it was silent meanwhile, and has been told that nobody is here
         except (RayActorError, BrokerUnavailable, TimeoutError) as error:

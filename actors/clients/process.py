@@ -19,8 +19,9 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
 from ray.exceptions import ActorDiedError, RayActorError, RayError
@@ -106,6 +107,7 @@ class ClientProcess:
         self._inboxes: dict[ClientId, Inbox] = {}
         self._polls: dict[Any, asyncio.Task[None]] = {}
         self._movers: list[Mover] = []
+        self._expected: Counter[Any] = Counter()
         self._moves: set[asyncio.Task[None]] = set()
         self.given_up: Counter[Any] = Counter()  # how often each host was left for being silent
         self.ending = False  # whether this process is about to end the network, so that nobody moves
@@ -130,6 +132,15 @@ class ClientProcess:
             self.poll(host)
 
         self.submit(start()).result()
+
+    @contextmanager
+    def expected_at(self, host: Any) -> Iterator[None]:
+        """Count a client that is on its way to a host as there: what it says there is of a session that goes on."""
+        self._expected[host] += 1
+        try:
+            yield
+        finally:
+            self._expected[host] -= 1
 
     def poll(self, host: Any) -> None:
         """Poll a host from now on, if it is not polled; on the background loop only."""
@@ -244,9 +255,8 @@ class ClientProcess:
                 inbox.heard_at = now
 
     def _anybody_at(self, host: Any) -> bool:
-        return any(mover.host == host for mover in self._movers) or any(
-            inbox.host == host for inbox in self._inboxes.values()
-        )
+        there = [mover.host for mover in self._movers] + [inbox.host for inbox in self._inboxes.values()]
+        return self._expected[host] > 0 or any(each == host for each in there)
 
     async def _fetch(self, host: Any, acknowledged: int) -> list[Any]:
         patience = self._patience_seconds

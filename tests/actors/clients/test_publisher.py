@@ -115,3 +115,42 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
     carol.away = False
     carol.publish({"n": 2})
     assert host.taken == taken and carol.published == taken[-1]
+
+
+def test_the_session_at_a_host_goes_on_while_a_client_is_on_its_way_there() -> None:
+    """Else what a publisher advertises there is withdrawn again, when the last client that was there has left."""
+    old, new, polls, ended = Host(), Host(), threading.Semaphore(0), threading.Event()
+
+    async def poll(*_: Any) -> list[Any]:
+        polls.release()
+        await asyncio.sleep(0.01)
+        return []
+
+    async def relocate(*_: Any) -> Any:
+        return 1, new
+
+    new.poll = SimpleNamespace(remote=poll)
+    new.end_session = SimpleNamespace(remote=lambda *_: ended.set())
+    directory = SimpleNamespace(
+        hosts={0: old, 1: new}, limits=Limits(), recovery=Recovery.for_tests(), numbered=False, admission=None
+    )
+    process = ClientProcess("test", 60.0)
+    bob = Bob(
+        "bob", 0, Context(directory, process, SimpleNamespace(relocate=SimpleNamespace(remote=relocate)))
+    )  # type: ignore[arg-type]
+    last: Any = SimpleNamespace(host=new, broker=1)
+    try:
+        bob.publish({"n": 1})
+        process.follow(last)
+        new.gate.clear()
+        moving = process.submit(bob.move(old, False))
+        assert new.asked.wait(BOUND_SECONDS)
+        process.leave(last)
+        for _ in range(3):
+            assert polls.acquire(timeout=BOUND_SECONDS), "it is polled as before"
+        new.gate.set()
+        moving.result(BOUND_SECONDS)
+        assert bob.broker == 1 and not ended.is_set()
+    finally:
+        process.ending = True
+        process.close()
