@@ -38,7 +38,8 @@ EVENTS: Final = 1_000
 PACE_SECONDS: Final = 0.25
 EVENTS_A_PACE: Final = 10
 IDLE_SECONDS: Final = 10.0
-SUSPECT_HEARTBEATS: Final = 2
+SUSPECT_HEARTBEATS: Final = 3
+"""As `Recovery` has it."""
 REST_HEARTBEATS: Final = 30
 BOUND_SECONDS: Final = 300.0
 

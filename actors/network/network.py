@@ -230,10 +230,9 @@ class Network:
         telemetry
             Where telemetry goes, and how much is kept in memory; None keeps it in Ray's object store.
         nodes
-            Ray's ids of the nodes that the brokers stand on. Members of a cluster stand on different ones, as far as
-            there are: broker b on ``nodes[b % len(nodes)]``, or on another one when that has died; the rendezvous point
-            and the collector on the first, if `detached` on the first that is not this process's. None takes all that
-            have CPUs, or leaves it to Ray where only the head has.
+            Ray's ids of the nodes that the brokers stand on: b on ``nodes[b % len(nodes)]``, or on another if that has
+            died, so members of a cluster on different ones; rendezvous point and collector on the first, if `detached`
+            not on this process's. None takes all that have CPUs, or leaves it to Ray where only the head has.
         gateway, access
             Where clients outside Ray come in, on every node, and what each of them may do; None for no gateway. See
             docs/gateway.md.

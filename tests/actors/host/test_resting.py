@@ -16,6 +16,7 @@ import pytest
 from ray.exceptions import ActorDiedError
 from rayvous.actors.chaos.link_faults import Forecast
 from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.host.ticking import TOLD_AT_ONCE
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.ids import BrokerId
@@ -326,3 +327,22 @@ def test_events_wake_those_on_their_way_and_are_kept_as_long_as_ever() -> None:
         assert net.resting() == ALL_BUT_ROOT
 
     go(test)
+
+
+def test_calls_are_taken_while_many_brokers_are_told_the_time() -> None:
+    async def run() -> None:
+        positions = ClusterTree(1, 2 * TOLD_AT_ONCE).positions()
+        host = BrokerHost("hybrid", Limits.for_tests(), recovery=RECOVERY)
+        await host.seat(positions)
+        await host.connect({}, rendezvous=Point())
+        told: list[BrokerId] = []
+        host.driver.tell_time = lambda seat: told.append(seat.broker.position.broker)  # type: ignore[method-assign]
+
+        async def call() -> int:
+            return len(told)
+
+        calling = asyncio.ensure_future(call())
+        await host.ticking.turn()
+        assert len(told) == len(positions) and await calling == TOLD_AT_ONCE
+
+    asyncio.run(run())
