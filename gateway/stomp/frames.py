@@ -171,7 +171,9 @@ class Decoder:
                 at = stop + 1
                 yield Frame(command, headers, body)
         finally:
-            del self._buffer[:at]
+            if at:
+                del self._buffer[:at]
+                self._searched = 0
 
     def _plain_headers(self, head: bytes) -> dict[str, str] | None:
         """Return the headers of a frame, and under no name its command; None when one of them needs a closer look."""
