@@ -1,4 +1,4 @@
-"""A gateway as a Ray actor: one a node, started with its network, and started again by Ray when it dies.
+"""A gateway as a Ray actor: one a node, or several for STOMP, started with its network; Ray starts it again.
 
 Rules
 -----
@@ -30,10 +30,12 @@ class GatewayActor:
     ----------
     network
         Its name.
+    http
+        Whether it serves HTTP, too: one of each node does.
     """
 
-    def __init__(self, network: str) -> None:
-        self._network = network
+    def __init__(self, network: str, http: bool = True) -> None:
+        self._network, self._http = network, http
         self._urls: Future[list[str]] = Future()
         threading.Thread(target=self._run, name="gateway", daemon=True).start()
 
@@ -50,7 +52,7 @@ class GatewayActor:
         network = await asyncio.to_thread(Network.attach, self._network)
         config, access = network.directory.gateway, network.directory.access
         assert config is not None and access is not None
-        async with serving(network, config, access) as served:
+        async with serving(network, config, access, http=self._http) as served:
             settle_memory()
             self._urls.set_result(served.urls)
             await served.until_ended(asyncio.Event())

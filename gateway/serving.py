@@ -41,17 +41,25 @@ class Listener(Protocol):
         ...
 
 
-def listeners_of(gateway: Gateway, config: GatewayConfig, network: Network) -> list[Listener]:
+def listeners_of(
+    gateway: Gateway, config: GatewayConfig, network: Network, *, http: bool = True
+) -> list[Listener]:
     """Return what listens, as the file of the network says. STOMP over WebSocket and the live page are there with HTTP.
+
+    Without `http` it is STOMP over TCP alone: of several processes of a node one serves the rest, since over HTTP a
+    durable name is acknowledged where it is open.
 
     Raises
     ------
     InputError
         If an address cannot be used, or a certificate cannot be read.
     """
-    socket = None if config.stomp is None else listening("gateway stomp", config.stomp, config.limits)
+    shared, address = config.stomp_processes > 1, config.stomp
+    socket = None if address is None else listening("gateway stomp", address, config.limits, shared=shared)
     try:
         stomp = StompServer(gateway, socket, tls_of(config))
+        if not http:
+            return [stomp]
         live = ui_route(gateway, Watch(network.status), network.kill_broker, config.origins)
         pages = [stomp_route(stomp, config.origins), live]
         return [HttpServer(app_of(gateway, origins=config.origins, pages=pages), config), stomp]
@@ -103,8 +111,10 @@ def settle_memory() -> None:
 
 
 @asynccontextmanager
-async def serving(network: Network, config: GatewayConfig, access: AccessConfig) -> AsyncIterator[Serving]:
-    """Serve a network while the block runs; the network is left at its end.
+async def serving(
+    network: Network, config: GatewayConfig, access: AccessConfig, *, http: bool = True
+) -> AsyncIterator[Serving]:
+    """Serve a network while the block runs; the network is left at its end. `http` is as that of `listeners_of`.
 
     Raises
     ------
@@ -114,7 +124,7 @@ async def serving(network: Network, config: GatewayConfig, access: AccessConfig)
     joined = Joined(network, config.limits.queue_events_max)
     try:
         gateway = Gateway(joined, Access(access), config.limits)
-        listeners = listeners_of(gateway, config, network)
+        listeners = listeners_of(gateway, config, network, http=http)
         try:
             for listener in listeners:
                 await listener.start()

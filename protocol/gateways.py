@@ -202,6 +202,8 @@ class GatewayConfig:
         Address and port for HTTP and WebSocket, ``"host:port"``; port 0 takes any that is free.
     stomp
         Address and port for STOMP; None for none.
+    stomp_processes
+        Processes on each node that serve STOMP at that address; the first serves HTTP, too.
     certificate, private_key
         Files in PEM for TLS; both or none.
     origins
@@ -212,6 +214,7 @@ class GatewayConfig:
 
     http: str = "127.0.0.1:8080"
     stomp: str | None = None
+    stomp_processes: int = 1
     certificate: str | Path | None = None
     private_key: str | Path | None = None
     origins: tuple[str, ...] = ()
@@ -222,6 +225,11 @@ class GatewayConfig:
         address_of("gateway http", self.http)
         if self.stomp is not None:
             address_of("gateway stomp", self.stomp)
+        checks.whole_number("gateway stomp_processes", self.stomp_processes, 1)
+        if self.stomp_processes > 1 and (
+            self.stomp is None or address_of("gateway stomp", self.stomp)[1] == 0
+        ):
+            raise InputError("gateway stomp_processes: several take stomp with a port, which they share")
         for name in ("certificate", "private_key"):
             if getattr(self, name) is not None:
                 checks.path(f"gateway {name}", getattr(self, name))

@@ -1,10 +1,11 @@
-"""The gateways of a network: an actor on each Ray node, that clients outside Ray talk to.
+"""The gateways of a network: an actor on each Ray node, or several, that clients outside Ray talk to.
 
 Rule: they are started when the network is, on the nodes that there are then, and end with it.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import ray
@@ -16,7 +17,7 @@ from .launching import actor
 
 
 def start_gateways(directory: Directory) -> list[Any]:
-    """Start a gateway on each node, and return the actors once all of them serve, or leave none behind.
+    """Start gateways on each node, and return the actors once all of them serve, or leave none behind.
 
     Raises
     ------
@@ -28,13 +29,15 @@ def start_gateways(directory: Directory) -> list[Any]:
     from ...gateway.on_nodes import GatewayActor
 
     nodes = directory.nodes or sorted(node["NodeID"] for node in ray.nodes() if node["Alive"])
-    started: list[Any] = []
+    assert directory.gateway is not None
+    processes, started = directory.gateway.stomp_processes, list[Any]()
     try:
-        for number, node in enumerate(dict.fromkeys(nodes)):
+        for number, (node, process) in enumerate(product(dict.fromkeys(nodes), range(processes))):
             here = NodeAffinitySchedulingStrategy(node, soft=False)
             title = f"{_prefix(directory.name)}{number}"
             options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
-            started.append(actor(GatewayActor, title, directory.detached, **options).remote(directory.name))
+            made = actor(GatewayActor, title, directory.detached, **options)
+            started.append(made.remote(directory.name, http=process == 0))
         with broker_errors("starting gateways", "a gateway"):
             ray.get([each.urls.remote() for each in started], timeout=directory.limits.call_seconds)
     except BaseException:

@@ -401,7 +401,7 @@ class Network:
         with broker_errors(f"gateways of {self.name!r}", "a gateway"):
             asked = [gateway.urls.remote() for gateway in gateways_of(self.directory)]
             answers = ray.get(asked, timeout=self.directory.limits.call_seconds)
-        return [url for urls in answers for url in urls]
+        return list(dict.fromkeys(url for urls in answers for url in urls))
 
     @property
     def positions(self) -> tuple[Position, ...]:

@@ -27,7 +27,7 @@ from ...actors.network.network import Network
 from ...protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal, digest_of
 from ...routing.topologies.cluster_trees import ClusterTree
 from .load import Load
-from .servers import PEERS, Server, missing
+from .servers import PEERS, Server, free_port, missing
 from .swarm import PUBLISHERS, WINDOW_EVENTS, Swarm
 from .wires import Stomp
 
@@ -39,14 +39,15 @@ Progress = Callable[[str, int, int], None]
 
 
 @contextmanager
-def gateway(alerts: int, clients: int) -> Iterator[Server]:
+def gateway(alerts: int, clients: int, processes: int) -> Iterator[Server]:
     """Serve by a network of one broker with a gateway, whose limits let all these clients in."""
     connections = clients + PUBLISHERS
     principal = Principal(
         (digest_of(TOKEN),), publish="TRUE", subscribe="TRUE", events_per_second=1e9,
         connections_max=connections, streams_max=alerts,
     )  # fmt: skip
-    config = GatewayConfig("127.0.0.1:0", "127.0.0.1:0", limits=GatewayLimits(connections_max=connections))
+    stomp, limits = f"127.0.0.1:{free_port()}", GatewayLimits(connections_max=connections)
+    config = GatewayConfig("127.0.0.1:0", stomp, stomp_processes=processes, limits=limits)
     with (
         joined_ray(),
         Network.launch(
@@ -64,6 +65,7 @@ def run(
     clients: int = 200,
     seconds: float = 9.0,
     peers: Sequence[str] = tuple(PEERS),
+    gateway_processes: int = 1,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -79,6 +81,8 @@ def run(
         How long is published.
     peers
         Of `PEERS`; those that are not installed are left out, and named.
+    gateway_processes
+        How many the gateway has.
     """
     show = progress or (lambda name, done, total: None)
     absent = {peer: why for peer in peers if (why := missing(peer))}
@@ -89,17 +93,19 @@ def run(
         for name in there:
             show(f"{name}, {count:,} subscriptions", len(rows), len(alerts) * len(there))
             with tempfile.TemporaryDirectory(prefix="rayvous-bench-") as folder:
-                start = gateway(count, load.clients) if name == "rayvous" else PEERS[name](Path(folder))
-                with start as server:
+                ours = name == "rayvous"
+                serve = gateway(count, load.clients, gateway_processes) if ours else PEERS[name](Path(folder))
+                with serve as server:
                     rows.append({"server": name, "subscriptions": count, **_measured(server, load, seconds)})
-        ours = rows[-len(there)]
+        first = rows[-len(there)]["events_per_second"]
         for row in rows[-len(there) :]:
-            row["rayvous_times_this"] = ours["events_per_second"] / row["events_per_second"]
+            row["rayvous_times_this"] = first / row["events_per_second"]
     return {
         "benchmark": "peers",
         "date": date.today().isoformat(),
         "clients": clients,
         "publishers": PUBLISHERS,
+        "gateway_processes": gateway_processes,
         "window_events": WINDOW_EVENTS,
         "seconds": seconds,
         "left_out": absent,

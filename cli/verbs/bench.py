@@ -273,6 +273,9 @@ def bench_peers(
         typer.Option(callback=at_most(1_000_000), help="How many; may be given more than once."),
     ] = None,
     clients: Annotated[int, typer.Option(callback=at_most(10_000), help="Connections that subscribe.")] = 200,
+    gateway_processes: Annotated[
+        int, typer.Option(callback=at_most(100), help="Processes of the gateway.")
+    ] = 1,
     seconds: Annotated[float, typer.Option(help="How long is published, to each.")] = 9.0,
     seed: Annotated[int, typer.Option(help="Of filters and events.")] = 0,
     as_json: AsJson = False,
@@ -295,13 +298,21 @@ def bench_peers(
     chosen = [
         one_of("--peers", name.strip(), tuple(servers.PEERS)) for name in peers.split(",") if name.strip()
     ]
-    if min(counts) < 4 or clients < 2 or not seconds > 0:
-        raise InputError("--subscriptions must be at least 4, --clients at least 2, --seconds above 0")
+    if min(counts) < 4 or clients < 2 or gateway_processes < 1 or not seconds > 0:
+        raise InputError(
+            "--subscriptions must be at least 4, --clients 2, --gateway-processes 1, --seconds above 0"
+        )
     if "rabbitmq" in chosen and not servers.missing("rabbitmq"):
         require("peers")
     with console.steps() as steps:
         result = run.run(
-            alerts=counts, clients=clients, seconds=seconds, peers=chosen, seed=seed, progress=steps.show
+            alerts=counts,
+            clients=clients,
+            seconds=seconds,
+            peers=chosen,
+            gateway_processes=gateway_processes,
+            seed=seed,
+            progress=steps.show,
         )
     _show_bench(result, as_json)
 

@@ -34,8 +34,10 @@ _FULL: Final = (
 )
 
 
-def listening(name: str, address: str, limits: GatewayLimits) -> socket.socket:
+def listening(name: str, address: str, limits: GatewayLimits, *, shared: bool = False) -> socket.socket:
     """Return a socket that listens at an address, and cuts off who is silent.
+
+    One that is `shared` lets other processes of this account listen there, too; connections are spread over them.
 
     Raises
     ------
@@ -51,6 +53,8 @@ def listening(name: str, address: str, limits: GatewayLimits) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         for option, value in (
             ("TCP_USER_TIMEOUT", int(limits.stall_seconds * 1000)),
             ("TCP_KEEPIDLE", max(1, int(limits.heartbeat_seconds))),
