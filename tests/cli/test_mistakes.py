@@ -47,6 +47,8 @@ import pytest
         (["bench", "scale", "--nodes", "0"], "at least 1"),
         (["bench", "scale", "--heartbeat", "0"], "heartbeat_seconds is 0.0: it must be a number above 0"),
         (["bench", "soak", "--minutes", "0"], "--minutes is 0.0: it must be a number above 0"),
+        (["bench", "peers", "--peers", "kafka"], "--peers is 'kafka': it must be one of activemq"),
+        (["bench", "peers", "--gateway-processes", "0"], "--gateway-processes 1, --seconds above 0"),
         (["bench", "distribute", "--hosts", "1"], "--hosts must be at least 2"),
         (["bench", "distribute", "--hosts", "101"], "--hosts 101: it must be at most 100"),
         (["bench", "distribute", "--publisher", "12"], "--publisher 12: brokers are numbered from 0 to 11"),
