@@ -175,7 +175,7 @@ class Quotas(Generic[T]):
         left = np.ones(len(batch), np.bool_)
         charges: dict[Key, int] = {}
         for number, advert in adverts.items():
-            mine = left & advert.filter.evaluate_batch(batch)
+            mine = left & advert.filter.evaluate_batch(batch, every=True)
             left &= ~mine
             if mine.any():
                 charges[number, again] = int(mine.sum())

@@ -55,7 +55,7 @@ class Rights:
         AccessDenied
             If one may not; the message says which.
         """
-        allowed = self.publish.evaluate_batch(batch)
+        allowed = self.publish.evaluate_batch(batch, every=True)
         if not allowed.all():
             row = int(np.argmin(allowed))
             raise AccessDenied(

@@ -71,8 +71,12 @@ def json_of(event: Mapping[str, Value]) -> tuple[str, int]:
         return text, len(text)
 
 
-def plain_value(value: Value) -> Any:
-    """Return a value as JSON has it."""
+def plain_value(value: Any) -> Any:
+    """Return a value, or what is nested, as JSON has it."""
+    if isinstance(value, dict):
+        return {name: plain_value(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [plain_value(inner) for inner in value]
     if is_null(value):
         return None
     if type(value) is Timestamp:
@@ -94,7 +98,7 @@ class Texts:
         """Return one event of a batch."""
         found = self._kept.get(id(batch))
         if found is None:
-            found = self._kept[id(batch)] = (batch, batch.events(), {})
+            found = self._kept[id(batch)] = (batch, batch.documents(), {})
             if len(self._kept) > BATCHES_KEPT:
                 self._kept.popitem(last=False)
         _, events, read = found

@@ -6,20 +6,23 @@ Rules
 * One event is a batch of one.
 * An attribute that has values of several kinds in one batch has a column for each kind; one event has a value in at
   most one of them. A missing value is not in any column.
+* Objects and arrays inside events are in the column of their form (`documents`), where there are any.
 * Strings are dictionary-encoded: a predicate on a string column is evaluated once a word, not once an event.
 * An event is identified by (publisher, sequence); publishers count their sequences from 1 without gaps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .checks import shown
+from .documents import FORM, NestedEvent, document, flattened, has_arrays, ways
 from .errors import EventError
 from .values import NULL, Kind, Timestamp, Value, kind_of, normalize
 
@@ -103,6 +106,7 @@ class Column:
 
 
 ColumnKey: TypeAlias = tuple[str, Kind]
+_FORMS: Final[ColumnKey] = (FORM, Kind.STRING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +133,7 @@ class EventBatch:
     sequence: npt.NDArray[np.int64]
     published_at: npt.NDArray[np.float64]
     _events: list[tuple[dict[str, Value], ...]] = field(default_factory=list, repr=False)
+    _ways: list[Ways | None] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -150,11 +155,16 @@ class EventBatch:
         return total
 
     def events(self) -> tuple[dict[str, Value], ...]:
-        """Return the events as plain mappings from attribute name to value; made once, then kept."""
+        """Return the events as plain mappings from attribute name to value; made once, then kept.
+
+        One with arrays is a `NestedEvent`.
+        """
         if not self._events:
             size = len(self)
             out: list[dict[str, Value]] = [{} for _ in range(size)]
             for (name, kind), column in self.columns.items():
+                if name == FORM:
+                    continue
                 rows = None if column.present is None else np.flatnonzero(column.present)
                 values: list[Any] = (column.data if rows is None else column.data[rows]).tolist()
                 if kind is Kind.STRING:
@@ -167,8 +177,54 @@ class EventBatch:
                 targets = out if rows is None else [out[row] for row in rows.tolist()]
                 for event, value in zip(targets, values, strict=True):
                     event[name] = value
+            for row, form in self._forms():
+                if has_arrays(form):
+                    out[row] = NestedEvent(out[row], ways(out[row], form))
             self._events.append(tuple(out))
         return self._events[0]
+
+    def _forms(self) -> Iterator[tuple[int, Any]]:
+        """Iterate over the events with something nested: the row, and the form as it is read."""
+        column = self.columns.get(_FORMS)
+        if column is None:
+            return
+        read: dict[int, Any] = {}
+        rows = range(len(self)) if column.present is None else np.flatnonzero(column.present).tolist()
+        for row in rows:
+            code = int(column.data[row])
+            if code not in read:
+                read[code] = json.loads(column.words[code])
+            yield row, read[code]
+
+    def documents(self, shown: Callable[[Value], Any] = lambda value: value) -> list[dict[str, Any]]:
+        """Return the events as they were given, objects and arrays in them nested again; `shown` makes their values."""
+        out = [{name: shown(value) for name, value in event.items()} for event in self.events()]
+        for row, form in self._forms():
+            out[row] = document(out[row], form, shown)
+        return out
+
+    def unfolded(self) -> Ways | None:
+        """Return the flat events that the events stand for; None when no event has arrays. Made once, then kept."""
+        if _FORMS not in self.columns:
+            return None
+        if not self._ways:
+            self._ways.append(self._unfold())
+        return self._ways[0]
+
+    def _unfold(self) -> Ways | None:
+        nested = [(row, event) for row, event in enumerate(self.events()) if isinstance(event, NestedEvent)]
+        if not nested:
+            return None
+        flat = np.setdiff1d(np.arange(len(self)), [row for row, _ in nested])
+        columns = {key: column.take(flat) for key, column in self.columns.items() if key != _FORMS}
+        owners = [flat, *(np.full(len(event.ways), row) for row, event in nested)]
+        batch = concat(
+            [
+                batch_from_columns(columns, len(flat)),
+                batch_of([way for _, event in nested for way in event.ways]),
+            ]
+        )
+        return Ways(batch, np.concatenate(owners).astype(np.intp))
 
     def identity(self, row: int) -> tuple[str, int]:
         """Return (publisher, sequence) of one event."""
@@ -187,6 +243,13 @@ class EventBatch:
         )
 
 
+class Ways(NamedTuple):
+    """The flat events that the events of a batch stand for, and for each the row of its event."""
+
+    batch: EventBatch
+    owners: Rows
+
+
 def batch_of(
     events: Iterable[Mapping[str, Any]],
     *,
@@ -199,7 +262,8 @@ def batch_of(
     Parameters
     ----------
     events
-        One mapping an event. ``None`` and NaN are missing values.
+        One mapping an event. ``None`` and NaN are missing values. A value may be a mapping, or a list of values and
+        mappings: see :mod:`.documents`.
     publisher, first_sequence, published_at
         Who published them, the first one's number, and when (seconds).
 
@@ -231,7 +295,8 @@ def _gather(
         raise EventError(f"an event is a mapping from attribute name to value, not a {type(event).__name__}")
     if len(event) > ATTRIBUTES_MAX:
         raise EventError(f"{len(event)} attributes, the limit is {ATTRIBUTES_MAX}")
-    characters = 0
+    nested: dict[str, Any] = {}
+    plain: dict[str, Value] = {}
     for given_name, given in event.items():
         name = check_name(given_name)
         if type(given_name) is not str and name in event and event[name] is not given:
@@ -239,9 +304,16 @@ def _gather(
         try:
             value = normalize(given)
         except EventError as error:
-            raise EventError(f"attribute {name!r}: {error}") from None
-        if value is None:
+            if not isinstance(given, Mapping | list | tuple):
+                raise EventError(f"attribute {name!r}: {error}") from None
+            nested[name] = given
             continue
+        if value is not None:
+            plain[name] = value
+    if nested:
+        _put_nested(plain, nested)
+    characters = 0
+    for name, value in plain.items():
         kind = kind_of(value)
         if isinstance(value, str):
             characters += len(value)
@@ -250,6 +322,18 @@ def _gather(
         values.append(value)
     if characters > EVENT_BYTES_MAX:
         raise EventError(f"{characters} characters of strings, the limit is {EVENT_BYTES_MAX}")
+
+
+def _put_nested(values: dict[str, Value], nested: Mapping[str, Any]) -> None:
+    """Put the attributes of what is nested, and its form, beside those that are not."""
+    found, form, attributes = flattened(nested, check_name, normalize)
+    twice = found.keys() & values.keys()
+    if twice:
+        raise EventError(f"attribute {min(twice)!r} is there twice")
+    if len(values) + attributes > ATTRIBUTES_MAX:
+        raise EventError(f"{len(values) + attributes} attributes, the limit is {ATTRIBUTES_MAX}")
+    values |= found
+    values[FORM] = form
 
 
 def check_name(name: object) -> str:

@@ -217,7 +217,7 @@ class Simulation(SimulatedNetwork):
             self._rates.setdefault(client, RateHistory()).saw(len(batch), self.now)
         _, messages = machine.publish(batch, self.now)
         if self.clients.keep:
-            self.account.published(self.now, client, first, given)
+            self.account.published(self.now, client, first, batch.events())
         self.clients.tell(session, messages)
         return range(first, first + len(given))
 

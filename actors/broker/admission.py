@@ -145,7 +145,7 @@ class Admitting:
         """Return what the publisher has advertised of its events; None for none of them."""
         hits = np.zeros(len(message.batch), np.bool_)
         for advert in self.advertised_by(publisher).values():
-            hits |= advert.filter.evaluate_batch(message.batch)
+            hits |= advert.filter.evaluate_batch(message.batch, every=True)
         rows = np.flatnonzero(hits)
         self.unadvertised += len(hits) - len(rows)
         return _part(message, rows)

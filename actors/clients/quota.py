@@ -100,7 +100,7 @@ class PublisherQuota:
         """Return for each event the number of the first advertisement that covers it."""
         numbers = np.zeros(len(batch), np.int64)
         for number, mine in self.advertisements.items():
-            numbers[(numbers == 0) & mine.filter.evaluate_batch(batch)] = number
+            numbers[(numbers == 0) & mine.filter.evaluate_batch(batch, every=True)] = number
         if not numbers.all():
             row = int(np.flatnonzero(numbers == 0)[0])
             known = ", ".join(str(mine.filter) for mine in self.advertisements.values()) or "nothing"

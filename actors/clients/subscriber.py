@@ -349,12 +349,13 @@ class Subscriber(Client):
         """Make notifications of an arrival; return False when there is none."""
         if arrival is None:
             return False
-        events = arrival.batch.events()
+        events = arrival.batch.documents(for_people)
         for row in arrival.rows.tolist():
             publisher, sequence = arrival.batch.identity(row)
-            event = {name: for_people(value) for name, value in events[row].items()}
             published_at = float(arrival.batch.published_at[row])
-            self._unread.append(Notification(event, publisher, sequence, published_at, arrival.received_at))
+            self._unread.append(
+                Notification(events[row], publisher, sequence, published_at, arrival.received_at)
+            )
         return True
 
     def abandon(self) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...protocol.batch import Column, ColumnKey, EventBatch, check_name
+from ...protocol.documents import FORM
 from ...protocol.errors import EventError, StorageFailed
 from ...protocol.values import Kind
 
@@ -100,7 +101,8 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
     _check_places(publisher, len(publishers), "publisher")
     columns: dict[ColumnKey, Column] = {}
     for name, number, some_missing, words in described:
-        check_name(name)
+        if name != FORM:
+            check_name(name)
         kind = Kind(number)
         values = array(_DATA[kind])
         present = array(_BOOLEAN) if some_missing else None

@@ -104,7 +104,7 @@ def parse(text: bytes | str, where: str) -> Any:
         if "\\ud" in whole or "\\uD" in whole:
             json.dumps(value, ensure_ascii=False).encode()  # finds half a pair, which cannot be sent on
     except RecursionError:
-        raise EventError(f"{where}: is nested too deeply; an event is flat") from None
+        raise EventError(f"{where}: is nested too deeply") from None
     except UnicodeDecodeError as error:
         raise EventError(f"{where}: is not UTF-8 at byte {error.start}") from None
     except UnicodeEncodeError:

@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from ...protocol import checks
 from ...protocol.errors import EventError, InputError
@@ -146,10 +146,10 @@ def _object(body: bytes) -> dict[str, Value]:
         raise EventError(f"the body is no JSON: {error}") from None
     if not isinstance(told, dict):
         raise EventError('the body is no JSON object, which an event is: write {"name": value, ...}')
-    event: dict[str, Value] = {}
+    event: dict[str, Any] = {}
     for name, value in told.items():
         try:
-            plain = normalize(value)
+            plain = value if isinstance(value, dict | list) else normalize(value)
         except InputError as error:
             raise EventError(f"{checks.shown(name)}: {error}") from None
         if plain is not None:

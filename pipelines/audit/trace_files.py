@@ -17,7 +17,8 @@ Rules
       limits.parquet         what else may explain a loss: position, time, kind, and the fields of that kind
 
 * `position` is the place in the trace: it says what was before what, also where two times are the same.
-* An event is JSON: attribute name to value; a timestamp is ``["timestamp", nanoseconds]``.
+* An event is JSON: attribute name to value; a timestamp is ``["timestamp", nanoseconds]``. One with
+  arrays has its ways under the name that no attribute has.
 * Only these files are written over; ``trace.json`` is written last, so that half a trace is none.
 * It is what :mod:`rayvous.pipelines.audit.audit` reads; no Spark is needed to write or read it.
 """
@@ -54,6 +55,7 @@ from ...faults.checker.trace import (
     check_trace,
     lives,
 )
+from ...protocol.documents import NestedEvent
 from ...protocol.errors import InputError
 from ...protocol.values import NULL, Timestamp, Value, is_null
 
@@ -180,23 +182,36 @@ def _limit(op: Bounded | Died | Shed) -> list[Any]:
     return [fields.get(name) for name in TABLES["limits"].names[1:]]
 
 
+_WAYS: Final = ""
+
+
 def encode_event(event: Mapping[str, Any]) -> str:
     """Return an event as JSON from which :func:`decode_event` makes the same."""
-    return json.dumps(
-        {
-            name: ["timestamp", int(value)]
-            if isinstance(value, Timestamp)
-            else None
-            if is_null(value)
-            else value
-            for name, value in event.items()
-        }
-    )
+    plain = _plain(event)
+    if isinstance(event, NestedEvent):
+        plain[_WAYS] = [_plain(way) for way in event.ways]
+    return json.dumps(plain)
+
+
+def _plain(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain_value(value) for name, value in event.items()}
+
+
+def _plain_value(value: Value) -> Any:
+    if isinstance(value, Timestamp):
+        return ["timestamp", int(value)]
+    return None if is_null(value) else value
 
 
 def decode_event(text: str) -> dict[str, Value]:
     """Return the event that :func:`encode_event` wrote."""
     event: dict[str, Any] = json.loads(text)
+    ways = event.pop(_WAYS, None)
+    read = _read(event)
+    return read if ways is None else NestedEvent(read, list(map(_read, ways)))
+
+
+def _read(event: dict[str, Any]) -> dict[str, Value]:
     for name, value in event.items():
         if type(value) is list:
             event[name] = Timestamp(value[1])

@@ -22,6 +22,7 @@ import numpy as np
 
 from ...protocol.batch import EventBatch, Mask
 from ...protocol.checks import instance, whole_number, wrong
+from ...protocol.documents import NestedEvent
 from ...protocol.errors import EventError, FilterTooComplex, SelectorError
 from ...protocol.values import Value
 from ..language.patterns import parse_pattern
@@ -95,17 +96,30 @@ class Filter:
             Attribute name to value, as :func:`~rayvous.protocol.values.normalize` returns them; a missing
             value is an absent key.
         """
-        if type(event) is not dict and not isinstance(event, Mapping):
-            raise wrong("event", event, "a mapping from attribute name to value", EventError)
+        if type(event) is not dict:
+            if isinstance(event, NestedEvent):
+                return any(map(self.matches, event.ways))
+            if not isinstance(event, Mapping):
+                raise wrong("event", event, "a mapping from attribute name to value", EventError)
         test = self._test
         if test is None:
             test = _any_test([clause.test() for clause in self.clauses])
             object.__setattr__(self, "_test", test)
         return test(event)
 
-    def evaluate_batch(self, batch: EventBatch) -> Mask:
-        """Return one boolean an event of the batch: whether it matches."""
-        hits = np.zeros(len(instance("batch", batch, EventBatch, "an EventBatch")), np.bool_)
+    def evaluate_batch(self, batch: EventBatch, *, every: bool = False) -> Mask:
+        """Return one boolean an event of the batch: whether it matches.
+
+        Of an event with arrays, whether one of its ways does; with `every`, whether all do.
+        """
+        ways = instance("batch", batch, EventBatch, "an EventBatch").unfolded()
+        if ways is not None:
+            found = np.full(len(batch), every)
+            (np.logical_and if every else np.logical_or).at(
+                found, ways.owners, self.evaluate_batch(ways.batch)
+            )
+            return found
+        hits = np.zeros(len(batch), np.bool_)
         for clause in self.clauses:
             hits |= clause.mask(batch)
         return hits

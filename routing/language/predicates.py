@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from ...protocol.documents import NestedEvent
 from ...protocol.values import NULL, Timestamp, Value, is_null, normalize
 from .cases import in_lower_case
 from .cesql_values import result_of
@@ -109,9 +110,11 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
     Parameters
     ----------
     event
-        Attribute name to value. ``None`` and NaN are missing.
+        Attribute name to value. ``None`` and NaN are missing. Of one with arrays, what is said of one of its ways.
     """
     value: Any
+    if isinstance(event, NestedEvent):
+        return _of_ways([evaluate(predicate, way) for way in event.ways])
     match predicate:
         case Constant(constant):
             return constant
@@ -147,6 +150,11 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
             value = _value(event, attribute)
             return value in literals if _comparable(value, literals[0]) else None
     return _evaluate_text(predicate, event)
+
+
+def _of_ways(truths: Iterable[Truth]) -> Truth:
+    found = set(truths)
+    return True if True in found else None if None in found else False
 
 
 def _evaluate_text(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
@@ -206,17 +214,22 @@ def compile_predicate(predicate: Predicate) -> Test:
 
     Its events hold normalised values; NaN and None may stand for missing.
     """
+    test = _compiled(predicate)
+    return lambda event: _of_ways(map(test, event.ways)) if isinstance(event, NestedEvent) else test(event)
+
+
+def _compiled(predicate: Predicate) -> Test:
     match predicate:
         case Constant(truth):
             return lambda event: truth
         case Not(term):
-            return _compile_not(compile_predicate(term))
+            return _compile_not(_compiled(term))
         case And(terms):
-            return _compile_many([compile_predicate(term) for term in terms], decisive=False)
+            return _compile_many([_compiled(term) for term in terms], decisive=False)
         case Or(terms):
-            return _compile_many([compile_predicate(term) for term in terms], decisive=True)
+            return _compile_many([_compiled(term) for term in terms], decisive=True)
         case IsTruth(term, wanted):
-            test = compile_predicate(term)
+            test = _compiled(term)
             return lambda event: test(event) is wanted
         case Undefined(expression):
             return lambda event: value_of(expression, event) is None

@@ -25,7 +25,7 @@ from ...protocol.effects import Plain
 from ..filters.filter import Clause, Filter
 from .bits import Columns
 from .kernels import KERNEL, make_rows
-from .matches import Matches, owned
+from .matches import Matches, folded, owned
 
 __all__ = ["MatchIndex", "Matches"]
 
@@ -165,6 +165,8 @@ class MatchIndex:
 
     def match(self, batch: EventBatch) -> Matches:
         """Return which filters match which event of a batch."""
+        if (ways := batch.unfolded()) is not None:
+            return folded(self.match(ways.batch), ways.owners, self.slots_end)
         if not self._count or not len(batch):
             return Matches(np.zeros(0, np.intp), np.zeros(0, np.intp))
         owners = self._owner_table() if self._extra else None
@@ -188,6 +190,10 @@ class MatchIndex:
         groups
             ``uint64[slots_end]`` or longer: the groups (links, say) of each slot's filter, a bit each.
         """
+        if (ways := batch.unfolded()) is not None:
+            out = np.zeros(len(batch), np.uint64)
+            np.bitwise_or.at(out, ways.owners, self.match_groups(ways.batch, groups))
+            return out
         if not self._count or not len(batch):
             return np.zeros(len(batch), np.uint64)
         if self._extra:

@@ -33,3 +33,10 @@ def owned(matches: Matches, owners: Columns) -> Matches:
         keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))]
     rows = keys // len(owners)
     return Matches(rows, keys - rows * len(owners))
+
+
+def folded(matches: Matches, events: Columns, slots_end: int) -> Matches:
+    """Return which filters match which event, from those that match the flat events that it stands for."""
+    span = max(slots_end, 1)
+    keys = np.unique(events[matches.rows] * span + matches.slots)
+    return Matches(*np.divmod(keys, span))

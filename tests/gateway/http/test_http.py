@@ -120,7 +120,7 @@ BAD = [
     ("POST", "/events", JSON, b'{"n": NaN}', 400, "NaN is no number"),
     ("POST", "/events", JSON, b'{"s": "\\ud800"}', 400, "half a surrogate pair"),
     ("POST", "/events", JSON, b"[" * 100_000, 400, "nested too deeply"),
-    ("POST", "/events", JSON, b'{"a": {"b": 1}}', 400, "attribute 'a'"),
+    ("POST", "/events", JSON, b'{"a": {"": 1}}', 400, "attribute name ''"),
     ("POST", "/events", JSON, b'{"n": 99999999999999999999}', 400, "64 bits"),
     ("POST", "/events", JSON, b"[1]", 400, "event 0: is no JSON object"),
     ("POST", "/events", JSON, b"[]", 400, "there is no event"),

@@ -100,7 +100,6 @@ def test_headers_beside_json_are_attributes_too_and_must_not_differ():
         (b"\xff", "application/json", "no JSON: "),
         (b"[" * 100_000, "application/json", "no JSON: "),
         (b'{"a": NaN}', "application/json", "NaN is no value of JSON"),
-        (b'{"a": {"b": 1}}', "application/json", "'a': a value of type dict"),
         (b'{"a": 9223372036854775808}', "application/json", "does not fit in 64 bits"),
         (b'{"a": ' + b"9" * 5000 + b"}", "application/json", "no JSON: "),
         (b"\xff", "text/plain", "no text in UTF-8"),

@@ -1,0 +1,206 @@
+"""Events with objects and arrays in them: how they become attributes, and documents again.
+
+Rules
+-----
+* An object inside an event is a beginning of names: ``{"order": {"tier": "gold"}}`` has the attribute ``order.tier``.
+* An array is a choice: an event with arrays stands for all the flat events that take one element of each. It matches
+  what one of these *ways* matches. Elements that are objects are taken whole, so what is said of two of their
+  attributes is said of one element. Elements that are objects and those that are none are two choices.
+* What is nested is kept beside the attributes in one text, the *form*, under a name that no attribute can have: its
+  objects, with 0 for each value that is an attribute, and its arrays with all that is in them. So events of one
+  form share it, batches that have none are what they were, and a document comes back as it was.
+* A ``None`` in an object is no attribute, as everywhere; in an array it has a place, and is null.
+
+Source: Event Ruler (aws/event-ruler), README, JSON array matching: membership of elements.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Final
+
+from .errors import EventError
+from .values import NULL, Timestamp, Value, is_null
+
+__all__ = ["FORM", "NESTING_MAX", "WAYS_MAX", "NestedEvent", "document", "flattened", "has_arrays", "ways"]
+
+FORM: Final = ""
+"""The name of the column that says what is nested."""
+NESTING_MAX: Final = 32
+"""How deep objects and arrays may be nested in each other."""
+WAYS_MAX: Final = 1_024
+"""How many ways an event may have."""
+
+_LEAF: Final = 0
+_TIME: Final = ""  # an attribute has a name, so an object with this one is none
+
+
+class NestedEvent(dict[str, Value]):
+    """The attributes of an event outside its arrays, and its ways."""
+
+    __slots__ = ("ways",)
+
+    def __init__(self, attributes: Mapping[str, Value], ways: Sequence[dict[str, Value]]) -> None:
+        super().__init__(attributes)
+        self.ways = tuple(ways)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NestedEvent, (dict(self), self.ways)
+
+
+def flattened(
+    nested: Mapping[str, Any], check: Callable[[object], str], read: Callable[[Any], Value | None]
+) -> tuple[dict[str, Value], str, int]:
+    """Return the attributes of what is nested in an event, the form, and how many attributes there are with arrays.
+
+    Parameters
+    ----------
+    nested
+        The objects and arrays of an event, by attribute name.
+    check, read
+        What makes a name and a value of what is given.
+
+    Raises
+    ------
+    EventError
+        If a name or a value is none, two are called the same, or it is nested too deep or has too many ways.
+    """
+    values: dict[str, Value] = {}
+    names: set[str] = set()
+    form = {name: _form(given, name, values, names, check, read, 1) for name, given in nested.items()}
+    many = _count(form)
+    if many > WAYS_MAX:
+        raise EventError(f"its arrays can be combined in {many} ways, the limit is {WAYS_MAX}")
+    text = json.dumps(form, ensure_ascii=False, separators=(",", ":"))
+    return values, text, len(names)
+
+
+def _form(
+    given: Any,
+    path: str,
+    values: dict[str, Value] | None,
+    names: set[str],
+    check: Callable[[object], str],
+    read: Callable[[Any], Value | None],
+    depth: int,
+) -> Any:
+    """Return the form of a value; what is outside of arrays goes into `values`, and inside (None) into the form."""
+    if depth > NESTING_MAX:
+        raise EventError(f"attribute {path[:40]!r}: nested more than {NESTING_MAX} deep")
+    if isinstance(given, Mapping):
+        out = {}
+        for name, inner in given.items():
+            plain = check(name)
+            found = _form(inner, check(f"{path}.{plain}"), values, names, check, read, depth + 1)
+            if found is not None:
+                out[plain] = found
+        return out
+    if isinstance(given, list | tuple):
+        items = (_form(inner, path, None, names, check, read, depth + 1) for inner in given)
+        return [None if item is None or item == {_TIME: None} else item for item in items]
+    try:
+        value = read(given)
+    except EventError as error:
+        raise EventError(f"attribute {path!r}: {error}") from None
+    if value is None:
+        return None
+    names.add(path)
+    if values is None:
+        return {_TIME: int(value)} if type(value) is Timestamp else {_TIME: None} if is_null(value) else value
+    if path in values:
+        raise EventError(f"attribute {path!r} is there twice")
+    values[path] = value
+    return _LEAF
+
+
+def has_arrays(form: Any) -> bool:
+    """Return whether there is an array in a form that was read."""
+    return isinstance(form, list) or (isinstance(form, dict) and any(map(has_arrays, form.values())))
+
+
+def _is_object(form: Any) -> bool:
+    return isinstance(form, dict) and _TIME not in form
+
+
+def _count(form: Any) -> int:
+    """Return how many ways there are; of what is in arrays, before it is made."""
+    if _is_object(form):
+        many = 1
+        for inner in form.values():
+            many *= _count(inner)
+        return many
+    if isinstance(form, list):
+        whole = sum(_count(each) for each in form if isinstance(each, list) or _is_object(each))
+        return max(whole, 1) * max(sum(not (isinstance(each, list) or _is_object(each)) for each in form), 1)
+    return 1
+
+
+def ways(attributes: Mapping[str, Value], form: Mapping[str, Any]) -> list[dict[str, Value]]:
+    """Return the flat events that an event stands for, from its attributes outside of arrays and its form."""
+    return [dict(attributes) | way for way in _object_ways(form, "", inside=False)]
+
+
+def _object_ways(form: Mapping[str, Any], path: str, *, inside: bool) -> Iterator[dict[str, Value]]:
+    parts = [
+        list(_ways(inner, f"{path}.{name}" if path else name, inside=inside)) for name, inner in form.items()
+    ]
+    for chosen in product(*parts):
+        yield {name: value for part in chosen for name, value in part.items()}
+
+
+def _ways(form: Any, path: str, *, inside: bool) -> Iterator[dict[str, Value]]:
+    if _is_object(form):
+        yield from _object_ways(form, path, inside=inside)
+    elif isinstance(form, list):
+        whole: list[Any] = []
+        single: list[Any] = []
+        for each in form:
+            (whole if isinstance(each, list) or _is_object(each) else single).append(each)
+        objects = [way for each in whole for way in _ways(each, path, inside=True)] or [{}]
+        for way, value in product(objects, single or [_LEAF]):
+            yield {**way, path: _value(value)} if single else way
+    else:
+        yield {path: _value(form)} if inside else {}
+
+
+def _value(form: Any) -> Any:
+    if form is None:
+        return NULL
+    if isinstance(form, dict):
+        return NULL if form[_TIME] is None else Timestamp(form[_TIME])
+    return form
+
+
+def document(
+    attributes: Mapping[str, Any], form: Mapping[str, Any], shown: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """Return an event as it was given, nested; `shown` makes of the values inside arrays what is to be seen."""
+    taken: set[str] = set()
+    nested = {
+        name: _document(inner, name, attributes, shown, taken, inside=False) for name, inner in form.items()
+    }
+    return {name: value for name, value in attributes.items() if name not in taken} | nested
+
+
+def _document(
+    form: Any,
+    path: str,
+    attributes: Mapping[str, Any],
+    shown: Callable[[Any], Any],
+    taken: set[str],
+    *,
+    inside: bool,
+) -> Any:
+    if _is_object(form):
+        return {
+            name: _document(inner, f"{path}.{name}", attributes, shown, taken, inside=inside)
+            for name, inner in form.items()
+        }
+    if isinstance(form, list):
+        return [_document(each, path, attributes, shown, taken, inside=True) for each in form]
+    if inside:
+        return shown(_value(form))
+    taken.add(path)
+    return attributes[path]
