@@ -120,6 +120,12 @@ def test_each_advertisement_has_a_bucket_of_its_own_and_the_first_that_covers_pa
     assert [each.what for _, each in held.release(0.11)] == [3, 4]
 
 
+def test_an_advertisement_covers_an_event_with_arrays_only_by_all_its_ways() -> None:
+    held = quotas({1: advert("x = 1", 1.0), 2: advert("x > 0", 1.0)})
+    batch = batch_of([{"x": [1, 2]}, {"x": [1]}], publisher="p", first_sequence=1)
+    assert held._charges("p", batch, again=False) == {(1, False): 1, (2, False): 1}
+
+
 def test_who_advertises_anew_and_anew_gains_nothing_and_who_withdraws_waits_for_nothing() -> None:
     adverts = {1: advert("x = 1", 1.0)}
     held = quotas(adverts)

@@ -9,9 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from rayvous.actors.clients.columns import batch_from
+from rayvous.actors.clients.notification import for_people
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import EventError
-from rayvous.protocol.values import Kind, Timestamp, normalize
+from rayvous.protocol.values import NULL, Kind, Timestamp, normalize
 
 NAN = float("nan")
 DAY = 86_400 * 10**9
@@ -147,3 +148,9 @@ def test_a_column_means_what_its_values_mean_one_by_one() -> None:
     )
     batch = batch_from(pd.DataFrame({"t": moments}))
     assert [event["t"] for event in batch.events()] == [normalize(moment) for moment in moments]
+
+
+def test_subscribers_see_events_as_they_were_published() -> None:
+    batch = batch_of([{"a": {"at": Timestamp(0)}, "n": NULL, "t": [None, {"at": Timestamp(0)}]}])
+    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    assert batch.documents(for_people) == [{"a": {"at": moment}, "n": None, "t": [None, {"at": moment}]}]
