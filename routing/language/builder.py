@@ -17,7 +17,9 @@ from ...protocol.errors import FilterTooComplex, SelectorError
 from . import predicates as p
 from . import relations as r
 from .cesql import expression_of
+from .conditions import MIRRORED
 from .expressions import Expression, Literal, Ref, arithmetic, negative
+from .in_case import InCase
 from .literals import at, read_number, read_timestamp, unquoted
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ __all__ = ["Part", "builder"]
 class Part(NamedTuple):
     """What some words say, and the first of them."""
 
-    says: p.Predicate | Expression
+    says: p.Predicate | Expression | InCase
     at: Token
 
 
@@ -67,7 +69,27 @@ def value(part: Part) -> Expression:
     """Return the value that some words say."""
     if isinstance(part.says, p.Predicate):
         at(part.at, "a condition is no value: it can be neither compared nor calculated with")
+    if isinstance(part.says, InCase):
+        at(
+            part.at,
+            "UPPER and LOWER are compared with strings: with =, <>, IN, LIKE, PREFIX, SUFFIX or CONTAINS",
+        )
     return part.says
+
+
+def subject(part: Part) -> tuple[Expression, Callable[[p.Predicate], p.Predicate]]:
+    """Return what a condition is about, and what makes it a condition about that text in upper or in lower case."""
+    if isinstance(part.says, InCase):
+        return Ref(part.says.name), part.says.of
+    return value(part), _as_it_is
+
+
+def _judged(part: Part) -> p.Predicate | Expression:
+    return part.says if isinstance(part.says, p.Predicate) else value(part)
+
+
+def _as_it_is(made: p.Predicate) -> p.Predicate:
+    return made
 
 
 def builder(*, strict: bool) -> Any:
@@ -90,8 +112,11 @@ def builder(*, strict: bool) -> Any:
 
         def compare(self, left: Part, op: Token, right: Part) -> Part:
             sign = "<>" if op == "!=" else str(op)
-            made = _made(op, partial(r.comparison, strict=strict), sign, value(left), value(right))
-            return Part(made, left.at)
+            if isinstance(right.says, InCase):
+                left, right, sign = right, left, MIRRORED.get(sign, sign)
+            about, in_case = subject(left)
+            made = _made(op, partial(r.comparison, strict=strict), sign, about, value(right))
+            return Part(_made(op, in_case, made), left.at)
 
         def between(self, part: Part, negation: Token | None, word: Token, *rest: Any) -> Part:
             low, _, high = rest
@@ -100,7 +125,9 @@ def builder(*, strict: bool) -> Any:
 
         def one_of(self, part: Part, negation: Token | None, word: Token, *items: Part) -> Part:
             make = partial(r.one_of, strict=strict)
-            return _perhaps(negation, part, _made(word, make, value(part), [value(item) for item in items]))
+            about, in_case = subject(part)
+            made = _made(word, make, about, [value(item) for item in items])
+            return _perhaps(negation, part, _made(word, in_case, made))
 
         def like(self, part: Part, negation: Token | None, word: Token, pattern: Token, *rest: Any) -> Part:
             _, escape = rest
@@ -112,17 +139,20 @@ def builder(*, strict: bool) -> Any:
                     return kind(name, unquoted(pattern), character)
                 return kind(name, p.plain_pattern(unquoted(pattern), character), "\\")
 
-            return _perhaps(negation, part, _made(escape or pattern, r.text_condition, value(part), make))
+            about, in_case = subject(part)
+            made = _made(escape or pattern, r.text_condition, about, make)
+            return _perhaps(negation, part, _made(word, in_case, made))
 
         def text(self, part: Part, negation: Token | None, word: Token, text: Token) -> Part:
             def make(name: str) -> Any:
                 return _TEXTS[word.type](name, unquoted(text))
 
-            return _perhaps(negation, part, _made(text, r.text_condition, value(part), make))
+            about, in_case = subject(part)
+            return _perhaps(negation, part, _made(word, in_case, _made(text, r.text_condition, about, make)))
 
         def is_(self, part: Part, _is: Token, negation: Token | None, word: Token) -> Part:
             if word.type == "NULL":
-                return _perhaps(negation, part, _made(word, r.no_value, part.says))
+                return _perhaps(negation, part, _made(word, r.no_value, _judged(part)))
             if word.type == "MISSING":
                 if not isinstance(part.says, Ref):
                     at(part.at, "only an attribute can be missing: write IS NULL for a value that is none")
@@ -135,6 +165,11 @@ def builder(*, strict: bool) -> Any:
 
         def signed(self, sign: Token, part: Part) -> Part:
             return Part(_made(sign, negative, value(part)), sign) if sign == "-" else Part(value(part), sign)
+
+        def cased(self, word: Token, part: Part) -> Part:
+            if not isinstance(part.says, Ref):
+                at(part.at, f"{word.upper()} needs an attribute")
+            return Part(InCase(part.says.name, word.type == "UPPER"), word)
 
         def name(self, token: Token) -> Part:
             if not strict and token.type == "ESCAPE":

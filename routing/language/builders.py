@@ -17,6 +17,7 @@ from ...protocol.checks import shown, text
 from ...protocol.errors import NoTruthValue, SelectorError
 from ..filters.printing import expression_text
 from .expressions import Expression, Literal, Ref, arithmetic, negative
+from .in_case import InCase
 from .predicates import Cidr, Contains, ILike, IsMissing, Like, Predicate, Prefix, Suffix
 from .relations import between, comparison, no_value, one_of
 
@@ -135,9 +136,53 @@ class Attribute(Term):
         """Return the condition that the string is an address of a network, ``10.0.0.0/8`` or ``2001:db8::/32``."""
         return Cidr(self.name, network)
 
+    def upper(self) -> CasedText:
+        """Return the text in upper case, to compare it with one in upper case."""
+        return CasedText(InCase(self.name, upper=True))
+
+    def lower(self) -> CasedText:
+        """Return the text in lower case, to compare it with one in lower case."""
+        return CasedText(InCase(self.name, upper=False))
+
     def is_missing(self) -> Predicate:
         """Return the condition that the event does not have the attribute; one that is null is there."""
         return IsMissing(self.name)
+
+
+class CasedText:
+    """The text of an attribute in upper or lower case; made by :meth:`Attribute.upper` and :meth:`Attribute.lower`."""
+
+    __slots__ = ("_text",)
+    __hash__: Final = None  # type: ignore[assignment]  # == makes a condition
+
+    def __init__(self, text: InCase) -> None:
+        self._text = text
+
+    def __eq__(self, value: Any) -> Predicate:  # type: ignore[override]
+        return self._text.of(Attribute(self._text.name) == value)
+
+    def __ne__(self, value: Any) -> Predicate:  # type: ignore[override]
+        return self._text.of(Attribute(self._text.name) != value)
+
+    def isin(self, values: Iterable[Any]) -> Predicate:
+        """Return the condition that it is one of these."""
+        return self._text.of(Attribute(self._text.name).isin(values))
+
+    def like(self, pattern: str, escape: str | None = None) -> Predicate:
+        """Return the condition that it matches a LIKE pattern."""
+        return self._text.of(Like(self._text.name, pattern, escape))
+
+    def prefix(self, text: str) -> Predicate:
+        """Return the condition that it begins with `text`."""
+        return self._text.of(Prefix(self._text.name, text))
+
+    def suffix(self, text: str) -> Predicate:
+        """Return the condition that it ends with `text`."""
+        return self._text.of(Suffix(self._text.name, text))
+
+    def contains(self, text: str) -> Predicate:
+        """Return the condition that `text` stands somewhere in it."""
+        return self._text.of(Contains(self._text.name, text))
 
 
 def attr(name: str) -> Attribute:

@@ -27,6 +27,7 @@ from ...protocol.checks import shown
 from ...protocol.errors import FilterTooComplex, SelectorError
 from ...protocol.values import Timestamp, Value
 from . import predicates as p
+from .in_case import escaped
 
 __all__ = ["eventbridge", "parse_pattern"]
 
@@ -199,9 +200,7 @@ def _text(argument: Any, place: _Place) -> str:
 
 def _in_either_case(argument: Any, place: _Place, pattern: str) -> p.Predicate:
     """Return an ILIKE of a text; `pattern` says where in it the text stands."""
-    text = _text(argument, place)
-    escaped = "".join(_ESCAPE + c if c in ("%", "_", _ESCAPE) else c for c in text)
-    return place.make(p.ILike, pattern.format(escaped), _ESCAPE)
+    return place.make(p.ILike, pattern.format(escaped(_text(argument, place))), _ESCAPE)
 
 
 def _exactly(argument: Any, place: _Place) -> p.Predicate:

@@ -18,7 +18,9 @@ _VALUES: Final = frozenset(("NUMBER", "TRUE", "FALSE", "TIMESTAMP", "STRING", "U
 _OPERATORS: Final = frozenset(
     ("COMPARISON", "BETWEEN", "IN", "LIKE", "ILIKE", "IS", "PREFIX", "SUFFIX", "CONTAINS", "CIDR", "NOT")
 )
-_ALSO_NAMES: Final = frozenset(("CIDR", "CONTAINS", "ESCAPE", "ILIKE", "MISSING", "PREFIX", "SUFFIX"))
+_ALSO_NAMES: Final = frozenset(
+    ("CIDR", "CONTAINS", "ESCAPE", "ILIKE", "MISSING", "PREFIX", "SUFFIX", "UPPER", "LOWER")
+)
 _COMES_NEXT: Final = (
     ("AND", "AND"),
     ("OR", "OR"),

@@ -38,8 +38,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = ("rayvous", "jms", "cesql")
 """The languages that text may be in: ours; JMS to the letter, where a comparison of values of two groups is false;
 CloudEvents SQL (:mod:`.cesql`)."""
 
+_OPERATORS: Final = ("CIDR", "CONTAINS", "ILIKE", "PREFIX", "SUFFIX")
 _SOFT_KEYWORDS: Final = frozenset(
-    ("CIDR", "CONTAINS", "ESCAPE", "ILIKE", "MISSING", "PREFIX", "SUFFIX", "TIMESTAMP", "UNKNOWN", "CESQL")
+    (*_OPERATORS, "CESQL", "ESCAPE", "LOWER", "MISSING", "TIMESTAMP", "UNKNOWN", "UPPER")
 )
 _RESERVED: Final = KEYWORDS | _SOFT_KEYWORDS
 
