@@ -177,3 +177,22 @@ def test_past_the_limit_of_steps_covers_says_no(monkeypatch: pytest.MonkeyPatch)
 def test_nothing_is_unsure_about_the_empty_domain() -> None:
     assert Domain.EMPTY.is_empty
     assert Domain(strings=NO_STRINGS, numbers=NOTHING).is_empty
+
+
+@pytest.mark.parametrize(
+    ("f", "g", "expected"),
+    [
+        ("x ILIKE 'jf%'", "x LIKE 'Jf_x%'", True),
+        ("x ILIKE 'jf%'", "x ILIKE 'JFk'", True),
+        ("x ILIKE '%jf%'", "x PREFIX 'aJF'", True),
+        ("x ILIKE 'jfk'", "x IN ('JFK', 'jfK')", True),
+        ("x NOT ILIKE 'jfk'", "x ILIKE 'lga'", True),
+        ("x NOT ILIKE 'jf%'", "x PREFIX 'a'", True),
+        ("x LIKE 'jf%'", "x ILIKE 'jfk'", False),
+        ("x ILIKE 'jfk'", "x ILIKE 'jf%'", False),
+    ],
+)
+def test_patterns_in_either_case_cover_those_in_one(f: str, g: str, expected: bool) -> None:
+    assert covers(to_filter(f), to_filter(g)) is expected
+    assert intersects(to_filter(f), to_filter(g))
+    assert not intersects(to_filter("x ILIKE 'jf%'"), to_filter("x ILIKE 'LG%'"))
