@@ -296,7 +296,7 @@ def _gather(
     if len(event) > ATTRIBUTES_MAX:
         raise EventError(f"{len(event)} attributes, the limit is {ATTRIBUTES_MAX}")
     nested: dict[str, Any] = {}
-    plain: dict[str, Value] = {}
+    characters = 0
     for given_name, given in event.items():
         name = check_name(given_name)
         if type(given_name) is not str and name in event and event[name] is not given:
@@ -308,32 +308,38 @@ def _gather(
                 raise EventError(f"attribute {name!r}: {error}") from None
             nested[name] = given
             continue
-        if value is not None:
-            plain[name] = value
-    if nested:
-        _put_nested(plain, nested)
-    characters = 0
-    for name, value in plain.items():
-        kind = kind_of(value)
+        if value is None:
+            continue
         if isinstance(value, str):
             characters += len(value)
-        rows, values = gathered.setdefault((name, kind), ([], []))
+        rows, values = gathered.setdefault((name, kind_of(value)), ([], []))
         rows.append(row)
         values.append(value)
+    if nested:
+        characters += _gather_nested(gathered, row, event, nested)
     if characters > EVENT_BYTES_MAX:
         raise EventError(f"{characters} characters of strings, the limit is {EVENT_BYTES_MAX}")
 
 
-def _put_nested(values: dict[str, Value], nested: Mapping[str, Any]) -> None:
-    """Put the attributes of what is nested, and its form, beside those that are not."""
+def _gather_nested(
+    gathered: dict[ColumnKey, tuple[list[int], list[Value]]],
+    row: int,
+    event: Mapping[str, Any],
+    nested: Mapping[str, Any],
+) -> int:
+    """Gather the attributes of what is nested, and its form; return how many characters they have."""
     found, form, attributes = flattened(nested, check_name, normalize)
-    twice = found.keys() & values.keys()
-    if twice:
-        raise EventError(f"attribute {min(twice)!r} is there twice")
-    if len(values) + attributes > ATTRIBUTES_MAX:
-        raise EventError(f"{len(values) + attributes} attributes, the limit is {ATTRIBUTES_MAX}")
-    values |= found
-    values[FORM] = form
+    if len(event) - len(nested) + attributes > ATTRIBUTES_MAX:
+        raise EventError(f"{len(event) - len(nested) + attributes} attributes, the limit is {ATTRIBUTES_MAX}")
+    characters = 0
+    for name, value in (*found.items(), (FORM, form)):
+        if name in event:
+            raise EventError(f"attribute {name!r} is there twice")
+        characters += len(value) if isinstance(value, str) else 0
+        rows, values = gathered.setdefault((name, kind_of(value)), ([], []))
+        rows.append(row)
+        values.append(value)
+    return characters
 
 
 def check_name(name: object) -> str:
