@@ -17,6 +17,7 @@ import pyarrow.parquet
 
 from ..actors.clients.notification import Notification
 from ..protocol.batch import EVENT_BYTES_MAX
+from ..protocol.documents import of_json
 from ..protocol.errors import InputError
 from .inputs import one_line
 
@@ -84,7 +85,7 @@ class JsonLines:
         for name in self._timestamps:
             if event.get(name) is not None:
                 event[name] = _moment(event[name], f"{where}: {name}")
-        yield Line(self._number, {name: value for name, value in event.items() if value is not None})
+        yield Line(self._number, of_json(event))
 
 
 def _moment(value: Any, where: str) -> datetime.datetime:

@@ -177,14 +177,14 @@ class EventBatch:
                 targets = out if rows is None else [out[row] for row in rows.tolist()]
                 for event, value in zip(targets, values, strict=True):
                     event[name] = value
-            for row, form in self._forms():
+            for row, form, text in self._forms():
                 if has_arrays(form):
-                    out[row] = NestedEvent(out[row], ways(out[row], form))
+                    out[row] = NestedEvent(out[row], ways(out[row], form), text)
             self._events.append(tuple(out))
         return self._events[0]
 
-    def _forms(self) -> Iterator[tuple[int, Any]]:
-        """Iterate over the events with something nested: the row, and the form as it is read."""
+    def _forms(self) -> Iterator[tuple[int, Any, str]]:
+        """Iterate over the events with something nested: the row, the form as it is read, and its text."""
         column = self.columns.get(_FORMS)
         if column is None:
             return
@@ -194,12 +194,12 @@ class EventBatch:
             code = int(column.data[row])
             if code not in read:
                 read[code] = json.loads(column.words[code])
-            yield row, read[code]
+            yield row, read[code], column.words[code]
 
     def documents(self, shown: Callable[[Value], Any] = lambda value: value) -> list[dict[str, Any]]:
         """Return the events as they were given, objects and arrays in them nested again; `shown` makes their values."""
         out = [{name: shown(value) for name, value in event.items()} for event in self.events()]
-        for row, form in self._forms():
+        for row, form, _ in self._forms():
             out[row] = document(out[row], form, shown)
         return out
 
@@ -317,6 +317,10 @@ def _gather(
         values.append(value)
     if nested:
         characters += _gather_nested(gathered, row, event, nested)
+    if isinstance(event, NestedEvent) and event.form:  # of a batch: it was checked when it came into it
+        rows, values = gathered.setdefault(_FORMS, ([], []))
+        rows.append(row)
+        values.append(event.form)
     if characters > EVENT_BYTES_MAX:
         raise EventError(f"{characters} characters of strings, the limit is {EVENT_BYTES_MAX}")
 

@@ -24,7 +24,17 @@ from typing import Any, Final
 from .errors import EventError
 from .values import NULL, Timestamp, Value, is_null
 
-__all__ = ["FORM", "NESTING_MAX", "WAYS_MAX", "NestedEvent", "document", "flattened", "has_arrays", "ways"]
+__all__ = [
+    "FORM",
+    "NESTING_MAX",
+    "WAYS_MAX",
+    "NestedEvent",
+    "document",
+    "flattened",
+    "has_arrays",
+    "of_json",
+    "ways",
+]
 
 FORM: Final = ""
 """The name of the column that says what is nested."""
@@ -38,16 +48,33 @@ _TIME: Final = ""  # an attribute has a name, so an object with this one is none
 
 
 class NestedEvent(dict[str, Value]):
-    """The attributes of an event outside its arrays, and its ways."""
+    """The attributes of an event outside its arrays, its ways, and its form, by which it goes into a batch again."""
 
-    __slots__ = ("ways",)
+    __slots__ = ("form", "ways")
 
-    def __init__(self, attributes: Mapping[str, Value], ways: Sequence[dict[str, Value]]) -> None:
+    def __init__(
+        self, attributes: Mapping[str, Value], ways: Sequence[dict[str, Value]], form: str = ""
+    ) -> None:
         super().__init__(attributes)
         self.ways = tuple(ways)
+        self.form = form
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NestedEvent, (dict(self), self.ways)
+        return NestedEvent, (dict(self), self.ways, self.form)
+
+
+def of_json(value: Any, depth: int = 0) -> Any:
+    """Return what JSON says as a value of an event: its null is said, so it is one; all else is what it is.
+
+    What is nested too deep for an event is left as it is.
+    """
+    if value is None:
+        return NULL
+    if depth > NESTING_MAX:
+        return value
+    if isinstance(value, dict):
+        return {name: of_json(inner, depth + 1) for name, inner in value.items()}
+    return [of_json(inner, depth + 1) for inner in value] if isinstance(value, list) else value
 
 
 def flattened(

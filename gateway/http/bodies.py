@@ -24,6 +24,7 @@ from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
 from ...protocol import checks
+from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
 from ...protocol.extras import extra
 
@@ -126,12 +127,12 @@ def _objects(values: Sequence[Any]) -> Sequence[dict[str, Any]]:
 
 
 def _plain(events: Sequence[dict[str, Any]], moments: Sequence[str]) -> list[dict[str, Any]]:
-    """Return events without what is not there, with their moments."""
+    """Return events with their moments and nulls."""
     for i, event in enumerate(events):
         for name in moments:
             if event.get(name) is not None:
                 event[name] = moment(event[name], f"event {i}: {name}")
-    return [{name: value for name, value in event.items() if value is not None} for event in events]
+    return [of_json(event) for event in events]
 
 
 def moment(value: Any, where: str) -> datetime.datetime:

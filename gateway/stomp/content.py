@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ...protocol import checks
+from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
 from ...protocol.values import Value, normalize
 from ...routing.language.questions import parse_selector
@@ -149,7 +150,7 @@ def _object(body: bytes) -> dict[str, Value]:
     event: dict[str, Any] = {}
     for name, value in told.items():
         try:
-            plain = value if isinstance(value, dict | list) else normalize(value)
+            plain = of_json(value) if isinstance(value, dict | list) else normalize(of_json(value))
         except InputError as error:
             raise EventError(f"{checks.shown(name)}: {error}") from None
         if plain is not None:

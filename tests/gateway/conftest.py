@@ -31,7 +31,7 @@ class LocalOutlet:
         first = self.network.last.get(self.name, 0) + 1
         last = self.network.last[self.name] = first + len(batch) - 1
         self.network.route(
-            batch_of(batch.events(), publisher=self.name, first_sequence=first, published_at=1.5)
+            batch_of(batch.documents(), publisher=self.name, first_sequence=first, published_at=1.5)
         )
         return last
 

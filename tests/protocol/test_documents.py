@@ -51,6 +51,10 @@ def has_list(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, dict) and any(map(has_list, value.values())))
 
 
+def has_list_kept(event: Any) -> bool:
+    return isinstance(event, NestedEvent)
+
+
 @given(st.lists(EVENTS, min_size=1, max_size=4))
 def test_events_come_back_and_have_their_ways(events: list[dict[str, Any]]) -> None:
     batch = batch_of(events)
@@ -64,6 +68,10 @@ def test_events_come_back_and_have_their_ways(events: list[dict[str, Any]]) -> N
         (packed, events),
         (pickle.loads(pickle.dumps(batch)), events),
         (concat(halves), ordered),
+        (
+            batch_of([event for event in batch.events() if isinstance(event, NestedEvent)]),
+            list(filter(has_list, events)),
+        ),
     ):
         assert found.documents() == expected
         for flat, event in zip(found.events(), expected, strict=True):

@@ -42,7 +42,8 @@ STRUCTURED = json.loads(to_structured_event(FLIGHT).body)
 @pytest.mark.parametrize(
     ("headers", "body", "brings"),
     [
-        (JSON, b'{"n": 1, "gone": null}', [{"n": 1}]),
+        (JSON, b'{"n": 1, "gone": null}', [{"n": 1, "gone": None}]),
+        (JSON, b'{"n": {"a": [1, null], "b": null}}', [{"n": {"a": [1, None], "b": None}}]),
         (JSON, b'[{"n": 1}, {"n": true}, {"s": "\\u00e9"}]', [{"n": 1}, {"n": True}, {"s": "é"}]),
         ({"content-type": "application/x-ndjson"}, b'{"n": 1}\n\n{"n": 2}', [{"n": 1}, {"n": 2}]),
         ({"content-type": "application/json; charset=UTF-8"}, b'{"n": 1e400}', [{"n": "Infinity"}]),

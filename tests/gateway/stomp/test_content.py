@@ -9,7 +9,7 @@ from rayvous.gateway.deliveries import json_of
 from rayvous.gateway.stomp.content import event_of, message_of, selector_of
 from rayvous.gateway.stomp.frames import Frame, encode
 from rayvous.protocol.errors import EventError, SelectorError
-from rayvous.protocol.values import Timestamp
+from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.language.questions import evaluate, parse_selector
 
 
@@ -32,7 +32,7 @@ def matches(selector, event, destination="/events"):
 def test_a_body_in_json_is_the_event(kind):
     """STOMP 1.2, "Header content-type"."""
     event = sent(b'{"a": 1, "b": 1.0, "c": "1", "d": true, "e": null}', kind)
-    assert event == {"a": 1, "b": 1.0, "c": "1", "d": True}
+    assert event == {"a": 1, "b": 1.0, "c": "1", "d": True, "e": NULL}
     assert type(event["b"]) is float
 
 
