@@ -38,7 +38,8 @@
 #define BUCKETS_MAX 1024
 #define TILE_BYTES (768 * 1024) /* of the rows of all numbers of a tile */
 #define SAMPLE 65536            /* bounds that edges are chosen from */
-#define WORD_ROWS_MIN 1024      /* more than the words that a chunk of events can bring */
+#define CHUNK_WORDS 512         /* events of a chunk where there are strings */
+#define WORD_ROWS_MIN (2 * CHUNK_WORDS)
 #define WORD_BYTES_MAX (32 << 20)
 #define EXACT ((int64_t)1 << 53) /* integers up to here are floats */
 #define NOWHERE UINT32_MAX
@@ -190,7 +191,7 @@ typedef struct {
     Pool pool;
     uint16_t *counts;
     size_t counts_room;
-    uint32_t events, found_tiles;
+    uint32_t events, found_tiles, chunk;
     int by_event;
     uint64_t *totals; /* by_event: matches of each event */
     Pick *picks;
@@ -376,7 +377,7 @@ static const Level LEVELS[] = {
 };
 static const Level *level = LEVELS;
 static int level_max;
-static uint32_t buckets_max = BUCKETS_MAX;
+static uint32_t buckets_max = BUCKETS_MAX, word_bytes_max = WORD_BYTES_MAX;
 
 static void choose_level(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -522,8 +523,8 @@ static uint32_t spans_of(const Constraint *c, int kind, int64_t room[2], const i
         if (bounded_low) room[0] = (int64_t)ceil(low) + (c->flags & LOW_OPEN && ceil(low) == low);
         if (bounded_high) room[1] = (int64_t)floor(high) - (c->flags & HIGH_OPEN && floor(high) == high);
     } else {
-        room[0] += !!(c->flags & LOW_OPEN);
-        room[1] -= !!(c->flags & HIGH_OPEN);
+        room[0] += bounded_low && c->flags & LOW_OPEN;
+        room[1] -= bounded_high && c->flags & HIGH_OPEN;
     }
     return room[0] <= room[1];
 }
@@ -987,7 +988,7 @@ static void remove_strings(Words *w, uint32_t column, PyObject *strings) {
 
 /* Give a word a row of its own; the word that waits its turn longest without being used gives its row up. */
 static int make_row(Kernel *k, Words *w, uint32_t place) {
-    uint32_t most = WORD_BYTES_MAX / (8 * w->row_words);
+    uint32_t most = word_bytes_max / (8 * w->row_words);
     if (most < WORD_ROWS_MIN) most = WORD_ROWS_MIN;
     if (w->seat_count >= most) {
         while (w->list[w->seats[w->hand %= w->seat_count]]->used + 1 >= k->now) {
@@ -1219,7 +1220,7 @@ typedef struct {
 
 typedef struct {
     Input *inputs;
-    uint32_t input_count, attributes;
+    uint32_t input_count, attributes, chunk;
     uint8_t *there; /* by attribute: whether any event may have it */
     Source *sources;
     uint32_t *active;
@@ -1260,6 +1261,7 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
     PyObject *key, *column;
     Py_ssize_t at = 0;
     p->attributes = k->attribute_count;
+    p->chunk = CHUNK_EVENTS;
     p->inputs = grown(NULL, (size_t)PyDict_Size(columns) * sizeof(Input));
     p->there = memset(grown(NULL, p->attributes), 0, p->attributes);
     p->sources = grown(NULL, (size_t)p->attributes * 5 * sizeof(Source));
@@ -1292,6 +1294,7 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
         Attribute *a = k->attributes[in.attribute];
         if (in.kind == STRING_COLUMN) {
             in.places = grown(NULL, (size_t)PyTuple_Size(in.words) * 4);
+            p->chunk = CHUNK_WORDS; /* no chunk may need more rows of words than are kept */
             fit_rows(k, &a->words);
         } else if (in.kind != BOOLEAN_COLUMN && in.kind != NULL_COLUMN)
             a->numbers[in.kind == INTEGER_COLUMN ? INTEGER : in.kind == FLOAT_COLUMN ? FLOAT : MOMENT].wanted = 1;
@@ -1430,8 +1433,8 @@ static void own(Kernel *k, const int64_t *owners, uint32_t slots) {
     uint32_t words = (slots + 63) / 64;
     uint64_t *seen = memset(grown(NULL, words * 8), 0, words * 8);
     k->totals = grown(k->totals, k->events * sizeof *k->totals);
-    for (uint32_t begin = 0; begin < k->events; begin += CHUNK_EVENTS) {
-        uint32_t events = k->events - begin < CHUNK_EVENTS ? k->events - begin : CHUNK_EVENTS;
+    for (uint32_t begin = 0; begin < k->events; begin += k->chunk) {
+        uint32_t events = k->events - begin < k->chunk ? k->events - begin : k->chunk;
         chunk_starts(k, starts, begin, events, from);
         from = starts[k->found_tiles];
         for (uint32_t e = begin; e < begin + events; e++) {
@@ -1468,8 +1471,8 @@ static PyObject *Kernel_find(Kernel *k, PyObject *args) {
     if (take_inputs(k, columns, events, &plan) < 0) goto failed;
     settle(k);
     if (needed > k->counts_room) k->counts = grown(k->counts, (k->counts_room = needed) * sizeof *k->counts);
-    for (uint32_t begin = 0; begin < events; begin += CHUNK_EVENTS) {
-        uint32_t size = events - begin < CHUNK_EVENTS ? events - begin : CHUNK_EVENTS;
+    for (uint32_t begin = 0; begin < events; begin += plan.chunk) {
+        uint32_t size = events - begin < plan.chunk ? events - begin : plan.chunk;
         if (pick(k, &plan, begin, size) < 0) goto failed;
         for (uint32_t t = 0; t < k->tiles; t++) {
             Tile tile = tile_of(k, &plan, t, size);
@@ -1478,6 +1481,7 @@ static PyObject *Kernel_find(Kernel *k, PyObject *args) {
     }
     k->events = events;
     k->found_tiles = k->tiles;
+    k->chunk = plan.chunk;
     if (owners != Py_None) {
         Py_buffer view;
         if (PyObject_GetBuffer(owners, &view, PyBUF_C_CONTIGUOUS) < 0) goto failed;
@@ -1507,8 +1511,8 @@ static PyObject *Kernel_take(Kernel *k, PyObject *args) {
         int64_t *rows = rows_view.buf, *slots = slots_view.buf;
         uint32_t tiles = k->by_event ? 1 : k->found_tiles;
         size_t *starts = grown(NULL, (k->found_tiles + 1) * sizeof *starts);
-        for (uint32_t begin = 0; begin < k->events; begin += CHUNK_EVENTS) {
-            uint32_t events = k->events - begin < CHUNK_EVENTS ? k->events - begin : CHUNK_EVENTS;
+        for (uint32_t begin = 0; begin < k->events; begin += k->chunk) {
+            uint32_t events = k->events - begin < k->chunk ? k->events - begin : k->chunk;
             if (!k->by_event) from = chunk_starts(k, starts, begin, events, from)[k->found_tiles];
             for (uint32_t e = begin; e < begin + events; e++)
                 for (uint32_t t = 0; t < tiles; t++) {
@@ -1550,8 +1554,8 @@ static PyObject *Kernel_groups(Kernel *k, PyObject *args) {
     uint32_t *left = grown(NULL, CHUNK_EVENTS * sizeof *left);
     int failed = take_inputs(k, columns, events, &plan) < 0 || (size_t)out.len < events * sizeof(uint64_t);
     if (!failed) settle(k);
-    for (uint32_t begin = 0; begin < events && !failed; begin += CHUNK_EVENTS) {
-        uint32_t size = events - begin < CHUNK_EVENTS ? events - begin : CHUNK_EVENTS, going = size;
+    for (uint32_t begin = 0; begin < events && !failed; begin += plan.chunk) {
+        uint32_t size = events - begin < plan.chunk ? events - begin : plan.chunk, going = size;
         failed = pick(k, &plan, begin, size) < 0;
         for (uint32_t e = 0; e < size; e++) left[e] = e;
         for (uint32_t t = 0; t < k->tiles && going && !failed; t++) {
@@ -1829,16 +1833,17 @@ static PyObject *all_levels(PyObject *module, PyObject *unused) {
     return out;
 }
 
-static PyObject *set_buckets(PyObject *module, PyObject *most) {
+static PyObject *set_limits(PyObject *module, PyObject *args) {
     (void)module;
-    unsigned long value = PyLong_AsUnsignedLong(most);
-    if (PyErr_Occurred()) return NULL;
-    buckets_max = value < 2 ? 2 : value > BUCKETS_MAX ? BUCKETS_MAX : (uint32_t)value;
+    unsigned int buckets = BUCKETS_MAX, word_bytes = WORD_BYTES_MAX;
+    if (!PyArg_ParseTuple(args, "|II", &buckets, &word_bytes)) return NULL;
+    buckets_max = buckets < 2 ? 2 : buckets > BUCKETS_MAX ? BUCKETS_MAX : buckets;
+    word_bytes_max = word_bytes;
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"set_buckets", set_buckets, METH_O, "set_buckets(most): choose fewer edges; for tests"},
+    {"set_limits", set_limits, METH_VARARGS, "set_limits(buckets, bytes of words' rows): as shipped without; for tests"},
     {"level", get_level, METH_NOARGS, "level() -> the instructions in use"},
     {"set_level", set_level, METH_O, "set_level(name): use other instructions; for tests"},
     {"levels", all_levels, METH_NOARGS, "levels() -> those that this processor has"},

@@ -59,7 +59,7 @@ def test_both_kernels_give_the_same_while_filters_come_and_go(level: str, seed: 
     assert NATIVE is not None
     before = NATIVE.level()
     NATIVE.set_level(level)
-    NATIVE.set_buckets(20)
+    NATIVE.set_limits(20)
     try:
         some = filters_of(seed, 400) * 12  # more than one tile
         assert both[0].insert_many(some) == both[1].insert_many(some)
@@ -78,7 +78,7 @@ def test_both_kernels_give_the_same_while_filters_come_and_go(level: str, seed: 
         assert both[0].snapshot() == both[1].snapshot()
     finally:
         NATIVE.set_level(before)
-        NATIVE.set_buckets(1024)
+        NATIVE.set_limits()
 
 
 def compare(both: list[MatchIndex], batch: Any) -> None:
@@ -87,6 +87,23 @@ def compare(both: list[MatchIndex], batch: Any) -> None:
     assert np.array_equal(native.rows, numpy.rows) and np.array_equal(native.slots, numpy.slots)
     groups = np.left_shift(np.uint64(1), np.arange(both[0].slots_end, dtype=np.uint64) % np.uint64(60))
     assert np.array_equal(*(index.match_groups(batch, groups) for index in both))
+
+
+@needs_native
+def test_more_words_than_rows_are_kept_for() -> None:
+    """Rows of words are a cache: 3,000 words that a pattern is asked about, and room for 1,024."""
+    assert NATIVE is not None
+    both = [MatchIndex("native"), MatchIndex("numpy")]
+    for index in both:
+        index.insert_many([to_filter(f"w LIKE '%{n}%' AND w <> 'w{n}1'") for n in range(40)])
+    NATIVE.set_limits(20, 0)
+    try:
+        for begin in (0, 1500, 0):
+            compare(both, batch_of({"w": f"w{n}"} for n in range(begin, begin + 1500)))
+        both[0].check()
+        assert both[0].nbytes < 1100 * 200
+    finally:
+        NATIVE.set_limits()
 
 
 @needs_native

@@ -198,7 +198,7 @@ class Churn(RuleBasedStateMachine):
         self.patch.setattr(number_rows, "_BUCKETS_MAX", buckets)
         self.patch.setattr(number_rows, "_BUCKETS_MIN", 1)
         if self.kernel == "native":
-            kernels.compiled().set_buckets(buckets)
+            kernels.compiled().set_limits(buckets)
         self.index = MatchIndex(self.kernel)
         self.held: dict[int, Filter] = {}
 
@@ -209,7 +209,7 @@ class Churn(RuleBasedStateMachine):
         assert self.index.nbytes == MatchIndex(self.kernel).nbytes and len(self.index) == 0
         self.patch.undo()
         if self.kernel == "native":
-            kernels.compiled().set_buckets(1024)
+            kernels.compiled().set_limits()
 
     @rule(target=slots, filter=filters)
     def insert(self, filter: Filter) -> int:
@@ -448,5 +448,40 @@ def test_removing_what_is_not_there_is_an_error(kernel: str) -> None:
         index.remove(slot + 1)
     index.remove(slot)
     with pytest.raises(KeyError):
+        index.remove(slot)
+    index.check()
+
+
+@on_both
+def test_an_index_that_shrank_is_as_small_as_one_that_was_never_large(kernel: str) -> None:
+    table = interval_table(5000, 7)
+    two = Filter(
+        (*number_filter("x", Interval(0, 50)).clauses, *number_filter("y", Interval(0, 400)).clauses)
+    )
+    index, fresh = MatchIndex(kernel), MatchIndex(kernel)
+    slots = index.insert_many(table.values())
+    held = {index.insert(two): two}
+    batch, events = random_batch(30, 8)
+    index.match(batch)
+    for slot in slots:
+        if slot % 100 == 7:
+            held[slot] = table[slot]
+        else:
+            index.remove(slot)
+    agree(index, held, events)
+    fresh.insert_many(held.values())
+    fresh.match(batch)
+    assert index.nbytes < 3 * fresh.nbytes
+    for slot in list(held)[::2]:
+        index.remove(slot)
+        del held[slot]
+    for item in (two, number_filter("y", Interval(300, 600)), Filter(()), two):
+        held[index.insert(item)] = item
+    agree(index, held, events)
+    index.check()
+    again = MatchIndex(kernel)
+    again.restore(index.snapshot())
+    agree(again, held, events)
+    for slot in held:
         index.remove(slot)
     index.check()
