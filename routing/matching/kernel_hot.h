@@ -41,44 +41,59 @@ static inline uint32_t FN(copy)(uint16_t *out, const uint16_t *ids, uint32_t cou
     return count;
 }
 
+#if LEVEL >= 1
+/* Of 64 steps, which are not after the given one, and which are the same. */
+static inline uint64_t FN(compare)(const uint16_t *steps, uint16_t given, uint64_t *same) {
+#if LEVEL >= 2
+    __m512i step = _mm512_set1_epi16((short)given), low = _mm512_loadu_si512(steps);
+    __m512i high = _mm512_loadu_si512(steps + 32);
+    *same = _mm512_cmpeq_epu16_mask(low, step) | (uint64_t)_mm512_cmpeq_epu16_mask(high, step) << 32;
+    return _mm512_cmple_epu16_mask(low, step) | (uint64_t)_mm512_cmple_epu16_mask(high, step) << 32;
+#else
+    __m256i step = _mm256_set1_epi16((short)given);
+    uint64_t not_after = *same = 0;
+    for (int i = 0; i < 64; i += 32) {
+        __m256i low = _mm256_loadu_si256((const __m256i *)(steps + i));
+        __m256i high = _mm256_loadu_si256((const __m256i *)(steps + i + 16));
+        __m256i low_not = _mm256_cmpeq_epi16(_mm256_min_epu16(low, step), low);
+        __m256i high_not = _mm256_cmpeq_epi16(_mm256_min_epu16(high, step), high);
+        __m256i equal = _mm256_packs_epi16(_mm256_cmpeq_epi16(low, step), _mm256_cmpeq_epi16(high, step));
+        __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi16(low_not, high_not), 0xD8);
+        not_after |= (uint64_t)(uint32_t)_mm256_movemask_epi8(packed) << i;
+        *same |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(equal, 0xD8)) << i;
+    }
+    return not_after;
+#endif
+}
+
+static inline uint64_t FN(lowest)(uint32_t count) { return count >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << count) - 1; }
+
+/* The stretch of a bucket's toggles that rejects a key: in both segments those that are not after it come first. */
+static inline uint32_t FN(stretch)(const Toggles *t, const Pick *pick, uint32_t *begin) {
+    const uint32_t *starts = t->starts + 2 * pick->row;
+    uint32_t firsts = starts[1] - starts[0], all = starts[2] - starts[0], before = 0, last = 0;
+    for (uint32_t at = 0;; at += 64) { /* nearly always once */
+        uint64_t same, not_after = FN(compare)(t->steps + starts[0] + at, pick->step, &same);
+        uint64_t of_firsts = FN(lowest)(firsts > at ? firsts - at : 0), here = FN(lowest)(all - at);
+        if (__builtin_expect((same & here) != 0, 0)) return stretch(t, pick->row, pick->key, begin);
+        before += (uint32_t)__builtin_popcountll(not_after & of_firsts);
+        last += (uint32_t)__builtin_popcountll(not_after & here & ~of_firsts);
+        if (all <= at + 64) break;
+    }
+    *begin = starts[0] + before;
+    return starts[1] + last - *begin;
+}
+#endif
+
 /* The columns that reject a key beyond the row of its bucket. */
 static inline uint32_t FN(toggles)(const Block *block, const Pick *pick, uint16_t *out) {
     const Toggles *t = &block->toggles;
-    uint32_t found = 0, begin = 0, count = 0;
+    uint32_t found = 0, begin = 0;
     if (t->count) {
 #if LEVEL >= 1
-        const uint32_t *starts = t->starts + 2 * pick->row;
-        const uint16_t *steps = t->steps + starts[0];
-        uint32_t firsts = starts[1] - starts[0], all = starts[2] - starts[0];
-        uint64_t not_after, same, here = all >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << all) - 1;
-#if LEVEL >= 2
-        __m512i step = _mm512_set1_epi16((short)pick->step), low = _mm512_loadu_si512(steps);
-        __m512i high = _mm512_loadu_si512(steps + 32);
-        not_after = _mm512_cmple_epu16_mask(low, step) | (uint64_t)_mm512_cmple_epu16_mask(high, step) << 32;
-        same = _mm512_cmpeq_epu16_mask(low, step) | (uint64_t)_mm512_cmpeq_epu16_mask(high, step) << 32;
+        uint32_t count = FN(stretch)(t, pick, &begin);
 #else
-        __m256i step = _mm256_set1_epi16((short)pick->step);
-        not_after = same = 0;
-        for (int i = 0; i < 64; i += 32) {
-            __m256i low = _mm256_loadu_si256((const __m256i *)(steps + i));
-            __m256i high = _mm256_loadu_si256((const __m256i *)(steps + i + 16));
-            __m256i low_not = _mm256_cmpeq_epi16(_mm256_min_epu16(low, step), low);
-            __m256i high_not = _mm256_cmpeq_epi16(_mm256_min_epu16(high, step), high);
-            __m256i equal = _mm256_packs_epi16(_mm256_cmpeq_epi16(low, step), _mm256_cmpeq_epi16(high, step));
-            __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi16(low_not, high_not), 0xD8);
-            not_after |= (uint64_t)(uint32_t)_mm256_movemask_epi8(packed) << i;
-            same |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(equal, 0xD8)) << i;
-        }
-#endif
-        if (__builtin_expect(all > 64 || same & here, 0))
-            count = stretch(t, pick->row, pick->key, &begin);
-        else { /* in both segments those that are not after the key come first */
-            uint64_t of_firsts = firsts >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << firsts) - 1;
-            begin = starts[0] + (uint32_t)__builtin_popcountll(not_after & of_firsts);
-            count = starts[1] + (uint32_t)__builtin_popcountll(not_after & here & ~of_firsts) - begin;
-        }
-#else
-        count = stretch(t, pick->row, pick->key, &begin);
+        uint32_t count = stretch(t, pick->row, pick->key, &begin);
 #endif
         found = FN(copy)(out, t->ids + begin, count);
     }
