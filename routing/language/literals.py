@@ -2,8 +2,9 @@
 
 Rules
 -----
-* An integer may be decimal, hexadecimal (``0x2A``) or, after a leading 0, octal (``052``), with an ``L`` at its end or
-  not; a float may have an ``f`` or ``d`` at its end. All are 64 bits wide.
+* An integer may be decimal, hexadecimal (``0x2A``), binary (``0b101010``) or, after a leading 0, octal (``052``), with
+  an ``L`` at its end or not; a float may have an ``f`` or ``d`` at its end, and be hexadecimal (``0x1.5p5``). ``_`` may
+  stand between digits. All are 64 bits wide; one that is not decimal may have the bit of the sign.
 * What cannot be read is refused with the place of its token.
 
 Source: JMS 1.1, section 3.8.1.1 (the literals of Java); the Java Language Specification, 3.10.1 and 3.10.2.
@@ -42,29 +43,61 @@ def unquoted(token: Token) -> str:
 def read_number(token: Token, *, negative: bool = False) -> int | float:
     """Return a number; `negative` when a minus stands before it, which is part of the least integer."""
     text = str(token)
-    digits, base = text.rstrip("lL"), 10
-    if digits[:2] in ("0x", "0X"):
-        digits, base = digits[2:], 16
-    elif not digits.isdigit():
-        return -_float(token, text) if negative else _float(token, text)
-    elif digits[0] == "0" and len(digits) > 1:
+    if _STRAY.search(text):
+        at(token, f"{_shortened(text)} is no number: _ stands between digits")
+    plain = text.replace("_", "").lower()
+    integer = _integer(token, plain)
+    if integer is None:
+        return -_float(token, plain) if negative else _float(token, plain)
+    if negative:
+        integer = -integer
+    if not INTEGER_MIN <= integer <= INTEGER_MAX:
+        _too_large(token)
+    return integer
+
+
+_STRAY: Final = re.compile(r"_(?![0-9a-fA-F_])|(?<![0-9a-fA-F_])_")
+
+
+def _integer(token: Token, text: str) -> int | None:
+    """Return what an integer says, or None if it is none; one that is not decimal may be one of 64 bits with a sign."""
+    digits, base = text.removesuffix("l"), 10
+    if digits[:2] in ("0x", "0b"):
+        digits, base = digits[2:], 16 if digits[1] == "x" else 2
+    elif digits[0] == "0" and len(digits) > 1 and digits.isdigit():
         base = 8
         if digits.strip("01234567"):
             at(token, f"{_shortened(text)} is no octal number, which a leading 0 makes it: leave the 0 out")
-    value = int(digits, base) if len(digits) <= _DIGITS_MAX else INTEGER_MAX + 2
-    if negative:
-        value = -value
-    if not INTEGER_MIN <= value <= INTEGER_MAX:
-        at(token, f"the integer {_shortened(text)} does not fit in 64 bits: write it as a float")
-    return value
+    if digits.strip("0123456789abcdef"[:base]):
+        return None
+    if len(digits) > _DIGITS_MAX:
+        _too_large(token)
+    value = int(digits, base)
+    if base == 10:
+        return value
+    if value >= 2**64:
+        _too_large(token)
+    return value - 2**64 if value > INTEGER_MAX else value
+
+
+def _too_large(token: Token) -> NoReturn:
+    at(token, f"the integer {_shortened(str(token))} does not fit in 64 bits: write it as a float")
 
 
 def _float(token: Token, text: str) -> float:
-    if text[-1] in "lL":
-        at(token, f"{_shortened(text)} is no number: L stands after integers only")
-    number = float(text.rstrip("fFdD"))
+    if text[-1] == "l":
+        at(token, f"{_shortened(str(token))} is no number: L stands after integers only")
+    if text[:2] == "0x" and "p" not in text:
+        at(
+            token,
+            f"{_shortened(str(token))} is no number: a hexadecimal float has a p and its exponent of two",
+        )
+    try:
+        number = float.fromhex(text.rstrip("fd")) if text[:2] == "0x" else float(text.rstrip("fd"))
+    except (ValueError, OverflowError):
+        number = float("inf")
     if number == float("inf"):
-        at(token, f"the number {_shortened(text)} is too large for a float")
+        at(token, f"the number {_shortened(str(token))} is too large for a float")
     return number
 
 

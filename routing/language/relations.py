@@ -106,6 +106,10 @@ def between(value: Expression, low: Expression, high: Expression, *, strict: boo
         except SelectorError:
             if strict:
                 raise
+    if not strict and any(
+        isinstance(each, Literal) and type(each.value) is bool for each in (value, low, high)
+    ):
+        return FALSE  # they have no order
     bounds = comparison(">=", value, low, strict=strict), comparison("<=", value, high, strict=strict)
     return And(bounds)
 

@@ -1,0 +1,142 @@
+"""Selectors that are made to be hard: each is a filter or a named error, soon.
+
+The bound is on the time of the processor, so that it does not depend on what else the machine does; it allows for
+reading, which goes with the length, and ten times what a case takes on a machine of its own.
+
+Reference: docs/spec.md, promises 9 and 10.
+"""
+
+import random
+from collections.abc import Callable
+from time import process_time
+from typing import Final
+
+import pytest
+from rayvous.protocol.errors import FilterTooComplex, SelectorError
+from rayvous.routing.filters.covering import covers, intersects
+from rayvous.routing.filters.filter import Filter, to_filter
+
+SECONDS: Final = 0.5
+SECONDS_A_CHARACTER: Final = 2e-4
+
+
+def _leaf(dice: random.Random) -> str:
+    name, other, n = f"a{dice.randrange(4)}", f"a{dice.randrange(4)}", dice.randrange(1000)
+    return dice.choice(
+        (
+            f"{name} < {n}",
+            f"{name} > {n}",
+            f"{name} <> {n}",
+            f"{name} = 'x{n}'",
+            f"{name} LIKE '%{n}%'",
+            f"{name} LIKE '_{n}%a_b%'",
+            f"{name} NOT LIKE '%{n}_'",
+            f"{name} IN ({n}, {n + 2}, {n + 4})",
+            f"{name} < {other}",
+            f"{name} + {n} > {other}",
+            f"{name} * {other} <= {n}",
+            f"{name} IS NULL",
+            f"{name} BETWEEN {n} AND {n + 9}",
+            f"CESQL 'LENGTH({name}) > {n}'",
+            f"({name} = {n}) IS NOT TRUE",
+            f"{name} PREFIX '{n}'",
+            f"({name} < {n}) IS UNKNOWN",
+        )
+    )
+
+
+def _wide(dice: random.Random) -> str:
+    inner, outer = dice.choice(((" OR ", " AND "), (" AND ", " OR ")))
+    factors = dice.choice((4, 8, 20, 60))
+    width = dice.choice((2, 3, 5))
+    return outer.join("(" + inner.join(_leaf(dice) for _ in range(width)) + ")" for _ in range(factors))
+
+
+def _alike(dice: random.Random) -> str:
+    shape = (
+        dice.choice(
+            (
+                "(a < {i} OR b > {i})",
+                "(a LIKE '%{i}%' OR b LIKE '%{i}%')",
+                "(a <> {i} OR b <> {i})",
+                "(a + {i} > b OR c > {i})",
+                "(a = {i} AND b = {i}) IS NOT TRUE",
+                "NOT (a = {i} AND b LIKE '%{i}%')",
+                "(a IN ({i}, 'x{i}') OR b < 'x{i}')",
+            )
+        )
+        if dice.random() < 0.5
+        else f"({_leaf(dice)} OR a < {{i}})".replace("'%", "'%{i}")
+    )
+    return dice.choice((" AND ", " OR ")).join(
+        shape.replace("{i}", str(i)) for i in range(dice.choice((8, 30, 100)))
+    )
+
+
+def _nested(dice: random.Random) -> str:
+    text = _leaf(dice)
+    for _ in range(dice.choice((10, 40, 95, 120))):
+        text = dice.choice(
+            ("NOT ({})", "({}) AND x = 1", "({}) OR y = 1", "({}) IS UNKNOWN", "z = 2 OR ({})")
+        ).format(text)
+    return text
+
+
+def _long(dice: random.Random) -> str:
+    size = dice.choice((500, 3000))
+    return dice.choice(
+        (
+            "a LIKE '" + "%a_" * size + "'",
+            "a IN (" + ", ".join(map(str, range(size))) + ")",
+            "a" + " + a" * 99 + " > 1",
+            " AND ".join(f"a NOT LIKE '%{i}%'" for i in range(32)),
+            " AND ".join(f"a <> {i}" for i in range(size // 5)),
+            "(" * size + "a = 1" + ")" * size,
+            "a = '" + "'' " * size + "'",
+            "NOT " * size + "a",
+            "-" * size + "a = 1",
+            " OR ".join("a LIKE '" + f"%b{i}_" * 40 + "'" for i in range(30)),
+            "a = 0x" + "f" * size,
+            "a = 1" + "_0" * size,
+            "CESQL '" + "(" * 90 + "TRUE" + ")" * 90 + "'",
+            "CESQL '" + " OR ".join(["x = 1"] * (size // 10)) + "'",
+        )
+    )
+
+
+HOSTILE: Final[tuple[Callable[[random.Random], str], ...]] = (_wide, _alike, _nested, _long)
+
+
+def _try(seed: int, cases: int) -> int:
+    dice, made, before = random.Random(seed), 0, to_filter("a < 5 AND b > 3")
+    for number in range(cases):
+        text = HOSTILE[number % len(HOSTILE)](dice)
+        began = process_time()
+        try:
+            item: Filter | None = to_filter(text, dialect=dice.choice(("rayvous", "jms")))
+        except (SelectorError, FilterTooComplex) as error:
+            assert len(str(error)) < 400
+            item = None
+        if item is not None:
+            made += 1
+            covers(item, before), covers(before, item), intersects(item, before)
+            before = item
+        taken = process_time() - began
+        assert taken < SECONDS + SECONDS_A_CHARACTER * len(text), (taken, text[:200])
+        if item is not None:
+            assert to_filter(str(item)) == item, text[:200]
+    return made
+
+
+def test_hostile_selectors_are_answered_soon() -> None:
+    (
+        to_filter("a = 1"),
+        to_filter("a = 1", dialect="jms"),
+        to_filter("TRUE", dialect="cesql"),
+    )  # the parsers are made
+    assert 3 < _try(1, 12) < 12  # some are filters, some are none
+
+
+@pytest.mark.slow
+def test_many_hostile_selectors_are_answered_soon() -> None:
+    assert 10 < _try(2, 48) < 48
