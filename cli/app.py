@@ -339,6 +339,9 @@ def selector(
     covers: Annotated[
         str | None, typer.Option(help="A second selector: is all that it matches matched by the first?")
     ] = None,
+    dialect: Annotated[
+        str, typer.Option(help="The language of the text: rayvous, jms or cesql (CloudEvents SQL).")
+    ] = "rayvous",
     as_json: AsJson = False,
 ) -> None:
     """Check a selector and show its normal form; with --covers, compare two.
@@ -347,10 +350,11 @@ def selector(
     --------
       rayvous selector "price BETWEEN 2 AND 5 OR NOT (sym LIKE 'A%')"
       rayvous selector "price > 2" --covers "price > 3 AND sym = 'X'"
+      rayvous selector "type LIKE 'com.%' AND LENGTH(subject) < 9" --dialect cesql
     """
     from .verbs.selectors import describe_selector
 
-    result = describe_selector(text, covers)
+    result = describe_selector(text, covers, dialect)
     if as_json:
         console.print_json(result)
     else:

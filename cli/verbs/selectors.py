@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from ...routing.filters.covering import covers, intersects
-from ...routing.language.questions import to_filter
+from ...routing.language.questions import dialect_of, to_filter
 
 
-def describe_selector(text: str, other: str | None) -> dict[str, Any]:
-    """Return a selector's normal form and size, and how it compares with another one.
+def describe_selector(text: str, other: str | None, dialect: str = "rayvous") -> dict[str, Any]:
+    """Return a selector's normal form and size, and how it compares with another one; both in a dialect.
 
     Raises
     ------
     SelectorError
-        If one of them is not a selector.
+        If one of them is not a selector, or there is no such dialect.
     """
-    item = to_filter(text)
+    language = dialect_of(dialect)
+    item = to_filter(text, dialect=language)
     result: dict[str, Any] = {
         "selector": text,
         "normal_form": str(item),
@@ -24,7 +25,7 @@ def describe_selector(text: str, other: str | None) -> dict[str, Any]:
         "attributes": list(item.attributes),
     }
     if other is not None:
-        second = to_filter(other)
+        second = to_filter(other, dialect=language)
         result |= {
             "other_normal_form": str(second),
             "covers": covers(item, second),

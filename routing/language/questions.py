@@ -5,16 +5,18 @@ from .builders import Attribute, attr
 from .comparing import covers, intersects, merge
 from .patterns import parse_pattern
 from .predicates import Predicate, compile_predicate, evaluate
-from .selectors import parse_selector
+from .selectors import Dialect, dialect_of, parse_selector
 
 __all__ = [
     "Attribute",
+    "Dialect",
     "Filter",
     "FilterLike",
     "Predicate",
     "attr",
     "compile_predicate",
     "covers",
+    "dialect_of",
     "evaluate",
     "intersects",
     "merge",

@@ -31,7 +31,7 @@ from .selector_errors import syntax_error, unreadable_character
 if TYPE_CHECKING:
     from lark import Lark
 
-__all__ = ["CHARACTERS_MAX", "DIALECTS", "Dialect", "parse_selector"]
+__all__ = ["CHARACTERS_MAX", "DIALECTS", "Dialect", "dialect_of", "parse_selector"]
 
 Dialect = Literal["rayvous", "jms", "cesql"]
 DIALECTS: Final[tuple[Dialect, ...]] = ("rayvous", "jms", "cesql")
@@ -43,6 +43,17 @@ _SOFT_KEYWORDS: Final = frozenset(
     (*_OPERATORS, "CESQL", "ESCAPE", "LOWER", "MISSING", "TIMESTAMP", "UNKNOWN", "UPPER")
 )
 _RESERVED: Final = KEYWORDS | _SOFT_KEYWORDS
+
+
+def dialect_of(name: str) -> Dialect:
+    """Return the dialect that is called so.
+
+    Raises
+    ------
+    SelectorError
+        If there is none.
+    """
+    return one_of("dialect", name, DIALECTS, SelectorError)  # type: ignore[return-value]  # it is one of them
 
 
 def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
@@ -60,7 +71,7 @@ def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
     """
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-    one_of("dialect", dialect, DIALECTS)
+    dialect_of(dialect)
     if dialect == "cesql":
         return parse_cesql(text)
     if not isinstance(text, str):

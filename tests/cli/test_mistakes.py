@@ -104,6 +104,7 @@ def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "broken.jsonl"], "line 2"),
         (["run", "wrong.txt", "--on", "moon"], "--on moon"),
         (["selector", "a >"], "line 1, column"),
+        (["selector", "a = 1", "--dialect", "sql"], "one of rayvous, jms, cesql"),
         (["up", "--clusters", "0"], "clusters"),
         (["up", "--scheme", "pigeon"], "no routing scheme 'pigeon'"),
         (["up", "--name", ""], "name"),
@@ -163,7 +164,7 @@ import os, sys, warnings
 from rayvous.cli import app, console
 from rayvous.protocol.errors import InputError
 
-def noisy(text, covers):
+def noisy(text, covers, dialect):
     print("(raylet) a worker died")
     os.write(1, b"from Java\\n")
     os.write(2, b"from C++\\n")

@@ -20,6 +20,8 @@ def test_a_selector_is_explained(rayvous):
     assert status == 0, told
     result = json.loads(out)
     assert result["covers"] is True and result["is_covered"] is False
+    status, out, told = rayvous("selector", "NOT (a = 1)", "--dialect", "jms", "--json")
+    assert status == 0 and "LIKE '%'" in json.loads(out)["normal_form"], told
 
 
 def test_schemes_are_compared(rayvous):
