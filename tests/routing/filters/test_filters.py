@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
-from rayvous.protocol.values import NULL, Timestamp, normalize
+from rayvous.protocol.values import NULL, Timestamp, comparable, normalize
 from rayvous.routing.filters.covering import covers, intersects, merge
 from rayvous.routing.filters.domains import Domain, Interval
 from rayvous.routing.filters.filter import (
@@ -224,7 +224,9 @@ def test_in_jms_values_of_two_groups_compare_to_false(
                 return True if True in truths else None if None in truths else False
         truth = p.evaluate(predicate, event)
         if truth is None and not isinstance(predicate, p.Constant):
-            truth = None if any(event.get(name) is None for name in names_of(predicate)) else False
+            truth = (
+                None if any(comparable(event.get(name)) is None for name in names_of(predicate)) else False
+            )
         return truth
 
     item = normalize_predicate(two_valued(condition))
