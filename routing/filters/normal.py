@@ -135,6 +135,9 @@ class _Normalizer:
         if len(clauses) < 2:
             return clauses
         clauses = sorted(set(clauses), key=Clause.sort_key)
+        named = {tuple(clause.domains) for clause in clauses}
+        if len(named) == len(clauses) <= self.clauses_max and len(set(map(len, named))) == 1:
+            return clauses  # each is about other attributes, and about as many: none covers or joins another
         while True:
             before = len(clauses)
             self._take(2 * sum(number**2 for number in _patterns(clauses).values()))
