@@ -93,7 +93,21 @@ BOUND = {
     **{f"ClusterTree.{name}": getattr(TREE, name) for name in ("broker", "delay_seconds", "path_seconds")},
     **{
         f"Attribute.{name}": getattr(ATTRIBUTE, name)
-        for name in ("between", "isin", "like", "prefix", "suffix", "contains", "__eq__", "__lt__", "__ge__")
+        for name in (
+            "between",
+            "isin",
+            "like",
+            "prefix",
+            "suffix",
+            "contains",
+            "__eq__",
+            "__lt__",
+            "__ge__",
+            "__add__",
+            "__rsub__",
+            "__mul__",
+            "__truediv__",
+        )
     },
 }
 BOUND |= {f"Condition.{name}": getattr(ATTRIBUTE > 1, name) for name in ("__and__", "__or__")}
