@@ -128,7 +128,7 @@ def _try(seed: int, cases: int) -> int:
     return made
 
 
-def test_hostile_selectors_are_answered_soon() -> None:
+def test_hard_selectors_are_answered_soon() -> None:
     (
         to_filter("a = 1"),
         to_filter("a = 1", dialect="jms"),
@@ -138,5 +138,5 @@ def test_hostile_selectors_are_answered_soon() -> None:
 
 
 @pytest.mark.slow
-def test_many_hostile_selectors_are_answered_soon() -> None:
+def test_many_hard_selectors_are_answered_soon() -> None:
     assert 10 < _try(2, 48) < 48
