@@ -62,6 +62,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "attr": (rv.attr, rv.attr),
     "to_filter": (rv.to_filter, rv.to_filter),
     "covers": (rv.covers, rv.covers),
+    "eventbridge": (rv.eventbridge, rv.eventbridge),
     "intersects": (rv.intersects, rv.intersects),
     "merge": (rv.merge, rv.merge),
     "Filter": (rv.Filter, rv.Filter),
@@ -113,8 +114,8 @@ BOUND = {
 BOUND |= {f"Condition.{name}": getattr(ATTRIBUTE > 1, name) for name in ("__and__", "__or__")}
 FUNCTIONS |= {name: (method, method) for name, method in BOUND.items()}
 
-NOT_CALLED = {"Network", "Publisher", "Subscriber", "Notification", "Telemetry", "networks"}
-"""They need Ray: tests/on_ray/test_wrong_arguments.py, and `launch` below. A notification is made by a network."""
+NOT_CALLED = {"NULL", "Network", "Publisher", "Subscriber", "Notification", "Telemetry", "networks"}
+"""They need Ray (tests/on_ray/test_wrong_arguments.py, and `launch` below), are made by a network, or are a value."""
 
 
 def test_every_public_name_is_covered() -> None:
