@@ -98,6 +98,8 @@ BOUND = {
             "between",
             "isin",
             "like",
+            "ilike",
+            "cidr",
             "prefix",
             "suffix",
             "contains",

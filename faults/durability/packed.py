@@ -14,6 +14,7 @@ Numbers have the byte order of the machines that brokers run on: the lowest byte
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -101,12 +102,14 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
     _check_places(publisher, len(publishers), "publisher")
     columns: dict[ColumnKey, Column] = {}
     for name, number, some_missing, words in described:
-        if name != FORM:
+        if (name, number) != (FORM, Kind.STRING):
             check_name(name)
         kind = Kind(number)
         values = array(_DATA[kind])
         present = array(_BOOLEAN) if some_missing else None
         _check_words(words, "words")
+        if name == FORM:
+            _check(all(type(json.loads(word)) is dict for word in words), "forms")
         if kind is Kind.STRING:
             _check_places(values if present is None else values[present], len(words), "words")
         columns[name, kind] = Column(kind, values, present, words)

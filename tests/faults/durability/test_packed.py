@@ -32,7 +32,7 @@ def columns(draw: st.DrawFn, kind: Kind, size: int) -> Column:
     if kind is Kind.STRING:
         entries = draw(st.lists(st.integers(0, len(words) - 1), min_size=size, max_size=size))
         data = np.array(entries, np.int32)
-    elif kind is Kind.BOOLEAN:
+    elif kind in (Kind.BOOLEAN, Kind.NULL):
         data = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)), np.bool_)
     else:
         data = np.frombuffer(draw(st.binary(min_size=8 * size, max_size=8 * size)), TYPES[kind])
@@ -155,6 +155,8 @@ def test_the_frame_of_these_tests_is_that_of_the_codec() -> None:
         framed(head(columns=(("s", 3, False, ("a",)),)), ONE + struct.pack("<i", -1)),
         framed(head(columns=(("s", 9, False, ()),)), ONE + bytes(8)),  # there is no such kind
         framed(head(columns=(("", 1, False, ()),)), ONE + bytes(8)),
+        framed(head(columns=(("", 3, False, ("{",)),)), ONE + struct.pack("<i", 0)),  # no form
+        framed(head(columns=(("", 3, False, ("[]",)),)), ONE + struct.pack("<i", 0)),
         framed(head(columns=(("i", 1, False, ()),) * 2), ONE + bytes(16)),
         framed(head(columns=(("i", 1, False),)), ONE + bytes(8)),
         framed(("x",), ONE),
