@@ -181,9 +181,10 @@ def chaos(
         ),
     ] = False,
     store_dir: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Where brokers keep their files with --stable on ray; a temporary folder if not given."
+            help="Where brokers have their stores with --stable on ray: a folder, or the address of a PostgreSQL "
+            "database; a temporary folder if not given."
         ),
     ] = None,
     trace_dir: TraceDir = None,

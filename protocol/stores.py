@@ -120,6 +120,24 @@ def database_of(address: str | Path) -> Database:
     )
 
 
+def apart(address: str | Path, name: str) -> str | Path:
+    """Return the address of a part of its own at an address: a folder below it, or a schema whose name goes on so.
+
+    Parameters
+    ----------
+    address
+        Of the whole.
+    name
+        Small letters, digits and ``-``; a schema has ``_`` for these.
+    """
+    if not is_database(address):
+        return folder_of(address) / name
+    bare, _, query = str(address).partition("?")
+    rest = [part for part in query.split("&") if part and part.partition("=")[0] != "schema"]
+    schema = f"{database_of(address).schema}_{name.replace('-', '_')}"
+    return f"{bare}?{'&'.join([*rest, f'schema={schema}'])}"
+
+
 def shown_address(address: Any) -> str:
     """Return an address as it may be shown to anybody."""
     try:

@@ -49,6 +49,7 @@ from ...faults.chaos.structure import root_of, ways_of
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
+from ...protocol.stores import apart
 from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import topology_of
 from ..machines.layout import GIVES_UP_SECONDS
@@ -139,7 +140,7 @@ def aims_of(scheme: str) -> tuple[str, ...]:
 
 
 def run_ray_chaos(
-    seed: int, *, keep_trace: bool = False, store_dir: Path | None = None, **options: Any
+    seed: int, *, keep_trace: bool = False, store_dir: str | Path | None = None, **options: Any
 ) -> ChaosReport:
     """Draw a case from a seed, run it on Ray and judge it.
 
@@ -150,7 +151,8 @@ def run_ray_chaos(
     keep_trace
         Whether the report has the trace of the run.
     store_dir
-        Where brokers with stores keep their files, in a folder ``seed-N``; a temporary one when None.
+        Where brokers with stores keep their files, in a folder ``seed-N``, or the address of a PostgreSQL database, for
+        a schema ``..._seed_N``; a temporary folder when None.
     options
         As :func:`draw_ray_case` takes them.
     """
@@ -158,7 +160,7 @@ def run_ray_chaos(
     if not case.stable:
         return _Run(case, keep_trace, None).run()
     if store_dir is not None:
-        return _Run(case, keep_trace, Stable(store_dir / f"seed-{seed}")).run()
+        return _Run(case, keep_trace, Stable(apart(store_dir, f"seed-{seed}"))).run()
     with tempfile.TemporaryDirectory(prefix="rayvous-chaos-") as folder:
         return _Run(case, keep_trace, Stable(folder)).run()
 

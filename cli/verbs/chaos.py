@@ -19,6 +19,7 @@ from ...faults.chaos.recovery_times import by_kind
 from ...faults.chaos.report import ChaosReport
 from ...faults.checker.verdict import Verdict, total
 from ...protocol.errors import InputError
+from ...protocol.stability import Stable
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import topology_of
 from .. import console
@@ -74,7 +75,7 @@ def run_chaos_seeds(
     damage: bool = False,
     as_json: bool,
     scheme: str = "hybrid",
-    store_dir: Path | None = None,
+    store_dir: str | None = None,
     hosts: int | None = None,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
@@ -94,9 +95,11 @@ def run_chaos_seeds(
     if trace_dir is not None and seeds != 1:
         raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
     if store_dir is not None and not (stable and on == "ray"):
-        raise InputError("--store-dir is where brokers keep their files: give --on ray --stable with it")
+        raise InputError("--store-dir is where brokers have their stores: give --on ray --stable with it")
+    if store_dir is not None:
+        Stable(store_dir).validate()
     if hosts is not None:
-        _check_hosts(hosts, on, stable or operations or admission)
+        _check_hosts(hosts, on, stable or operations or admission or damage)
     routing_scheme(scheme)
     asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
     check(scheme, recovery=True, chaos=True, **asked)
@@ -162,7 +165,7 @@ def _check_hosts(hosts: int, on: str, more: bool) -> None:
     if hosts < 2:
         raise InputError(f"--hosts {hosts}: there must be at least 2, since the first is spared")
     if more:
-        raise InputError("--hosts goes with none of --stable, --operations and --admission")
+        raise InputError("--hosts goes with none of --stable, --operations, --admission and --damage")
 
 
 def _wanted(**words: bool) -> dict[str, bool]:

@@ -25,7 +25,9 @@ def pretend(monkeypatch, fails=()):
         reports = []
         for seed in seeds:
             asked.append((seed, options))
-            case = on_ray.draw_ray_case(seed, **options)
+            case = on_ray.draw_ray_case(
+                seed, **{key: value for key, value in options.items() if key != "store_dir"}
+            )
             report = ChaosReport("ray", case.describe(), Verdict(events_published=2), converged_seconds=0.5)
             report.recoveries = [Recovered("crash_root", 1.0, True, 1.5, 2.0, 0.1)]
             report.timeline = [(1.0, "fault: crash root")]
@@ -178,6 +180,13 @@ def test_stores_go_with_the_options_of_hybrid(monkeypatch):
     result = run_chaos_seeds(4, 1, "ray", None, None, stable=True, scheme="hybrid+quench", as_json=True)
     assert asked == [(4, {"brokers_max": 9, "scheme": "hybrid+quench", "stable": True})]
     assert result["replay"] == ["rayvous chaos --on ray --seed 4 --scheme hybrid+quench --stable"]
+
+
+def test_stores_may_be_in_a_database(monkeypatch):
+    asked = pretend(monkeypatch)
+    address = "postgresql://user@host/db?schema=chaos"  # a path would have lost a slash
+    run_chaos_seeds(4, 1, "ray", None, None, stable=True, store_dir=address, as_json=True)
+    assert asked[0][1]["store_dir"] == address
 
 
 @pytest.mark.parametrize(("on", "stable"), [("sim", True), ("ray", False)])

@@ -7,7 +7,7 @@ import pytest
 import rayvous as rv
 from rayvous.protocol import extras
 from rayvous.protocol.errors import InputError, MissingExtra
-from rayvous.protocol.stores import database_of, folder_of, is_database
+from rayvous.protocol.stores import apart, database_of, folder_of, is_database
 
 SECRET = "pa55"
 
@@ -79,3 +79,20 @@ def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(extras, "_installed", lambda module: module != "psycopg")
     with pytest.raises(MissingExtra, match=r"psycopg is not installed: pip install 'rayvous\[postgresql\]'"):
         rv.Network.launch(rv.ClusterTree(1, 1), stable=rv.Stable("postgresql://db/x"))
+
+
+@pytest.mark.parametrize(
+    ("address", "part"),
+    [
+        ("a/b", Path("a/b/seed-7")),
+        ("sqlite:///a/b", Path("a/b/seed-7")),
+        ("postgresql://u@h/d", "postgresql://u@h/d?schema=rayvous_seed_7"),
+        (
+            "postgresql://h/d?sslmode=require&schema=chaos",
+            "postgresql://h/d?sslmode=require&schema=chaos_seed_7",
+        ),
+    ],
+)
+def test_a_part_of_an_address_is_a_folder_below_it_or_a_schema_of_its_own(address: str, part: Any) -> None:
+    assert apart(address, "seed-7") == part
+    rv.Stable(part).validate()
