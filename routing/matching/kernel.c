@@ -32,6 +32,8 @@
 #define TILE_COLUMNS (TILE_WORDS * 64)
 #define CHUNK_EVENTS 2048
 #define POOL_KEPT ((size_t)8 << 20)  /* entries of 4 bytes */
+#define VERIFIED_MAX 64  /* columns of a tile that are looked at one by one, at most */
+#define VERIFY_COST 3    /* searches of toggles that one of these costs */
 #define SEARCHED 64                  /* toggles looked at together; there is room for as many behind the last */
 #define FETCH_FROM 64 /* events that use most of a tile */
 #define BUCKETS_MIN 64
@@ -51,6 +53,7 @@
 
 enum { INTEGER, FLOAT, MOMENT, KINDS };
 enum { MISSING, FALSE_, TRUE_, NULL_, FIXED };
+#define FIXED_BITS 15
 enum { PLAIN = 16, REAL = 32, LOW_OPEN = 64, HIGH_OPEN = 128 }; /* above the bits of the fixed rows */
 enum { BOOLEAN_COLUMN, INTEGER_COLUMN, FLOAT_COLUMN, STRING_COLUMN, MOMENT_COLUMN, NULL_COLUMN };
 typedef enum { BULK, ADD, REMOVE } Mode;
@@ -167,6 +170,7 @@ typedef struct {
     const Source *sources;
     const uint32_t *active;
     uint32_t active_count, attributes, words, number, tiles;
+    const Column *columns;
     const uint64_t *init;
     uint64_t *scratch;
     uint16_t *struck;
@@ -329,6 +333,59 @@ static const uint64_t *word_row(
         scratch[id >> 6] &= ~((uint64_t)1 << (id & 63));
     }
     return scratch;
+}
+
+/* The spans of a constraint over one kind of number; `room` holds them where they are not kept. */
+static uint32_t spans_of(const Constraint *c, int kind, int64_t room[2], const int64_t **spans) {
+    if (!(c->flags & PLAIN)) {
+        *spans = c->more->spans;
+        for (int before = 0; before < kind; before++) *spans += 2 * c->more->counts[before];
+        return c->more->counts[kind];
+    }
+    *spans = room;
+    if (kind == MOMENT) return 0;
+    room[0] = c->low;
+    room[1] = c->high;
+    double low, high;
+    if (c->flags & REAL) {
+        memcpy(&low, &c->low, 8);
+        memcpy(&high, &c->high, 8);
+    } else {
+        low = (double)c->low;
+        high = (double)c->high;
+    }
+    int bounded_low = c->low != INT64_MIN, bounded_high = c->high != INT64_MAX;
+    if (kind == FLOAT) {
+        if (bounded_low) room[0] = float_key(low) + !!(c->flags & LOW_OPEN);
+        if (bounded_high) room[1] = float_key(high) - !!(c->flags & HIGH_OPEN);
+    } else if (c->flags & REAL) {
+        if (bounded_low) room[0] = (int64_t)ceil(low) + (c->flags & LOW_OPEN && ceil(low) == low);
+        if (bounded_high) room[1] = (int64_t)floor(high) - (c->flags & HIGH_OPEN && floor(high) == high);
+    } else {
+        room[0] += bounded_low && c->flags & LOW_OPEN;
+        room[1] -= bounded_high && c->flags & HIGH_OPEN;
+    }
+    return room[0] <= room[1];
+}
+
+/* Whether a column accepts an event's numbers; of all else its rows have told. */
+static int accepts(const Column *column, const Pick *picks) {
+    for (uint32_t i = 0; i < column->count; i++) {
+        const Constraint *c = column->constraints + i;
+        const Pick *pick = picks + c->attribute;
+        int kind = (int)pick->source - (int)c->attribute * 5 - 1;
+        if (kind < 0 || kind >= KINDS) continue;
+        if ((c->flags & ~(uint32_t)(FIXED_BITS)) == PLAIN && kind == INTEGER) { /* nearly always */
+            if (pick->key < c->low || pick->key > c->high) return 0;
+            continue;
+        }
+        int64_t room[2];
+        const int64_t *spans;
+        uint32_t count = spans_of(c, kind, room, &spans), at = 0;
+        while (at < count && pick->key > spans[2 * at + 1]) at++;
+        if (at == count || pick->key < spans[2 * at]) return 0;
+    }
+    return 1;
 }
 
 /* the hot loops, by instruction set */
@@ -494,39 +551,6 @@ static void place(
         toggle(n, &block->toggles, last_bucket, 1, spans[2 * count - 1], id, mode);
     refuse(block, words, free_bucket, n->buckets, id, mode);
     if (mode == REMOVE) clear_rows(block->rows, words, n->buckets, id);
-}
-
-/* The spans of a constraint over one kind of number; `room` holds them where they are not kept. */
-static uint32_t spans_of(const Constraint *c, int kind, int64_t room[2], const int64_t **spans) {
-    if (!(c->flags & PLAIN)) {
-        *spans = c->more->spans;
-        for (int before = 0; before < kind; before++) *spans += 2 * c->more->counts[before];
-        return c->more->counts[kind];
-    }
-    *spans = room;
-    if (kind == MOMENT) return 0;
-    room[0] = c->low;
-    room[1] = c->high;
-    double low, high;
-    if (c->flags & REAL) {
-        memcpy(&low, &c->low, 8);
-        memcpy(&high, &c->high, 8);
-    } else {
-        low = (double)c->low;
-        high = (double)c->high;
-    }
-    int bounded_low = c->low != INT64_MIN, bounded_high = c->high != INT64_MAX;
-    if (kind == FLOAT) {
-        if (bounded_low) room[0] = float_key(low) + !!(c->flags & LOW_OPEN);
-        if (bounded_high) room[1] = float_key(high) - !!(c->flags & HIGH_OPEN);
-    } else if (c->flags & REAL) {
-        if (bounded_low) room[0] = (int64_t)ceil(low) + (c->flags & LOW_OPEN && ceil(low) == low);
-        if (bounded_high) room[1] = (int64_t)floor(high) - (c->flags & HIGH_OPEN && floor(high) == high);
-    } else {
-        room[0] += bounded_low && c->flags & LOW_OPEN;
-        room[1] -= bounded_high && c->flags & HIGH_OPEN;
-    }
-    return room[0] <= room[1];
 }
 
 static void free_block(Block *b) {
@@ -1407,7 +1431,8 @@ static Tile tile_of(Kernel *k, Plan *p, uint32_t t, uint32_t events) {
         free(k->scratch);
         k->scratch = lines(k->scratch_room = active * TILE_WORDS);
     }
-    return (Tile){p->sources, p->active, active, p->attributes, words, t, k->tiles, p->init, k->scratch, k->struck};
+    return (Tile){p->sources, p->active, active, p->attributes, words, t, k->tiles,
+                  k->columns + (size_t)t * TILE_COLUMNS, p->init, k->scratch, k->struck};
 }
 
 

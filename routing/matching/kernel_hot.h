@@ -122,10 +122,28 @@ static inline void FN(or_rows)(
         for (uint32_t word = 0; word < words; word++) rejected[word] |= rows[row][word];
 }
 
+/* Look at each column that is left in its constraints: 0 where they are so many that toggles are faster. */
+static inline int FN(verify)(const Tile *tile, const Pick *picks, uint64_t *rejected, uint32_t searches) {
+    uint32_t most = searches / VERIFY_COST < VERIFIED_MAX ? searches / VERIFY_COST : VERIFIED_MAX, count = 0;
+    uint16_t ids[VERIFIED_MAX];
+    for (uint32_t word = 0; word < tile->words; word++) {
+        uint64_t accepted = ~rejected[word];
+        if (count + (uint32_t)__builtin_popcountll(accepted) > most) return 0;
+        for (; accepted; accepted &= accepted - 1)
+            ids[count++] = (uint16_t)(word * 64 + (uint32_t)__builtin_ctzll(accepted));
+    }
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t at = 0; at < 256; at += 64)
+            __builtin_prefetch((const char *)tile->columns[ids[i]].constraints + at);
+    for (uint32_t i = 0; i < count; i++)
+        if (!accepts(tile->columns + ids[i], picks)) rejected[ids[i] >> 6] |= (uint64_t)1 << (ids[i] & 63);
+    return 1;
+}
+
 /* Which columns of a tile an event rejects, exactly. */
 static inline void FN(reject)(const Tile *tile, const Pick *picks, uint64_t *rejected) {
     const uint64_t *rows[tile->active_count + 1];
-    uint32_t count = 0, struck = 0;
+    uint32_t count = 0, searches = 0, struck = 0;
     uint64_t *scratch = tile->scratch;
     for (uint32_t i = 0; i < tile->active_count; i++) {
         const Pick *pick = picks + tile->active[i];
@@ -136,9 +154,15 @@ static inline void FN(reject)(const Tile *tile, const Pick *picks, uint64_t *rej
             continue;
         }
         rows[count++] = source->rows + (size_t)pick->row * tile->words;
-        if (source->block) struck += FN(toggles)(source->block, pick, tile->struck + struck);
+        searches += source->block != NULL;
     }
     FN(or_rows)(rejected, tile->init, rows, count, tile->words);
+    if (!searches || FN(verify)(tile, picks, rejected, searches)) return;
+    for (uint32_t i = 0; i < tile->active_count; i++) {
+        const Pick *pick = picks + tile->active[i];
+        const Source *source = tile->sources + pick->source;
+        if (source->block) struck += FN(toggles)(source->block, pick, tile->struck + struck);
+    }
     for (uint32_t i = 0; i < struck; i++)
         ((uint8_t *)rejected)[tile->struck[i] >> 3 ^ BYTE_ORDER_XOR] |= (uint8_t)(1u << (tile->struck[i] & 7));
 }
