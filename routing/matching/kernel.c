@@ -33,7 +33,6 @@
 #define CHUNK_EVENTS 2048
 #define POOL_KEPT ((size_t)8 << 20)  /* entries of 4 bytes */
 #define VERIFIED_MAX 64  /* columns of a tile that are looked at one by one, at most */
-#define VERIFY_COST 3    /* searches of toggles that one of these costs */
 #define SEARCHED 64                  /* toggles looked at together; there is room for as many behind the last */
 #define FETCH_FROM 64 /* events that use most of a tile */
 #define BUCKETS_MIN 64

@@ -122,9 +122,10 @@ static inline void FN(or_rows)(
         for (uint32_t word = 0; word < words; word++) rejected[word] |= rows[row][word];
 }
 
-/* Look at each column that is left in its constraints: 0 where they are so many that toggles are faster. */
+/* Look at each column that is left in its constraints: 0 where they are more than searches for
+ * toggles, of which one costs about as much. */
 static inline int FN(verify)(const Tile *tile, const Pick *picks, uint64_t *rejected, uint32_t searches) {
-    uint32_t most = searches / VERIFY_COST < VERIFIED_MAX ? searches / VERIFY_COST : VERIFIED_MAX, count = 0;
+    uint32_t most = searches < VERIFIED_MAX ? searches : VERIFIED_MAX, count = 0;
     uint16_t ids[VERIFIED_MAX];
     for (uint32_t word = 0; word < tile->words; word++) {
         uint64_t accepted = ~rejected[word];

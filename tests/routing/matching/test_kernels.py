@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rayvous.benchmarks.loads import Shape, make
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import InputError
 from rayvous.routing.filters.clauses import Clause
@@ -87,6 +88,26 @@ def compare(both: list[MatchIndex], batch: Any) -> None:
     assert np.array_equal(native.rows, numpy.rows) and np.array_equal(native.slots, numpy.slots)
     groups = np.left_shift(np.uint64(1), np.arange(both[0].slots_end, dtype=np.uint64) % np.uint64(60))
     assert np.array_equal(*(index.match_groups(batch, groups) for index in both))
+
+
+@needs_native
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("width", [0.25, 0.5])
+def test_both_kernels_give_the_same_where_few_columns_of_a_tile_are_left(level: str, width: float) -> None:
+    """With 0.25 the kernel looks at the columns that are left, with 0.5 at toggles; 20 buckets have many bounds."""
+    assert NATIVE is not None
+    before = NATIVE.level()
+    load = make(Shape("intervals", 10, 6, width), 3000, 120, 5)
+    both = [MatchIndex("native"), MatchIndex("numpy")]
+    NATIVE.set_level(level)
+    NATIVE.set_limits(20)
+    try:
+        for index in both:
+            index.insert_many(load.filters(0, 3000))
+        compare(both, load.batch())
+    finally:
+        NATIVE.set_level(before)
+        NATIVE.set_limits()
 
 
 @needs_native
