@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml routing/matching/kernel.c routing/matching/kernel_hot.h
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[all,dev]'
 	mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/rayvous

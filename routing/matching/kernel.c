@@ -1890,5 +1890,6 @@ PyMODINIT_FUNC PyInit__kernel(void) {
     choose_level();
     PyObject *module = PyModule_Create(&definition), *type = PyType_FromSpec(&kernel_spec);
     if (!module || !type || PyModule_AddObject(module, "Kernel", type) < 0) return NULL;
+    if (PyModule_AddIntConstant(module, "form", 1) < 0) return NULL; /* see kernels.py */
     return module;
 }

@@ -5,6 +5,7 @@ Rules
 * It is chosen once, when this is imported. ``RAYVOUS_KERNEL`` (``native``, ``numpy``) chooses by hand; ``native`` where
   it was not built is an error.
 * Both give the same matches; the tests of the index run on both.
+* One that was built of other sources is not taken: what it is handed has another form.
 * That it was not built is said once a process, as a warning: everything works, slower.
 """
 
@@ -29,6 +30,8 @@ from .numpy_rows import NumpyRows
 
 VARIABLE: Final = "RAYVOUS_KERNEL"
 CHOICES: Final = ("native", "numpy")
+FORM: Final = 1
+"""Of what Python hands the compiled kernel; another number, here and in kernel.c, whenever that changes."""
 
 
 class Rows(Protocol):
@@ -66,11 +69,12 @@ class Rows(Protocol):
 
 
 def compiled() -> ModuleType | None:
-    """Return the compiled module, or None where it was not built."""
+    """Return the compiled module, or None where it was not built, or of other sources than these."""
     try:
-        return importlib.import_module("._kernel", __package__)
+        module = importlib.import_module("._kernel", __package__)
     except ImportError:
         return None
+    return module if getattr(module, "form", None) == FORM else None
 
 
 def chosen(wanted: str | None, module: ModuleType | None) -> str:
@@ -96,8 +100,8 @@ KERNEL: Final = chosen(os.environ.get(VARIABLE), _MODULE)
 
 if _MODULE is None and not os.environ.get(VARIABLE):
     warnings.warn(
-        "the match index runs on numpy: its compiled kernel was not built (pip install rayvous builds it "
-        f"where there is a C compiler; {VARIABLE}=numpy is this without the warning)",
+        "the match index runs on numpy: its compiled kernel was not built, or of other sources (installing rayvous "
+        f"builds it where there is a C compiler; {VARIABLE}=numpy is this without the warning)",
         RuntimeWarning,
         stacklevel=2,
     )

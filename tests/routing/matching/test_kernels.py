@@ -181,3 +181,10 @@ def test_columns_that_are_not_what_they_say_are_refused() -> None:
     object.__setattr__(column, "data", np.zeros(1, np.int8))
     with pytest.raises(ValueError, match="not the type of its kind"):
         index.match(batch)
+
+
+@needs_native
+def test_a_kernel_of_other_sources_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels.compiled() is NATIVE
+    monkeypatch.setattr(kernels, "FORM", kernels.FORM + 1)
+    assert kernels.compiled() is None
