@@ -6,19 +6,22 @@ What does not depend on that is tested in this process, on the Ray of the tests:
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 import ray
 import rayvous as rv
+from rayvous.protocol.gateways import digest_of
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
 EVENTS = 400
+OUTSIDE = 600
 BOUND_SECONDS = 120
 
 
@@ -64,10 +67,18 @@ def ray_address(ray_started):
     return ray.get_runtime_context().gcs_address
 
 
-@contextmanager
 def started(*words):
+    return running(RAYVOUS, *words)
+
+
+def outsider(*words):
+    return running(sys.executable, Path(__file__).with_name("outside.py"), *words)
+
+
+@contextmanager
+def running(*words):
     process = subprocess.Popen(
-        [RAYVOUS, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+        [*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
     )
     try:
         yield process
@@ -82,9 +93,47 @@ def identities(lines):
     return [(note["publisher"], note["sequence"]) for note in notes]
 
 
-def test_a_session_from_up_to_down_with_a_subscriber_and_a_broker_killed(shell, tmp_path):
-    size = ("--clusters", 2, "--brokers-per-cluster", 2)
-    made = json.loads(shell("up", "--name", "flights", *size, "--json").stdout)
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+def network_file(folder, http):
+    path, token = folder / "network.toml", "token-of-alice"
+    path.write_text(
+        f"""name = "flights"
+[topology]
+clusters = 2
+brokers_per_cluster = 2
+[recovery]
+[gateway]
+http = "{http}"
+[access.principals.alice]
+token_sha256 = ["{digest_of(token)}"]
+publish = "TRUE"
+subscribe = "TRUE"
+"""
+    )
+    return path, token
+
+
+def kill_gateway(folder):
+    """Kill the one gateway of the Ray that has its files in that folder, and return its process."""
+    ours = {int(one.pid) for one in processes_of(folder)}
+    (gateway,) = [
+        one
+        for one in psutil.process_iter(["name", "ppid"])
+        if one.info["ppid"] in ours and one.info["name"].startswith("ray::Gateway")
+    ]
+    gateway.kill()
+    return gateway
+
+
+def test_a_session_from_up_to_down_with_a_subscriber_a_broker_and_a_gateway_killed(shell, tmp_path):
+    """Promises 1 and 2, across processes: durable subscribers and publishers that try again lose nothing."""
+    http = f"127.0.0.1:{free_port()}"
+    file, token = network_file(tmp_path, http)
+    made = json.loads(shell("up", "-f", file, "--json").stdout)
     assert (made["network"], made["brokers"], made["heals"], made["ray_started"]) == (
         "flights",
         4,
@@ -94,8 +143,17 @@ def test_a_session_from_up_to_down_with_a_subscriber_and_a_broker_killed(shell, 
     lines = "".join(f'{{"x": {x}, "odd": {str(x % 2 == 1).lower()}}}\n' for x in range(EVENTS))
     (tmp_path / "events.jsonl").write_text(lines)
     wants = ("subscribe", "flights", "odd = TRUE", "--durable", "alice", "--format", "json")
-    with started(*wants) as first:
+    outside = (f"http://{http}", token, OUTSIDE)
+    with started(*wants) as first, outsider("read", *outside) as reader, ExitStack() as outsiders:
         assert "subscribed at broker" in first.stderr.readline()
+        heard = [reader.stdout.readline()]
+        assert heard == ["subscribed\n"]  # who comes later is owed nothing of what was published before
+        sender = outsiders.enter_context(outsider("publish", *outside))
+        heard += [reader.stdout.readline() for _ in range(20)]
+        kill_gateway(os.environ["RAY_TMPDIR"])
+        while heard[-1] not in ("subscribed\n", ""):  # of what only two that are gone had nobody has a copy
+            heard.append(reader.stdout.readline())
+        heard += [reader.stdout.readline() for _ in range(20)]
         with started("publish", "flights", tmp_path / "events.jsonl", "--as", "faa", "--rate", 100) as feed:
             had = [first.stdout.readline() for _ in range(20)]
             first.kill()
@@ -103,6 +161,12 @@ def test_a_session_from_up_to_down_with_a_subscriber_and_a_broker_killed(shell, 
             killed = json.loads(shell("kill", "flights", 3, "--json").stdout)
             assert killed["killed"] == [3] and killed["healed_after_seconds"] > 0
             assert feed.wait(BOUND_SECONDS) == 0, feed.stderr.read()
+        heard += reader.stdout.readlines()
+        assert (reader.wait(BOUND_SECONDS), sender.wait(BOUND_SECONDS)) == (0, 0), reader.stderr.read()
+    notes = [json.loads(line) for line in heard if line != "subscribed\n"]
+    assert len(heard) - len(notes) >= 2, "it came again"
+    assert {event["outside"] for _, _, event in notes} == set(range(OUTSIDE))
+    assert len({(publisher, number) for publisher, number, _ in notes}) == len(notes), "nothing comes twice"
     with started(*wants[:2], "--durable", "alice", "--format", "json") as second:
         again = [second.stdout.readline()]
         while again[-1] and identities(again[-1:]) != [("faa", EVENTS)]:  # they come in order
