@@ -41,9 +41,9 @@ PATTERNS_MAX: Final = 32
 _PRODUCT_FACTOR: Final = 16
 """How many times the limit a product may have clauses before it is reduced."""
 
-STEPS_MAX: Final = 36_000
+STEPS_MAX: Final = 33_000
 """How many steps one filter may take: a comparison of two clauses is about one, a microsecond or less."""
-_STEPS_OF_PRODUCT: Final = 20
+_STEPS_OF_PRODUCT: Final = 25
 """What a clause made of two takes."""
 
 Clauses: TypeAlias = list[Clause]
