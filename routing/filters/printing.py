@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, Final
 
 from ...protocol.values import Timestamp, Value
@@ -39,7 +39,7 @@ _ABSENT: Final = {
 _Literal = Callable[[Any], str]
 
 
-def is_word(text: str, words: frozenset[str]) -> bool:
+def is_word(text: str, words: Set[str]) -> bool:
     """Return whether a text is one of these words, in any case of ASCII letters: no letter that looks like one."""
     return text.isascii() and text.upper() in words
 

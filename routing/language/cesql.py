@@ -19,7 +19,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.errors import FilterTooComplex, SelectorError
@@ -39,9 +38,9 @@ from .cesql_values import (
 )
 from .conditions import FALSE, TRUE, And, CloudSql, Compare, In, IsNull, IsTruth, Like, Not, Or, Predicate
 from .literals import at
+from .parsing import check_text, parse, parser_of
 from .relations import joined
-from .selector_errors import unexpected, unreadable_character
-from .values import CHARACTERS_MAX
+from .selector_errors import unexpected
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -84,18 +83,8 @@ _TYPES: Final = {int: "number", str: "string"}
 
 def expression_of(text: str) -> Node:
     """Return what an expression of CloudEvents SQL says; SelectorError if it is none."""
-    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
-
-    if not isinstance(text, str):
-        raise SelectorError(f"an expression is a string, not a {type(text).__name__}")
-    if len(text) > CHARACTERS_MAX:
-        raise SelectorError(f"the expression has {len(text)} characters, the limit is {CHARACTERS_MAX}")
-    try:
-        made: Node = _parser().parse(text)  # type: ignore[assignment]  # the builder makes no trees
-    except UnexpectedCharacters as error:
-        raise unreadable_character(text, error.line, error.column, error.pos_in_stream or 0) from None
-    except UnexpectedToken as error:
-        raise unexpected(error.token) from None
+    check_text("an expression", text)
+    made: Node = parse(_parser(), text, lambda error: unexpected(error.token))
     node_text(made)  # what cannot be written again is refused
     if INT_MAX + 1 in constants_in(made):  # which a minus would have made the least integer
         raise SelectorError(f"{INT_MAX + 1} is no integer of 32 bits")
@@ -104,22 +93,7 @@ def expression_of(text: str) -> Node:
 
 @cache
 def _parser() -> Lark:
-    from lark import Lark, Token
-
-    def reserve(token: Token) -> Token:
-        word = token.upper()
-        return Token.new_borrow_pos(word, str(token), token) if word in _KEYWORDS else token
-
-    grammar = Path(__file__).with_name("cesql.lark").read_text(encoding="utf-8")
-    return Lark(
-        grammar,
-        parser="lalr",
-        lexer="basic",
-        maybe_placeholders=True,
-        propagate_positions=False,
-        lexer_callbacks={"WORD": reserve},
-        transformer=_builder(),
-    )
+    return parser_of("cesql.lark", "WORD", _KEYWORDS, _builder())
 
 
 def _builder() -> Any:

@@ -16,17 +16,17 @@ Source: JMS 1.1, section 3.8.1.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from ...protocol.checks import one_of
 from ...protocol.errors import SelectorError
-from ..filters.printing import CHARACTERS_MAX, KEYWORDS, is_word
+from ..filters.printing import CHARACTERS_MAX, KEYWORDS
 from . import predicates as p
 from .builder import builder
 from .cesql import parse_cesql
+from .parsing import check_text, parse, parser_of
 from .relations import two_valued
-from .selector_errors import syntax_error, unreadable_character
+from .selector_errors import syntax_error
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -69,41 +69,19 @@ def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
     SelectorError
         If the text is no selector, or compares what cannot be compared.
     """
-    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
-
     dialect_of(dialect)
     if dialect == "cesql":
         return parse_cesql(text)
-    if not isinstance(text, str):
-        raise SelectorError(f"a selector is a string, not a {type(text).__name__}")
-    if len(text) > CHARACTERS_MAX:
-        raise SelectorError(f"the selector has {len(text)} characters, the limit is {CHARACTERS_MAX}")
+    check_text("a selector", text)
     parser = _parser(strict=dialect != "jms")
-    try:
-        condition: p.Predicate = parser.parse(text)  # type: ignore[assignment]  # the builder makes no trees
-    except UnexpectedCharacters as error:
-        raise unreadable_character(text, error.line, error.column, error.pos_in_stream or 0) from None
-    except UnexpectedToken as error:
-        raise syntax_error(error.token, error.accepts or error.expected, parser.lex(text)) from None
+    condition: p.Predicate = parse(
+        parser,
+        text,
+        lambda error: syntax_error(error.token, error.accepts or error.expected, parser.lex(text)),
+    )
     return two_valued(condition) if dialect == "jms" else condition
 
 
 @cache
 def _parser(*, strict: bool) -> Lark:
-    # Imported here because it takes longer than all the rest of routing, and only who reads text needs it.
-    from lark import Lark, Token
-
-    def reserve(token: Token) -> Token:
-        word = token.upper()
-        return Token.new_borrow_pos(word, str(token), token) if is_word(token, _RESERVED) else token
-
-    grammar = Path(__file__).with_name("selectors.lark").read_text(encoding="utf-8")
-    return Lark(
-        grammar,
-        parser="lalr",
-        lexer="basic",
-        maybe_placeholders=True,
-        propagate_positions=False,
-        lexer_callbacks={"NAME": reserve},
-        transformer=builder(strict=strict),
-    )
+    return parser_of("selectors.lark", "NAME", _RESERVED, builder(strict=strict))
