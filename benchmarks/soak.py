@@ -206,17 +206,16 @@ class _Soak:
 
     # Clients and filters.
 
-    def _window(self) -> tuple[int, int]:
+    def _subscribe(self, reader: Subscriber) -> None:
+        """Let a subscriber want the values of a window; of what it wanted before it is owed nothing more."""
         low = self._chance.randrange(VALUES)
-        return low, self._chance.randrange(low, VALUES)
+        high = self._chance.randrange(low, VALUES)
+        wanted = reader.subscribe(f"x BETWEEN {low} AND {high}")
+        self._readers[reader] = wanted, Owed(low, high, dict(self.published))
 
     def _come(self) -> None:
         reader = self._net.subscriber(f"reader-{next(self._names)}")
-        low, high = self._window()
-        self._readers[reader] = (
-            reader.subscribe(f"x BETWEEN {low} AND {high}"),
-            Owed(low, high, dict(self.published)),
-        )
+        self._subscribe(reader)
 
     def _leave(self) -> None:
         reader = self._chance.choice(list(self._readers))
@@ -227,11 +226,7 @@ class _Soak:
     def _refilter(self) -> None:
         reader = self._chance.choice(list(self._readers))
         before, _ = self._readers[reader]
-        low, high = self._window()
-        self._readers[reader] = (
-            reader.subscribe(f"x BETWEEN {low} AND {high}"),
-            Owed(low, high, dict(self.published)),
-        )
+        self._subscribe(reader)
         reader.unsubscribe(before)
         self.changes["filters"] += 1
 
