@@ -35,7 +35,7 @@ from ..protocol.messages.recovery import Recovery
 from ..routing.topologies.cluster_trees import topology_of
 from .hosts import in_memory, in_memory_with_sums
 from .operations import SimulatedOperations
-from .processes import end_with_parent
+from .processes import begin_sharing
 from .simulation import Simulation
 from .survey import durable_problems, held_back, root_of, structure_problems, subscription_problems
 from .timeline import Timeline
@@ -391,7 +391,7 @@ def run_seeds(
                 progress(reports[seed])
         return [reports[seed] for seed in seeds]
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(processes, context, end_with_parent) as pool:
+    with concurrent.futures.ProcessPoolExecutor(processes, context, begin_sharing) as pool:
         for done in concurrent.futures.as_completed(
             [pool.submit(run_chaos, seed, **options) for seed in seeds]
         ):
