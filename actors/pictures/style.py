@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from ...protocol.extras import extra
@@ -40,10 +41,14 @@ def cut(text: str, characters: int = LABEL_CHARACTERS_MAX) -> str:
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
-def role_handles(roles: set[str], *, dead: bool = False) -> list[Any]:
-    """Return the entries of a legend for the roles that are there, and for brokers that have died."""
+def role_handles(roles: Collection[str], *, dead: bool = False) -> list[Any]:
+    """Return the entries of a legend for the roles of brokers, and for brokers that have died.
+
+    Where every one of several brokers is a root, as in a hypercube, none is above another, and it is a broker.
+    """
+    names = ROLE_NAMES | {"REB": "broker"} if len(roles) > 1 and set(roles) == {"REB"} else ROLE_NAMES
     handles: list[Any] = [
-        Line2D([], [], marker="o", linestyle="none", markersize=8, color=colour, label=ROLE_NAMES[role])
+        Line2D([], [], marker="o", linestyle="none", markersize=8, color=colour, label=names[role])
         for role, colour in ROLE_COLOURS.items()
         if role in roles
     ]

@@ -74,10 +74,10 @@ def tree_figure(
     _draw_links(axes, graph, layout, link_events, norm, _Room.around(layout, inches, sizes))
     _draw_brokers(axes, graph, layout, sizes)
     _draw_scale(figure, box, norm)
-    present = {role for _, role in graph.nodes(data="role")}
+    roles = [role for _, role in graph.nodes(data="role")]
     dead = any(dead for _, dead in graph.nodes(data="dead"))
     figure.legend(
-        handles=role_handles(present, dead=dead),
+        handles=role_handles(roles, dead=dead),
         loc="upper left",
         bbox_to_anchor=box.at(SIDE_INCHES - 0.1, box.figure_height - 0.38),
         ncols=4,

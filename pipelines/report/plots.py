@@ -235,7 +235,7 @@ def load_figure(
             _name_bars(axes, names, values)
         else:
             _mark_rare_bars(axes, [roles[index] for index in part], values)
-    handles = role_handles({role for role, gone in zip(roles, died, strict=True) if not gone})
+    handles = role_handles([role for role, gone in zip(roles, died, strict=True) if not gone])
     if any(died):
         handles.append(Patch(facecolor=DEAD_COLOUR, edgecolor="white", hatch="///", label="† died"))
     if len(order):

@@ -130,7 +130,8 @@ def test_the_dead_are_grey_with_a_dagger_and_their_links_dashed():
     assert text.get_bbox_patch().get_facecolor() == to_rgba(plots.DEAD_COLOUR)
     assert texts(figure)["REB"].get_bbox_patch().get_facecolor() == to_rgba(plots.ROLE_COLOURS["REB"])
     assert "1.49k" in texts(figure)
-    assert "† died" in [label.get_text() for label in figure.legends[0].get_texts()]
+    said = [label.get_text() for label in figure.legends[0].get_texts()]
+    assert {"root (REB)", "† died"} <= set(said)
     former, tree = (
         lines
         for lines in figure.axes[0].collections
@@ -187,3 +188,5 @@ def test_a_hypercube_has_every_link_of_its_view_with_what_went_over_it_and_its_d
     numbers = [text.get_text() for text in figure.axes[0].texts if text.get_color() != "white"]
     assert len(numbers) == len(ends) and all(number.startswith("1") for number in numbers)
     assert sum("†" in text for text in texts(figure)) == 1
+    said = [label.get_text() for label in figure.legends[0].get_texts()]
+    assert said == ["broker", "† died"], "each is the root of its own broadcasts, and none is above another"
