@@ -1,4 +1,4 @@
-"""A network's status as people read it: a line that sums up, the tree, and a row for each broker."""
+"""A network's status as people read it: a line that sums up, the tree, and a row for each broker and gateway."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from ..actors.network.gateways import GatewayStatus
 from ..actors.network.status import BrokerStatus, NetworkStatus
 from ..protocol.ids import BrokerId
 
@@ -18,6 +19,9 @@ Order: TypeAlias = Literal["id", "load"]
 
 STYLES: Final = {"alive": "green", "silent": "yellow", "dead": "red"}
 CONDITION_STYLES: Final = {"healthy": "green", "healing": "yellow", "whole": "yellow", "broken": "red"}
+GATEWAY_STYLES: Final = {"serving": "green", "silent": "yellow", "failed": "red"}
+NODE_DIGITS: Final = 8
+"""Of Ray's id of a node, which has 56."""
 PROBLEMS_MAX: Final = 5
 TREE_MAX: Final = 60
 """Brokers up to which the tree is drawn; of more nobody sees anything in it."""
@@ -52,7 +56,26 @@ def status_view(
         and any(one.parent is not None for one in status.brokers)
     ):
         parts.append(_tree(status))
-    return Group(*parts, _table(_ordered(status.brokers, rates, order), rates, rows))
+    parts.append(_table(_ordered(status.brokers, rates, order), rates, rows))
+    if status.gateways:
+        parts.append(gateways_view(status.gateways[:rows]))
+    return Group(*parts)
+
+
+def gateways_view(gateways: Sequence[GatewayStatus]) -> RenderableType:
+    """Return what is printed of gateways: a row for each, with where it is to be reached, or why it is not."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="cyan")
+    for name in ("gateway on", "node", "state"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("", overflow="fold")
+    for one in gateways:
+        table.add_row(
+            one.address,
+            one.node[:NODE_DIGITS] + (f" {one.process}" if one.process else ""),
+            Text(one.state, style=GATEWAY_STYLES[one.state]),
+            Text(one.problem or " ".join(one.urls)),
+        )
+    return table
 
 
 def _summary(status: NetworkStatus, healing_seconds: float | None) -> Text:

@@ -1,10 +1,11 @@
-"""A gateway as a Ray actor: one a node, or several for STOMP, started with its network; Ray starts it again.
+"""A gateway as a Ray actor: one a node, or several for STOMP; Ray starts it again when it dies.
 
 Rules
 -----
 * It serves on an event loop in a thread of its own, since what it does of Ray waits.
-* What keeps it from serving at its first start is told to whoever launches the network. Later it ends its process,
-  and Ray starts it again.
+* What keeps it from serving at its first start is told to the keeper of gateways, who ends it. Later it ends its
+  process, and Ray starts it again.
+* It ends for good when it sees that the network has been ended.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from concurrent.futures import Future
 import ray
 
 from ..actors.network.network import Network
+from ..protocol.errors import NetworkNotFound
 from .serving import serving, settle_memory
 
 _LOG = logging.getLogger("rayvous.gateway")
@@ -42,6 +44,10 @@ class GatewayActor:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
+            _end_for_good()
+        except NetworkNotFound:
+            _LOG.exception("there is nothing to serve")
+            _end_for_good()
         except BaseException as error:
             if self._urls.done() or ray.get_runtime_context().was_current_actor_reconstructed:
                 _LOG.exception("the gateway has failed")
@@ -70,3 +76,8 @@ class GatewayActor:
     def pid(self) -> int:
         """Return the process that it is."""
         return os.getpid()
+
+
+def _end_for_good() -> None:
+    """End this actor, so that Ray does not start it again."""
+    ray.kill(ray.get_runtime_context().current_actor, no_restart=True)

@@ -1,61 +1,285 @@
-"""The gateways of a network: an actor on each Ray node, or several, that clients outside Ray talk to.
+"""The gateways of a network: actors on its Ray nodes that clients outside Ray talk to, and who looks after them.
 
-Rule: they are started when the network is, on the nodes that there are then, and end with it.
+Rules
+-----
+* One actor, the keeper, starts them: on the nodes that there are at the launch, and on those that come later
+  (`gateway_places` decides). Ray tells nobody that a node has come, so it looks.
+* A gateway does not end with the keeper: Ray starts the keeper again, and it finds them by their names. They end with
+  the network; where nobody tells them, they notice that it is gone.
+* What keeps a gateway from serving at the launch ends the launch. Of one that is started later it is in the status.
 """
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Any
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import ray
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnschedulableError,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+)
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from ...protocol.errors import RayvousError
 from ..host.errors import broker_errors
 from .directory import NAMESPACE, Directory
-from .launching import actor
+from .gateway_places import GatewayPlace, GatewayPlaces
+from .launching import actor, near
+from .placing import steady_node
+
+LOOK_SECONDS: Final = 2.0
+"""How often the keeper looks which nodes there are: one call to Ray's control store."""
+
+END_SECONDS: Final = 10.0
+"""How long the keeper may take to end all gateways; those that are left then end by themselves."""
+
+CALLS_AT_ONCE: Final = 8
+
+_LOG = logging.getLogger("rayvous.gateway")
 
 
-def start_gateways(directory: Directory) -> list[Any]:
-    """Start gateways on each node, and return the actors once all of them serve, or leave none behind.
+@dataclass(frozen=True, slots=True)
+class GatewayStatus:
+    """One gateway at a moment.
+
+    Attributes
+    ----------
+    node, address
+        Ray's id of its node, and the node's address.
+    process
+        Which of the node's processes it is.
+    state
+        ``"serving"``; ``"silent"`` while it starts, or does not answer; ``"failed"`` when it could not serve.
+    urls
+        Where it is to be reached.
+    problem
+        What keeps it from serving; it is started again when that may have gone.
+    """
+
+    node: str
+    address: str
+    process: int
+    state: Literal["serving", "silent", "failed"]
+    urls: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class GatewayKeeper:
+    """Starts the gateways of a network, and those of nodes that come later; an actor.
+
+    Parameters
+    ----------
+    network
+        Its name.
+    processes
+        How many gateways a node has.
+    named
+        The nodes that it was launched with, where somebody named them.
+    """
+
+    def __init__(self, network: str, processes: int, named: Sequence[str]) -> None:
+        self._network = network
+        self._places = GatewayPlaces(named, processes)
+        self._actors: dict[GatewayPlace, Any] = {}
+        self._starting: dict[Any, GatewayPlace] = {}
+        self._errors: dict[GatewayPlace, Exception] = {}
+        self._addresses: dict[str, str] = {}
+        self._turn, self._ended = threading.Lock(), threading.Event()
+        threading.Thread(target=self._look_on, name="keeper", daemon=True).start()
+
+    def begin(self) -> None:
+        """Return once a gateway serves on each node that there is now.
+
+        Raises
+        ------
+        InputError
+            If one cannot serve: its port is taken, say.
+        MissingExtra
+            If a node has not what it needs.
+        """
+        self._look()
+        with broker_errors("starting gateways", "a gateway"):
+            ray.get(list(self._starting))
+        for error in self._errors.values():
+            raise error
+
+    def _look_on(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            try:
+                self._look()
+            except RayError:
+                _LOG.exception("which nodes there are could not be seen; looking again")
+
+    def _look(self) -> None:
+        with self._turn:
+            if self._ended.is_set():
+                return
+            self._take_answers()
+            nodes = ray.nodes()
+            self._addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in nodes}
+            changes = self._places.look(nodes, time.monotonic())
+            for place in changes.gone:
+                self._errors.pop(place, None)
+                self._give_up(place)
+            for place in changes.start:
+                self._errors.pop(place, None)
+                self._start(place)
+
+    def _start(self, place: GatewayPlace) -> None:
+        from ...gateway.on_nodes import GatewayActor
+
+        here = NodeAffinitySchedulingStrategy(place.node, soft=False)
+        title = f"{self._network}:gateway:{place.node}:{place.process}"
+        options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
+        # It outlives the keeper, so it is detached; one that the keeper started in an earlier life is taken as it is.
+        made = actor(GatewayActor, title, True, get_if_exists=True, **options)
+        self._actors[place] = made.remote(self._network, http=place.process == 0)
+        self._starting[self._actors[place].urls.remote()] = place
+
+    def _take_answers(self) -> None:
+        """Take in which gateways serve now, and which cannot."""
+        if not self._starting:
+            return
+        done, _ = ray.wait(list(self._starting), num_returns=len(self._starting), timeout=0)
+        for answer in done:
+            place = self._starting.pop(answer)
+            try:
+                ray.get(answer)
+            except (RayError, RayvousError) as error:
+                if place not in self._actors:  # its node is gone
+                    continue
+                cause = error.cause if isinstance(error, RayTaskError) else error
+                _LOG.warning("no gateway on node %s: %s", place.node, cause)
+                self._errors[place] = cause if isinstance(cause, RayvousError) else error
+                self._places.failed(place, time.monotonic())
+                self._give_up(place)
+
+    def _give_up(self, place: GatewayPlace) -> None:
+        if (given_up := self._actors.pop(place, None)) is not None:
+            ray.kill(given_up)
+
+    def gateways(self) -> list[Any]:
+        """Return the actors that were started and are not known to be gone."""
+        return [self._actors[place] for place in sorted(self._actors)]
+
+    def status(self, seconds: float) -> list[GatewayStatus]:
+        """Return how each gateway is; who has not answered after so many seconds is silent."""
+        asked = {place: each.urls.remote() for place, each in list(self._actors.items())}
+        done = (
+            set(ray.wait(list(asked.values()), num_returns=len(asked), timeout=seconds)[0])
+            if asked
+            else set()
+        )
+        made = []
+        for place, answer in asked.items():
+            try:
+                urls = tuple(ray.get(answer)) if answer in done else ()
+            except (RayError, RayvousError):  # it is about to be told why
+                urls = ()
+            made.append(self._seen(place, "serving" if urls or answer in done else "silent", urls))
+        made += [
+            self._seen(place, "failed", problem=str(error)) for place, error in list(self._errors.items())
+        ]
+        return sorted(made, key=lambda one: (one.address, one.node, one.process))
+
+    def _seen(
+        self, place: GatewayPlace, state: Any, urls: tuple[str, ...] = (), problem: str = ""
+    ) -> GatewayStatus:
+        return GatewayStatus(
+            place.node, self._addresses.get(place.node, ""), place.process, state, urls, problem
+        )
+
+    def pid(self) -> int:
+        """Return the process that it is."""
+        return os.getpid()
+
+    def end(self) -> None:
+        """End all gateways, and start no more."""
+        self._ended.set()
+        with self._turn:
+            for place in list(self._actors):
+                self._give_up(place)
+
+
+def start_gateways(directory: Directory, named: Sequence[str]) -> Any:
+    """Start the keeper, and return it once a gateway serves on each node.
 
     Raises
     ------
-    InputError
-        If one cannot serve: its port is taken, say.
-    MissingExtra
-        If a node has not what it needs.
+    InputError, MissingExtra
+        As `GatewayKeeper.begin`; then the keeper is to be ended.
     """
-    from ...gateway.on_nodes import GatewayActor
-
-    nodes = directory.nodes or sorted(node["NodeID"] for node in ray.nodes() if node["Alive"])
+    steady = steady_node(
+        directory.nodes, ray.get_runtime_context().get_node_id(), outlives=directory.detached
+    )
+    options = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": CALLS_AT_ONCE} | near(steady)
     assert directory.gateway is not None
-    processes, started = directory.gateway.stomp_processes, list[Any]()
-    try:
-        for number, (node, process) in enumerate(product(dict.fromkeys(nodes), range(processes))):
-            here = NodeAffinitySchedulingStrategy(node, soft=False)
-            title = f"{_prefix(directory.name)}{number}"
-            options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
-            made = actor(GatewayActor, title, directory.detached, **options)
-            started.append(made.remote(directory.name, http=process == 0))
-        with broker_errors("starting gateways", "a gateway"):
-            ray.get([each.urls.remote() for each in started], timeout=directory.limits.call_seconds)
-    except BaseException:
-        for each in started:
-            ray.kill(each)
-        raise
-    return started
+    made = actor(GatewayKeeper, _name(directory), directory.detached, **options)
+    keeper = made.remote(directory.name, directory.gateway.stomp_processes, named)
+    with broker_errors("starting gateways", "who looks after gateways"):
+        ray.get(keeper.begin.remote(), timeout=directory.limits.call_seconds)
+    return keeper
 
 
 def gateways_of(directory: Directory) -> list[Any]:
-    """Return the gateways of a network that runs."""
+    """Return the actors that are gateways of a network that runs."""
+    keeper = _keeper_of(directory)
+    return [] if keeper is None else ray.get(keeper.gateways.remote(), timeout=directory.limits.call_seconds)
+
+
+def urls_of(directory: Directory) -> list[str]:
+    """Return where a network is to be reached; a gateway that is started again is waited for, if its node lives."""
+    urls: dict[str, None] = {}
+    for answer in [each.urls.remote() for each in gateways_of(directory)]:
+        with suppress(ActorDiedError, ActorUnschedulableError):
+            urls |= dict.fromkeys(ray.get(answer, timeout=directory.limits.call_seconds))
+    return list(urls)
+
+
+def ask_gateways(directory: Directory, seconds: float) -> Any:
+    """Ask how each gateway is, and return what `gateways_said` takes; None where there are none."""
+    keeper = _keeper_of(directory)
+    return None if keeper is None else keeper.status.remote(seconds)
+
+
+def gateways_said(asked: Any, seconds: float) -> tuple[GatewayStatus, ...]:
+    """Return how each gateway is; none when the keeper is away: it is being started again."""
+    if asked is None:
+        return ()
+    try:
+        return tuple(ray.get(asked, timeout=seconds))
+    except (GetTimeoutError, RayActorError):
+        return ()
+
+
+def end_gateways(directory: Directory) -> None:
+    """End the gateways of a network, and the keeper."""
+    keeper = _keeper_of(directory)
+    if keeper is None:
+        return
+    with suppress(GetTimeoutError, RayActorError):  # then they notice that the network is gone
+        ray.get(keeper.end.remote(), timeout=END_SECONDS)
+    ray.kill(keeper)
+
+
+def _keeper_of(directory: Directory) -> Any:
     if directory.gateway is None:
-        return []
-    prefix = _prefix(directory.name)
-    found = ray.util.list_named_actors(all_namespaces=True)
-    names = sorted(each["name"] for each in found if each["namespace"] == NAMESPACE)
-    return [ray.get_actor(name, namespace=NAMESPACE) for name in names if name.startswith(prefix)]
+        return None
+    with suppress(ValueError):  # there is none while the network is launched, and when it has been ended
+        return ray.get_actor(_name(directory), namespace=NAMESPACE)
+    return None
 
 
-def _prefix(network: str) -> str:
-    return f"{network}:gateway:"
+def _name(directory: Directory) -> str:
+    return f"{directory.name}:gateways"

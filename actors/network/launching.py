@@ -174,7 +174,7 @@ def actor(kind: type, name: str, detached: bool, **options: Any) -> Any:
 
 def claim(name: str, detached: bool, token: str | None, nodes: Sequence[str] = ()) -> Any:
     """Start the rendezvous point, which takes the name; with a token one that goes on where it was when it dies."""
-    title, options = rendezvous_name(name), _near(nodes)
+    title, options = rendezvous_name(name), near(nodes)
     try:
         if token is not None:
             options |= {"max_restarts": -1, "max_task_retries": -1}
@@ -235,7 +235,7 @@ def _check_nodes(nodes: Sequence[str]) -> None:
             raise InputError(f"nodes: there is no Ray node {node!r}; there is: {', '.join(sorted(living))}")
 
 
-def _near(nodes: Sequence[str]) -> dict[str, Any]:
+def near(nodes: Sequence[str]) -> dict[str, Any]:
     """Return the options of an actor that is to stand on a node as long as that lives, if one is given.
 
     It asks for a byte of memory, since Ray puts an actor that asks for nothing on any node, whatever it prefers.
@@ -248,7 +248,7 @@ def _near(nodes: Sequence[str]) -> dict[str, Any]:
 def _start_collector(settings: Settings, token: str, positions: list[Position], nodes: Sequence[str]) -> Any:
     """Start the collector of a network, which Ray starts again as often as it dies."""
     title = collector_name(settings.name)
-    options = _near(nodes)
+    options = near(nodes)
     lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1, **options)
     network = network_of(positions, settings.scheme)
     return lasting.remote(run_name(settings.name, token), settings.telemetry, network)
@@ -294,7 +294,7 @@ def _start_host(
 ) -> Any:
     """Start an actor for brokers of a network; Ray starts it again when its brokers would go on from their files."""
     title = host_name(directory.name, brokers, life)
-    options = {"max_concurrency": CALLS_AT_ONCE} | _near(directory.node_of(brokers[0], members))
+    options = {"max_concurrency": CALLS_AT_ONCE} | near(directory.node_of(brokers[0], members))
     if directory.numbered:
         options["max_restarts"] = -1
     arguments = (

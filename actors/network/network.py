@@ -42,7 +42,7 @@ from ..telemetry.source import prepare, read_telemetry, save_telemetry
 from ..telemetry.telemetry import Telemetry
 from .admission import NetworkAdmission
 from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
-from .gateways import gateways_of, start_gateways
+from .gateways import end_gateways, start_gateways, urls_of
 from .hosts import Hosts
 from .launching import ensure_ray, networks, start_network, starts_ray
 from .network_file import from_file
@@ -80,7 +80,7 @@ class Network:
         self._operations = Operations(self._hosts)
         self._rolling = Rolling(self._hosts, self._operations, self._convergence)
         self._admission = NetworkAdmission(self._hosts, self._process)
-        self._gateways: list[Any] = []  # an actor lives as long as somebody knows it
+        self._keeper: Any = None  # of its gateways: an actor lives as long as somebody knows it
 
     # What its parts do.
 
@@ -234,8 +234,8 @@ class Network:
             died, so members of a cluster on different ones; rendezvous point and collector on the first, if `detached`
             not on this process's. None takes all that have CPUs, or leaves it to Ray where only the head has.
         gateway, access
-            Where clients outside Ray come in, on every node, and what each of them may do; None for no gateway. See
-            docs/gateway.md.
+            Where clients outside Ray come in, on every node, also on those that join the Ray cluster later (of `nodes`
+            where these are given), and what each of them may do; None for no gateway. See docs/gateway.md.
         progress
             Called with (brokers ready, brokers in all); True shows the start on standard error, False does not. None
             shows it to people: at a terminal, and in a notebook.
@@ -275,7 +275,7 @@ class Network:
             try:
                 directory, rendezvous = start_network(settings, stages)
                 network = cls(directory, rendezvous, owner=not detached, started_ray=started_ray)
-                network._start_gateways()
+                network._start_gateways(settings.nodes)
             except BaseException:
                 if started_ray:
                     ray.shutdown()
@@ -311,12 +311,12 @@ class Network:
             )
         return cls(directory, rendezvous, owner=False)
 
-    def _start_gateways(self) -> None:
+    def _start_gateways(self, named: Sequence[str]) -> None:
         """Start the gateways that it was launched with; end it when one cannot serve."""
         if self.directory.gateway is None:
             return
         try:
-            self._gateways = start_gateways(self.directory)
+            self._keeper = start_gateways(self.directory, named)
         except BaseException:
             self.shutdown()
             raise
@@ -373,8 +373,9 @@ class Network:
         save_telemetry(self._hosts.directory)
         directory = self._hosts.directory
         hosts = dict.fromkeys(directory.hosts.values())
+        end_gateways(directory)
         # The collector last: Ray prints a warning for each call that is under way to an actor that is killed.
-        for part in (*gateways_of(directory), *hosts, self._hosts.rendezvous, directory.collector):
+        for part in (*hosts, self._hosts.rendezvous, directory.collector):
             ray.kill(part)
         if self._hosts.recovery is not None or self._hosts.directory.numbered:
             RayStore(self._hosts.directory.token).clear()
@@ -399,9 +400,7 @@ class Network:
     def gateways(self) -> list[str]:
         """Return where clients outside Ray can reach it: the addresses of its gateways, as URLs."""
         with broker_errors(f"gateways of {self.name!r}", "a gateway"):
-            asked = [gateway.urls.remote() for gateway in gateways_of(self.directory)]
-            answers = ray.get(asked, timeout=self.directory.limits.call_seconds)
-        return list(dict.fromkeys(url for urls in answers for url in urls))
+            return urls_of(self.directory)
 
     @property
     def positions(self) -> tuple[Position, ...]:

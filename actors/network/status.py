@@ -22,6 +22,7 @@ from ...protocol.ids import BrokerId, BrokerLink, ClusterId
 from ..host.errors import broker_errors
 from ..host.survey import Look
 from ..telemetry.latency import quantile, together
+from .gateways import GatewayStatus, ask_gateways, gateways_said
 
 if TYPE_CHECKING:
     from ..chaos.convergence import Convergence
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS: Final = 5.0
 """How long a broker may take to answer; past it, it is shown as silent."""
+
+LATE_SECONDS: Final = 1.0
+"""How much later the gateways may have answered: they were asked at the same time."""
 
 State: TypeAlias = Literal["alive", "silent", "dead"]
 COUNTED: Final = ("events_in", "events_out", "notifications")
@@ -95,6 +99,9 @@ class NetworkStatus:
         What is not mended yet, in words; empty when all is well.
     latencies
         How many notifications took how long in the last minute, by bucket (`actors.telemetry.latency`).
+    gateways
+        Every gateway that it was launched with, or that came with a node; whether one serves is no matter of the
+        network's health.
     """
 
     name: str
@@ -104,6 +111,7 @@ class NetworkStatus:
     brokers: tuple[BrokerStatus, ...]
     problems: tuple[str, ...]
     latencies: dict[int, int]
+    gateways: tuple[GatewayStatus, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -173,6 +181,7 @@ def status_of(
     if heals:
         with broker_errors(f"looking at network {hosts.name!r}", "the rendezvous point"):
             hosts.find_reborn(answer_seconds)
+    asked = ask_gateways(hosts.directory, answer_seconds)
     said, silent = _said(hosts, ("look", "survey") if heals else ("look",), answer_seconds)
     looks: dict[BrokerId, Look] = said["look"]
     survey = said.get("survey", {})
@@ -185,7 +194,8 @@ def status_of(
     scheme = hosts.directory.scheme
     latencies = together(look.latencies for look in looks.values())
     at = time.monotonic()
-    return NetworkStatus(hosts.name, scheme, heals, at, tuple(brokers), tuple(problems), latencies)
+    gateways = gateways_said(asked, LATE_SECONDS)
+    return NetworkStatus(hosts.name, scheme, heals, at, tuple(brokers), tuple(problems), latencies, gateways)
 
 
 def _said(

@@ -45,12 +45,19 @@ def gateway(
     ] = None,
     certificate: Annotated[Path | None, typer.Option(help="For TLS: the certificate, in PEM.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="For TLS: its key, in PEM.")] = None,
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="Print where the gateways are that the network has on its nodes, and end."
+        ),
+    ] = False,
     address: Address = None,
-) -> None:
+) -> int:
     """Let clients outside Ray publish and subscribe over HTTP, WebSocket and STOMP, until Ctrl-C.
 
     Who may do what stands in the section [access] of a network file; rayvous token makes a token and the lines for it.
-    Prints where it is to be reached, once it serves. A network whose file has [gateway] has one on every node anyway.
+    Prints where it is to be reached, once it serves. A network whose file has [gateway] has one on every node anyway,
+    also on those that join the Ray cluster later; with --list the exit status is 0 only when all of them serve.
 
     Examples
     --------
@@ -58,21 +65,40 @@ def gateway(
       rayvous gateway flights -f access.toml
       curl -H "Authorization: Bearer $TOKEN" --json '{"origin": "JFK", "dep_delay": 75}' localhost:8080/events
       curl -N -H "Authorization: Bearer $TOKEN" "localhost:8080/subscribe?selector=dep_delay>60"
+      rayvous gateway flights --list
     """
+    given: dict[str, Any] = {
+        "http": http,
+        "stomp": stomp,
+        "certificate": certificate,
+        "private_key": private_key,
+    }
+    if listed:
+        if file is not None or any(value is not None for value in given.values()):
+            raise InputError("--list: starts no gateway, so it takes no file, address or certificate for one")
+        return _list(network, address)
     require("gateway")
     found = _found(file)
     with joined(network, address) as net:
         config, access = _settled(net, *found)
-        given: dict[str, Any] = {
-            "http": http,
-            "stomp": stomp,
-            "certificate": certificate,
-            "private_key": private_key,
-        }
         config = replace(config, **{name: value for name, value in given.items() if value is not None})
         ended = asyncio.run(_serve(net, config.validate(), access, _print_lines))
     if ended:
         raise NetworkNotFound(f"network {network!r} was ended")
+    return 0
+
+
+def _list(network: str, address: str | None) -> int:
+    from ..status_view import gateways_view
+
+    with joined(network, address) as net:
+        if net.directory.gateway is None:
+            raise InputError(
+                f"network {network!r} was launched without [gateway], so it has none on its nodes"
+            )
+        found = net.status().gateways
+    console.out.print(gateways_view(found))
+    return 0 if found and all(one.state == "serving" for one in found) else 1
 
 
 def _print_lines(lines: list[str]) -> None:

@@ -1,5 +1,8 @@
 """What is printed of a network's status."""
 
+from dataclasses import replace
+
+from rayvous.actors.network.gateways import GatewayStatus
 from rayvous.actors.network.status import BrokerStatus, NetworkStatus
 from rayvous.cli.status_view import status_view
 from rich.console import Console
@@ -75,3 +78,17 @@ def test_the_busiest_come_first_and_only_so_many_have_room():
     ]
     assert [row.split()[0] for row in rows] == ["B3", "B2", "..."] and "2 more" in rows[2]
     assert printed(network(*TREE, problems=tuple("abcdefgh"))).count("and 3 more") == 1
+
+
+def test_each_gateway_has_a_row_with_where_it_is_or_why_it_is_not_and_is_no_matter_of_health():
+    gateways = (
+        GatewayStatus("a" * 56, "10.0.0.1", 0, "serving", ("http://10.0.0.1:8080",)),
+        GatewayStatus("b" * 56, "10.0.0.2", 1, "failed", problem="gateway http: Address already in use"),
+    )
+    status = replace(network(*TREE), gateways=gateways)
+    rows = [line.split() for line in printed(status).splitlines() if line.startswith("10.")]
+    assert rows[0] == ["10.0.0.1", "aaaaaaaa", "serving", "http://10.0.0.1:8080"]
+    assert rows[1][:4] == ["10.0.0.2", "bbbbbbbb", "1", "failed"] and "Address already in use" in " ".join(
+        rows[1]
+    )
+    assert status.healthy and status.to_dict()["gateways"][1]["state"] == "failed"

@@ -1,0 +1,59 @@
+"""On which nodes gateways are started, and when they are given up.
+
+Reference: docs/decisions/0099-gateways-come-with-nodes.md.
+"""
+
+from typing import Any
+
+from rayvous.actors.network.gateway_places import AGAIN_SECONDS, Changes, GatewayPlace, GatewayPlaces
+
+
+def node(name: str, *, cpus: float = 1.0, alive: bool = True) -> dict[str, Any]:
+    return {"NodeID": name, "Alive": alive, "Resources": {"CPU": cpus} if cpus else {}}
+
+
+def places(*names: str) -> tuple[GatewayPlace, ...]:
+    return tuple(GatewayPlace(name, 0) for name in names)
+
+
+def test_a_node_that_comes_later_gets_a_gateway_and_nobody_gets_two() -> None:
+    machine = GatewayPlaces((), 1)
+    assert machine.look([node("a")], 0.0) == Changes(start=places("a"))
+    assert machine.look([node("a")], 1.0) == Changes()
+    assert machine.look([node("a"), node("b")], 2.0) == Changes(start=places("b"))
+
+
+def test_a_node_that_is_gone_loses_its_gateway_once_and_one_that_is_not_listed_keeps_it() -> None:
+    machine = GatewayPlaces((), 1)
+    machine.look([node("a"), node("b")], 0.0)
+    assert machine.look([node("a")], 1.0) == Changes()
+    assert machine.look([node("a"), node("b", alive=False)], 2.0) == Changes(gone=places("b"))
+    assert machine.look([node("a"), node("b", alive=False)], 3.0) == Changes()
+
+
+def test_each_process_of_a_node_is_a_place_of_its_own() -> None:
+    machine = GatewayPlaces((), 2)
+    assert machine.look([node("a")], 0.0).start == (GatewayPlace("a", 0), GatewayPlace("a", 1))
+
+
+def test_a_head_without_cpus_gets_none_where_another_node_has_some() -> None:
+    assert GatewayPlaces((), 1).look([node("h", cpus=0), node("a")], 0.0).start == places("a")
+    assert GatewayPlaces((), 1).look([node("h", cpus=0), node("x", cpus=0)], 0.0).start == places("h", "x")
+
+
+def test_where_nodes_were_named_no_other_gets_one() -> None:
+    machine = GatewayPlaces(("b",), 1)
+    assert machine.look([node("a"), node("b", cpus=0), node("c")], 0.0).start == places("b")
+
+
+def test_one_that_could_not_serve_is_started_again_when_its_time_has_come_and_its_node_lives() -> None:
+    machine = GatewayPlaces((), 1)
+    machine.look([node("a"), node("b")], 0.0)
+    for place in places("a", "b"):
+        machine.failed(place, 1.0)
+    late = 1.0 + AGAIN_SECONDS
+    assert machine.look([node("a"), node("b")], late - 0.1) == Changes()
+    there = machine.look([node("a"), node("b", alive=False)], late)
+    assert there == Changes(start=places("a"), gone=places("b"))
+    machine.failed(places("b")[0], late)  # said late, of a node that is gone
+    assert machine.look([node("a"), node("b", alive=False)], 2 * late) == Changes()

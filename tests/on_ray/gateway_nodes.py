@@ -1,0 +1,88 @@
+"""A program of its own for `test_gateway_nodes`: Ray nodes come and go under a network that has gateways."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import ray
+import rayvous as rv
+from ray.cluster_utils import Cluster
+from rayvous.actors.network.gateways import gateways_of
+from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal
+
+ACCESS = AccessConfig(anonymous=Principal(publish="TRUE", subscribe="TRUE"))
+BOUND_SECONDS = 20.0
+LOOK_SECONDS = 0.1
+ROOM = {"num_cpus": 0, "object_store_memory": 100 << 20}
+QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 6}
+"""Ray gives a node up after some three seconds."""
+
+
+def until(found):
+    """Return what is found in time, or what was there at the end; states of Ray can only be looked at."""
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not (now := found()) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return now
+
+
+def serving(net, number):
+    there = {one.node: one.urls for one in net.status().gateways if one.state == "serving"}
+    return there if len(there) == number else {}
+
+
+def named():
+    """Return the names of all actors that are gateways, or look after some."""
+    return [name for name in ray.util.list_named_actors(all_namespaces=True) if "gateway" in name["name"]]
+
+
+def comes_and_goes(cluster, net):
+    before = serving(net, 1)
+    inside = net.subscriber("inside")
+    inside.subscribe("n >= 0")
+    node = cluster.add_node(**ROOM)
+    seen = until(lambda: serving(net, 2))
+    new = [urls[0] for name, urls in seen.items() if name not in before]
+    answers = [httpx.post(f"{url}/events", json={"n": n}).status_code for n, url in enumerate(new)]
+    heard = [note.event["n"] for note in inside.notifications(timeout_seconds=5.0)] if new else []
+    cluster.remove_node(node, allow_graceful=False)
+    left = until(lambda: serving(net, 1))
+    return {
+        "before": list(before), "after": list(seen), "of_the_node": node.node_id, "answers": answers,
+        "heard": heard, "left": list(left), "urls": net.gateways() == [url for urls in left.values() for url in urls],
+    }  # fmt: skip
+
+
+def keeper_dies(net):
+    """The keeper is killed: Ray starts it again, and the gateway that it had started is the one that it has."""
+    processes = [ray.get(each.pid.remote()) for each in gateways_of(net.directory)]
+    keeper = ray.get_actor(f"{net.name}:gateways", namespace="rayvous")
+    os.kill(ray.get(keeper.pid.remote()), signal.SIGKILL)
+    found = until(lambda: serving(net, 1))
+    after = [ray.get(each.pid.remote()) for each in gateways_of(net.directory)]
+    return {"found": len(found), "same": after == processes, "named": len(named())}
+
+
+def main():
+    cluster = Cluster(
+        initialize_head=True, head_node_args=ROOM | {"include_dashboard": False, "_system_config": QUICK}
+    )
+    try:
+        ray.init(address=cluster.address, namespace="rayvous", log_to_driver=False, logging_level="error")
+        config = GatewayConfig("127.0.0.1:0", limits=GatewayLimits(heartbeat_seconds=1.0))
+        net = rv.Network.launch(rv.ClusterTree(1, 1), gateway=config, access=ACCESS, progress=False)
+        seen = {"nodes": comes_and_goes(cluster, net), "keeper": keeper_dies(net)}
+        net.close()
+        seen["left"] = until(lambda: not named())
+        Path(sys.argv[1]).write_text(json.dumps(seen), encoding="utf-8")
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

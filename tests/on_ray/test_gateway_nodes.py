@@ -1,0 +1,27 @@
+"""A Ray node that joins later has a gateway, and one that is gone has none; several nodes, so a process.
+
+Reference: docs/decisions/0099-gateways-come-with-nodes.md.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.slow
+def test_gateways_come_and_go_with_nodes_and_outlive_who_looks_after_them(tmp_path):
+    program, found = Path(__file__).with_name("gateway_nodes.py"), tmp_path / "found.json"
+    run = subprocess.run(
+        [sys.executable, program, found], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    seen = json.loads(found.read_text())
+    nodes, keeper = seen["nodes"], seen["keeper"]
+    assert set(nodes["after"]) == {*nodes["before"], nodes["of_the_node"]}
+    assert nodes["answers"] == [202] and nodes["heard"] == [0]
+    assert nodes["left"] == nodes["before"] and nodes["urls"]
+    assert keeper == {"found": 1, "same": True, "named": 2}
+    assert seen["left"], "they end with the network"
