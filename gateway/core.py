@@ -28,7 +28,7 @@ from ..protocol.gateways import ANONYMOUS, GatewayLimits
 from ..routing.filters.filter import Filter
 from .access import Access, Rights, wanted_filter
 from .deliveries import Delivery, Texts
-from .lanes import Accepted, Lane
+from .lanes import Accepted, Lane, named_by
 from .network import Feed, Upstream
 from .positions import Seal
 from .queues import Gap
@@ -220,11 +220,18 @@ class Session:
 
     # Publishing.
 
-    async def publish(self, events: Sequence[Mapping[str, Any]], *, flush: bool = False) -> Accepted:
+    async def publish(
+        self, events: Sequence[Mapping[str, Any]], *, flush: bool = False, key: str | None = None
+    ) -> Accepted:
         """Publish events, all of them or none; return when the network has accepted them, or with `flush` delivered.
+
+        A `key` names them among what this principal publishes: what was published under it before, through whichever
+        gateway, is not published again, and is answered as it was.
 
         Raises
         ------
+        KeyReused, PublicationUnderWay
+            As `Lane.publish`.
         EventError
             If one is no event; the message says which.
         AccessDenied
@@ -244,12 +251,15 @@ class Session:
                     f"{len(events):,} events at once, the limit is {limits.batch_events_max:,} (batch_events_max)",
                     "batch_events_max",
                 )
+            if key is not None and self.principal == ANONYMOUS:
+                raise AccessDenied("a key belongs to somebody: show a token", "publish")
+            named = None if key is None else named_by(key, events)
             batch = batch_of(events)
             self._of.rights.check_publish(batch)
             await self._pace(len(batch))
             lane = await gateway._lane(self._of)
-            accepted = await lane.publish(batch, flush=flush)
-        gateway.counts["published"] += len(batch)
+            accepted = await lane.publish(batch, flush=flush, key=named)
+        gateway.counts["repeated" if accepted.repeated else "published"] += len(batch)
         return accepted
 
     async def _pace(self, events: int) -> None:

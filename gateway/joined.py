@@ -11,10 +11,12 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -26,10 +28,13 @@ from ..actors.clients.durable import DurableSubscriber
 from ..actors.clients.inbox import Arrival
 from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
+from ..actors.host.errors import broker_errors
 from ..actors.network.network import Network
+from ..faults.replay.repeats import Answer, Wish
 from ..protocol.batch import EventBatch
 from ..protocol.errors import ClientError, RayvousError
 from ..routing.filters.filter import Filter
+from .lanes import CALL_EVENTS_MAX
 from .network import Arrived, Feed, Outlet
 
 CALLS_AT_ONCE: Final = 32
@@ -46,8 +51,11 @@ async def _in(pool: ThreadPoolExecutor, call: Callable[..., T], *args: Any, **kw
 
 
 class _RayOutlet:
-    def __init__(self, network: Network, publisher: Publisher, thread: ThreadPoolExecutor) -> None:
-        self._network, self._publisher, self._thread = network, publisher, thread
+    def __init__(
+        self, network: Network, principal: str, publisher: Publisher, thread: ThreadPoolExecutor
+    ) -> None:
+        self._network, self._principal = network, principal
+        self._publisher, self._thread = publisher, thread
 
     @property
     def name(self) -> str:
@@ -55,6 +63,43 @@ class _RayOutlet:
 
     async def publish(self, batch: EventBatch) -> int:
         return await _in(self._thread, self._publisher.publish_batch, batch)
+
+    async def claim(self, wishes: Sequence[Wish]) -> list[Answer]:
+        return await _in(self._thread, self._claim, wishes)
+
+    def _claim(self, wishes: Sequence[Wish]) -> list[Answer]:
+        asked = self._principal, self.name, self._publisher.published, wishes
+        answers: list[Answer]
+        answers, now = self._rendezvous("claim", *asked)
+        for i, (wish, known) in enumerate(zip(wishes, answers, strict=True)):
+            if known is None or known.accepted or not self._network.heals:
+                continue
+            if now - known.since < self._doubt_seconds:
+                continue
+            accepted = self._network.accepted(known.publisher) >= known.last
+            self._rendezvous("settle", self._principal, [wish.key], known.publisher, accepted=accepted)
+            answers[i] = replace(known, accepted=accepted)
+        return answers
+
+    async def settle(self, keys: Sequence[str], *, accepted: bool) -> None:
+        await _in(
+            self._thread, self._rendezvous, "settle", self._principal, keys, self.name, accepted=accepted
+        )
+
+    def _rendezvous(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        with broker_errors("asking for the key of a publication", "the rendezvous point"):
+            call = getattr(self._network.rendezvous, method).remote(*args, **kwargs)
+            return ray.get(call, timeout=self._call_seconds)
+
+    @property
+    def _call_seconds(self) -> float:
+        return self._network.directory.limits.call_seconds
+
+    @property
+    def _doubt_seconds(self) -> float:
+        """How long after its claim a publication may be under way: it is one call or several, which wait for a turn."""
+        calls = math.ceil(CALL_EVENTS_MAX / self._network.directory.limits.call_events_max)
+        return self._call_seconds * (calls + 1)
 
     async def flush(self) -> None:
         await _in(self._thread, self._publisher.flush)
@@ -187,7 +232,7 @@ class Joined:
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        return _RayOutlet(self._network, publisher, thread)
+        return _RayOutlet(self._network, principal, publisher, thread)
 
     async def feed(self, name: str, *, durable: bool) -> Feed:
         """Attach a subscriber."""

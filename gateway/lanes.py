@@ -1,33 +1,74 @@
-"""What one principal publishes, in order: while a batch is on its way, what comes meanwhile becomes the next one."""
+"""What one principal publishes, in order: while a batch is on its way, what comes meanwhile becomes the next one.
+
+What is published under a key is claimed before, so that it is published once (`faults.replay.repeats`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from hashlib import sha256
+from typing import Any, Final
 
+from ..faults.replay.repeats import Published, Wish
+from ..protocol import checks
 from ..protocol.batch import EventBatch, concat
-from ..protocol.errors import BrokerUnavailable, LimitReached, RayvousError
+from ..protocol.errors import (
+    BrokerUnavailable,
+    InputError,
+    KeyReused,
+    LimitReached,
+    PublicationUnderWay,
+    RayvousError,
+)
 from .network import Outlet
 
 CALL_EVENTS_MAX: Final = 16_384
+KEY_CHARACTERS_MAX: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Events that the network has accepted: those of `publisher` from number `first` to `last`."""
+    """Events that the network has accepted: those of `publisher` from number `first` to `last`; maybe `repeated`."""
 
     publisher: str
     first: int
     last: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What events are published under, and a digest of them."""
+
+    text: str
+    digest: bytes
+
+
+def named_by(text: str, events: Sequence[Mapping[str, Any]]) -> Key:
+    """Return the key of events; InputError if the text is none."""
+    if not 0 < len(checks.text("key", text)) <= KEY_CHARACTERS_MAX or not text.isprintable():
+        raise checks.wrong("key", text, f"1 to {KEY_CHARACTERS_MAX} printable characters")
+    content = [sorted(event.items()) for event in events]
+    return Key(text, sha256(repr(content).encode()).digest())
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     batch: EventBatch
     flush: bool
+    key: Key | None
     answer: asyncio.Future[Accepted]
+
+    @property
+    def wish(self) -> Wish:
+        """What is claimed for it."""
+        if self.key is None:
+            return Wish(None, b"", len(self.batch))
+        return Wish(self.key.text, self.key.digest, len(self.batch))
 
 
 class Lane:
@@ -48,11 +89,17 @@ class Lane:
         self._events = 0
         self._work: asyncio.Task[None] | None = None
 
-    async def publish(self, batch: EventBatch, *, flush: bool = False) -> Accepted:
+    async def publish(self, batch: EventBatch, *, flush: bool = False, key: Key | None = None) -> Accepted:
         """Publish events, and return when they are accepted, or with `flush` delivered.
+
+        Those that were published under their key before are not published again.
 
         Raises
         ------
+        KeyReused
+            If the key stands for other events.
+        PublicationUnderWay
+            If what became of those under this key is not known yet.
         LimitReached
             If too many wait already.
         BrokerUnavailable
@@ -66,7 +113,7 @@ class Lane:
                 1.0,
             )
         answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
-        self._asked.append(_Asked(batch, flush, answer))
+        self._asked.append(_Asked(batch, flush, key, answer))
         self._events += len(batch)
         if self._work is None:
             self._work = asyncio.get_running_loop().create_task(self._publish_all())
@@ -86,34 +133,73 @@ class Lane:
             group.append(self._asked.popleft())
             size += len(group[-1].batch)
         try:
-            last = await self._outlet.publish(concat([asked.batch for asked in group]))
+            fresh, accepted = await self._claimed(group)
+            accepted += await self._accepted(fresh)
         except BaseException as error:
             _refuse(group, error)
             return
         finally:
             self._events -= size
-        first = last - size + 1
+        await self._answer(accepted)
+
+    async def _claimed(self, group: list[_Asked]) -> tuple[list[_Asked], list[tuple[_Asked, Accepted]]]:
+        """Claim the keys of a group; return what is to be published, and what was accepted before."""
+        if all(asked.key is None for asked in group):
+            return group, []
+        fresh: list[_Asked] = []
+        accepted: list[tuple[_Asked, Accepted]] = []
+        for asked, known in zip(
+            group, await self._outlet.claim([asked.wish for asked in group]), strict=True
+        ):
+            if known is None:
+                fresh.append(asked)
+            elif (error := _unanswerable(asked.wish, known)) is not None:
+                _refuse([asked], error)
+            else:
+                accepted.append((asked, Accepted(known.publisher, known.first, known.last, repeated=True)))
+        return fresh, accepted
+
+    async def _accepted(self, group: list[_Asked]) -> list[tuple[_Asked, Accepted]]:
+        """Publish a group, and return which numbers each has."""
+        if not group:
+            return []
+        keys = [asked.key.text for asked in group if asked.key is not None]
+        try:
+            last = await self._outlet.publish(concat([asked.batch for asked in group]))
+        except InputError:  # it was not taken; of any other error that is not known
+            await self._settle(keys, accepted=False)
+            raise
+        await self._settle(keys, accepted=True)
+        first = last - sum(len(asked.batch) for asked in group) + 1
         accepted: list[tuple[_Asked, Accepted]] = []
         for asked in group:
             end = first + len(asked.batch) - 1
             accepted.append((asked, Accepted(self._outlet.name, first, end)))
             first = end + 1
-        await self._answer(accepted)
+        return accepted
+
+    async def _settle(self, keys: list[str], *, accepted: bool) -> None:
+        if keys:
+            with suppress(BrokerUnavailable):  # then it is found out when somebody asks
+                await self._outlet.settle(keys, accepted=accepted)
 
     async def _answer(self, accepted: list[tuple[_Asked, Accepted]]) -> None:
+        flushed = []
         for asked, answer in accepted:
-            if not asked.flush and not asked.answer.done():
+            if asked.flush and answer.publisher != self._outlet.name:
+                _refuse([asked], _unseen(answer, "another gateway published it"))
+            elif asked.flush:
+                flushed.append((asked, answer))
+            elif not asked.answer.done():
                 asked.answer.set_result(answer)
-        flushed = [(asked, answer) for asked, answer in accepted if asked.flush]
         if not flushed:
             return
         try:
             await self._outlet.flush()
         except BaseException as error:
             for asked, answer in flushed:
-                what = f"accepted as {answer.publisher} {answer.first}-{answer.last}, but not seen to be delivered"
                 kept = isinstance(error, RayvousError) and not isinstance(error, BrokerUnavailable)
-                _refuse([asked], error if kept else BrokerUnavailable(f"{what}: {error}"))
+                _refuse([asked], error if kept else _unseen(answer, error))
             return
         for asked, answer in flushed:
             if not asked.answer.done():
@@ -126,6 +212,23 @@ class Lane:
         if self._work is not None:
             await self._work
         await self._outlet.close()
+
+
+def _unseen(answer: Accepted, why: object) -> BrokerUnavailable:
+    what = f"accepted as {answer.publisher} {answer.first}-{answer.last}, but not seen to be delivered"
+    return BrokerUnavailable(f"{what}: {why}")
+
+
+def _unanswerable(wish: Wish, known: Published) -> RayvousError | None:
+    """Return why what is published again under its key cannot be answered as before."""
+    if wish.digest != known.digest:
+        return KeyReused("other events were published under this key before: take a new key for what is new")
+    if not known.accepted:
+        return PublicationUnderWay(
+            "these events are being published under this key, or it is not known yet what became of them: "
+            "ask again with the same key"
+        )
+    return None
 
 
 def _refuse(group: list[_Asked], error: BaseException) -> None:

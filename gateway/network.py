@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..faults.replay.repeats import Answer, Wish
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.messages.pubsub import Lost
 from ..routing.filters.filter import Filter
@@ -34,6 +35,18 @@ class Outlet(Protocol):
 
     async def publish(self, batch: EventBatch) -> int:
         """Publish events, and return the number of the last when all are accepted."""
+        ...
+
+    async def claim(self, wishes: Sequence[Wish]) -> list[Answer]:
+        """Claim the keys of what is published next, at once and in this order but for what is known already.
+
+        At all gateways of the network a key of one principal is the same. What is known and not accepted is either
+        under way, or nobody knows yet what became of it.
+        """
+        ...
+
+    async def settle(self, keys: Sequence[str], *, accepted: bool) -> None:
+        """Say what became of it: it was accepted, or certainly was not."""
         ...
 
     async def flush(self) -> None:

@@ -143,6 +143,27 @@ class LimitReached(RayvousError):
         return type(self), (str(self), self.limit, self.after_seconds)
 
 
+class KeyReused(InputError):
+    """Other events were published under a key before."""
+
+
+class PublicationUnderWay(RayvousError):
+    """What is published again under its key is not known to have been accepted yet, nor not to have been.
+
+    Attributes
+    ----------
+    after_seconds
+        When it may be asked again.
+    """
+
+    def __init__(self, message: str, after_seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.after_seconds = after_seconds
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.after_seconds)
+
+
 class StreamEnded(RayvousError):
     """A stream of a gateway brings nothing more: closed, too slow, taken over, or the network is gone."""
 

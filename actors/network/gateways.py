@@ -120,6 +120,9 @@ class GatewayKeeper:
                 self._look()
             except RayError:
                 _LOG.exception("which nodes there are could not be seen; looking again")
+            except BaseException:
+                _LOG.exception("who looks after gateways has failed")
+                os._exit(1)  # Ray starts it again
 
     def _look(self) -> None:
         with self._turn:

@@ -20,6 +20,7 @@ from typing import Any
 from ...faults.membership.places import Places, Tiers
 from ...faults.membership.root_registry import RendezvousMachine
 from ...faults.membership.view_registry import CubeRendezvous
+from ...faults.replay.repeats import Answer, Repeats, Wish
 from ...protocol.configs import Position
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.ids import BrokerId, ClientId, ClusterId
@@ -55,6 +56,7 @@ class Rendezvous:
         self._sequences: dict[ClientId, int] = {}
         self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids that were given out to newcomers
         self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again
+        self._repeats = Repeats()
         if store is not None:
             self.names = LastingNames(store)
             self._restore(store)
@@ -203,6 +205,19 @@ class Rendezvous:
     end_durable = of("names", LastingNames.end)
     home_of_publisher = of("names", LastingNames.home)
     reserve = of("names", LastingNames.reserve)
+
+    # What clients of gateways publish under a key.
+
+    def claim(
+        self, owner: str, publisher: ClientId, last: int, wishes: Sequence[Wish]
+    ) -> tuple[list[Answer], float]:
+        """Claim keys for what is about to be published; see :meth:`Repeats.claim`. Also return the time here."""
+        now = self._clock()
+        return self._repeats.claim(owner, publisher, last, wishes, now), now
+
+    def settle(self, owner: str, keys: Sequence[str], publisher: ClientId, *, accepted: bool) -> None:
+        """Take in what became of it; see :meth:`Repeats.settle`."""
+        self._repeats.settle(owner, keys, publisher, accepted=accepted)
 
     def bury(self, dead: Mapping[BrokerId, Any]) -> None:
         """Take in that brokers are dead, as a client saw, and which actor that was: it may have come back since."""

@@ -12,12 +12,15 @@ from ...protocol.errors import (
     AccessDenied,
     BrokerUnavailable,
     InputError,
+    KeyReused,
     LimitReached,
+    PublicationUnderWay,
     RayvousError,
     StreamEnded,
     SubscriptionRejected,
     SubscriptionTimeout,
 )
+from ..core import Accepted
 from ..deliveries import Delivery, plain_value
 from ..queues import Gap
 from ..streams import Item
@@ -32,6 +35,8 @@ RETRY_MILLISECONDS: Final = 500
 
 _STATUS: Final[tuple[tuple[type[RayvousError], HTTPStatus], ...]] = (
     (UnknownType, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    (KeyReused, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (PublicationUnderWay, HTTPStatus.CONFLICT),
     (InputError, HTTPStatus.BAD_REQUEST),
     (SubscriptionRejected, HTTPStatus.CONFLICT),
     (SubscriptionTimeout, HTTPStatus.GATEWAY_TIMEOUT),
@@ -49,6 +54,12 @@ def status_of(error: RayvousError) -> HTTPStatus:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         return HTTPStatus.SERVICE_UNAVAILABLE if error.limit in BUSY else HTTPStatus.TOO_MANY_REQUESTS
     return next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_GATEWAY)
+
+
+def accepted_members(accepted: Accepted) -> dict[str, Any]:
+    """Return what is told of events that were accepted, now or before."""
+    told = {"publisher": accepted.publisher, "first": accepted.first, "last": accepted.last}
+    return told | ({"repeated": True} if accepted.repeated else {})
 
 
 def closing_reason(text: str) -> str:
@@ -77,7 +88,7 @@ def headers_of(error: RayvousError) -> dict[str, str]:
     """Return the headers that go with an error."""
     if isinstance(error, AccessDenied) and error.right == "token":
         return {"WWW-Authenticate": "Bearer"}
-    if isinstance(error, LimitReached) and error.after_seconds is not None:
+    if isinstance(error, LimitReached | PublicationUnderWay) and error.after_seconds is not None:
         return {"Retry-After": str(max(1, math.ceil(error.after_seconds)))}
     return {}
 

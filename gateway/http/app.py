@@ -23,8 +23,8 @@ from ...protocol.errors import InputError, LimitReached, RayvousError
 from ...protocol.extras import extra
 from ..core import Gateway, Session
 from ..origins import check_origin
-from .answers import FORMS, headers_of, problem
-from .bodies import events_of, parse
+from .answers import FORMS, accepted_members, headers_of, problem
+from .bodies import events_of, key_of, parse
 from .events import EventStream
 from .metrics import CONTENT_TYPE, metrics_of
 from .openapi import openapi
@@ -153,9 +153,9 @@ class Paths:
             with ExitStack() as kept:
                 body = await self._body(request, kept)
                 events = events_of(body, _headers(request.headers), query.getlist("timestamp"))
-                accepted = await session.publish(events, flush=flush)
-        told = {"publisher": accepted.publisher, "first": accepted.first, "last": accepted.last}
-        return JSONResponse(told, HTTPStatus.OK if flush else HTTPStatus.ACCEPTED)
+                key = key_of(request.headers.get("idempotency-key"), events, once=_flag(query, "once"))
+                accepted = await session.publish(events, flush=flush, key=key)
+        return JSONResponse(accepted_members(accepted), HTTPStatus.OK if flush else HTTPStatus.ACCEPTED)
 
     async def subscribe(self, request: Request) -> Response:
         """Begin a stream of server-sent events."""

@@ -20,6 +20,7 @@ import binascii
 import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
@@ -39,6 +40,7 @@ CLOUDEVENTS: Final = "application/cloudevents-batch+json"
 TYPES: Final = (JSON, *LINES, CLOUDEVENT, CLOUDEVENTS)
 
 CE: Final = "ce_"
+QUOTE: Final = '"'
 _HEADER: Final = "ce-"
 _REQUIRED: Final = ("specversion", "id", "source", "type")
 
@@ -89,6 +91,37 @@ def events_of(
             raise EventError("the body is no JSON array, which a batch of CloudEvents is")
         return _plain([_structured(each, f"event {i}") for i, each in enumerate(batch)], moments)
     raise UnknownType(f"content-type {checks.shown(kind)}: it must be one of {', '.join(TYPES)}")
+
+
+def key_of(header: str | None, events: Sequence[Mapping[str, Any]], *, once: bool) -> str | None:
+    """Return what a request names its events by, so that they are published once; None where it does not.
+
+    Parameters
+    ----------
+    header
+        ``Idempotency-Key``: a string in quotes, as the draft has it, or without, as most clients send it.
+    events
+        The events.
+    once
+        Whether a CloudEvent's own name counts: `source` and `id`, which together are unique to it.
+
+    Raises
+    ------
+    InputError
+        If both name them, or there is no one CloudEvent.
+
+    Reference: draft-ietf-httpapi-idempotency-key-header, 2.1; CloudEvents 1.0, "id".
+    """
+    if not once:
+        return header if header is None else header.strip().removeprefix(QUOTE).removesuffix(QUOTE)
+    if header is not None:
+        raise InputError("once: the request has an Idempotency-Key, too, and one of the two names its events")
+    if len(events) != 1 or f"{CE}source" not in events[0] or f"{CE}id" not in events[0]:
+        raise InputError(
+            "once: is for one CloudEvent, which has a name of its own; others have an Idempotency-Key"
+        )
+    name = json.dumps([events[0][f"{CE}source"], events[0][f"{CE}id"]])
+    return f"ce:{sha256(name.encode()).hexdigest()}"
 
 
 def parse(text: bytes | str, where: str) -> Any:

@@ -17,6 +17,7 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _REFUSED: Final = "refused."
 _COUNTERS: Final = {
     "published": "Events that the network accepted from clients of this gateway.",
+    "repeated": "Events that were published again under their key, and were not.",
     "delivered": "Events, and gaps, that were written to clients of this gateway.",
     "shed": "Events that were shed since a client did not take them in time; of streams that have ended.",
     "nacked": "Messages that clients of STOMP answered with NACK; of connections that have ended.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...protocol.gateways import GatewayLimits
+from ..lanes import KEY_CHARACTERS_MAX
 from .answers import FORMS
 from .bodies import CLOUDEVENT, CLOUDEVENTS, JSON, LINES
 
@@ -100,6 +101,15 @@ def _publish(limits: GatewayLimits) -> dict[str, Any]:
         CLOUDEVENTS: {"schema": {"type": "array", "items": cloud, **most}},
     }
     flush = _query("flush", "Answer when the events are delivered, not only accepted.", {"type": "boolean"})
+    once = _query(
+        "once", "Publish one CloudEvent, named by its source and id, at most once.", {"type": "boolean"}
+    )
+    key = {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "Names the events: what was published under it before is not published again.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_CHARACTERS_MAX},
+    }
     moments = _query(
         "timestamp",
         "An attribute that is a moment in ISO 8601.",
@@ -109,11 +119,11 @@ def _publish(limits: GatewayLimits) -> dict[str, Any]:
         "summary": "Publish events",
         "description": f"At most {limits.batch_events_max:,} events and {limits.body_bytes_max:,} bytes. All or none. "
         "With ce- headers the body, of any type, is the data of one CloudEvent.",
-        "parameters": [flush, moments],
+        "parameters": [flush, moments, once, key],
         "requestBody": {"required": True, "content": content},
         "responses": _answers(
             {"202": "Accepted: publisher, and the numbers of the first and the last.", "200": "Delivered."},
-            "400", "401", "403", "408", "413", "415", "429", "503",
+            "400", "401", "403", "408", "409", "413", "415", "422", "429", "503",
         ),
     }  # fmt: skip
 

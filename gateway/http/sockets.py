@@ -22,7 +22,7 @@ from ...protocol import checks
 from ...protocol.errors import EventError, InputError, RayvousError, StreamEnded
 from ...protocol.extras import extra
 from ..core import Gap, Gateway, Session, Stream
-from .answers import FORMS, closing_reason, delivery_members, delivery_text, problem
+from .answers import FORMS, accepted_members, closing_reason, delivery_members, delivery_text, problem
 from .bodies import moment, parse
 
 with extra("gateway"):
@@ -137,7 +137,7 @@ class Socket:
     # What a client may ask.
 
     async def _publish(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        given = _members(asked, "publish", events=list, flush=bool, timestamps=list)
+        given = _members(asked, "publish", events=list, flush=bool, timestamps=list, key=str)
         events = given["events"]
         for event in events:
             checks.instance("events", event, dict, "a list of JSON objects", EventError)
@@ -145,13 +145,8 @@ class Socket:
             for event in events:
                 if event.get(name) is not None:
                     event[name] = moment(event[name], name)
-        accepted = await self._session.publish(events, flush=given.get("flush", False))
-        return {
-            "type": "accepted",
-            "publisher": accepted.publisher,
-            "first": accepted.first,
-            "last": accepted.last,
-        }
+        accepted = await self._session.publish(events, flush=given.get("flush", False), key=given.get("key"))
+        return {"type": "accepted"} | accepted_members(accepted)
 
     async def _subscribe(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         known = {"selector": str, "durable": str, "narrow": bool, "after": str, "stream": str, "format": str}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rayvous.faults.replay.repeats import Answer, Repeats, Wish
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.network import Arrived
@@ -21,19 +22,27 @@ from rayvous.routing.filters.filter import Filter
 class LocalOutlet:
     def __init__(self, network: LocalNetwork, name: str) -> None:
         self.network, self.name = network, name
+        self.principal = name.partition("@")[0]
         self.flushes = 0
 
     async def publish(self, batch: EventBatch) -> int:
         await self.network.open_gate.wait()
+        first = self.network.last.get(self.name, 0) + 1
+        last = self.network.last[self.name] = first + len(batch) - 1  # never used again, whatever comes of it
         if self.network.broken:
             raise BrokerUnavailable("the broker is gone")
         self.network.calls += 1
-        first = self.network.last.get(self.name, 0) + 1
-        last = self.network.last[self.name] = first + len(batch) - 1
         self.network.route(
             batch_of(batch.documents(), publisher=self.name, first_sequence=first, published_at=1.5)
         )
         return last
+
+    async def claim(self, wishes: list[Wish]) -> list[Answer]:
+        last = self.network.last.get(self.name, 0)
+        return self.network.repeats.claim(self.principal, self.name, last, wishes, self.network.now)
+
+    async def settle(self, keys: list[str], *, accepted: bool) -> None:
+        self.network.repeats.settle(self.principal, keys, self.name, accepted=accepted)
 
     async def flush(self) -> None:
         self.flushes += 1
@@ -104,6 +113,7 @@ class LocalNetwork:
         self.feeds: list[LocalFeed] = []
         self.outlets: list[LocalOutlet] = []
         self.calls = self.flushes = 0
+        self.repeats, self.now = Repeats(), 0.0
         self.broken = False
         self.open_gate = asyncio.Event()
         self.open_gate.set()
@@ -130,7 +140,8 @@ class LocalNetwork:
         return not self.broken
 
     async def outlet(self, principal: str, may: Filter, rate: float) -> LocalOutlet:
-        self.outlets.append(LocalOutlet(self, principal))
+        others = sum(each.principal == principal for each in self.outlets)  # at other gateways
+        self.outlets.append(LocalOutlet(self, f"{principal}@{others}" if others else principal))
         return self.outlets[-1]
 
     async def feed(self, name: str, *, durable: bool) -> LocalFeed:

@@ -69,6 +69,11 @@ def post(url, who, *events, **kwargs):
     )
 
 
+def keyed(url, who, event):
+    headers = bearer(who) | {"Idempotency-Key": '"the first"'}
+    return httpx.post(f"{url}/events", headers=headers, json=event, timeout=BOUND_SECONDS)
+
+
 class Messages:
     """Server-sent events, as a client reads them line by line."""
 
@@ -141,6 +146,7 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
     with subscribed(url, "alice", last, durable="mail") as messages:
         had += messages.events(10)
         last = messages.last_id
+        first = keyed(url, "alice", {"once": 1})
         [gateway] = gateways_of(outside.directory)
         before = ray.get(gateway.pid.remote())
         os.kill(before, signal.SIGKILL)
@@ -150,6 +156,9 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
     with subscribed(reborn, "alice", last, durable="mail") as messages:
         had += messages.events(45)
     assert sorted(event["n"] for event in had) == list(range(80))
+    assert first.status_code == 202
+    assert keyed(reborn, "alice", {"once": 1}).json() == first.json() | {"repeated": True}
+    assert keyed(reborn, "alice", {"once": 2}).status_code == 422
     with socket.create_connection((urlsplit(stomp).hostname, urlsplit(stomp).port)) as wire:
         wire.sendall(b"CONNECT\naccept-version:1.2\nhost:x\npasscode:token-of-alice\n\n\0")
         assert wire.recv(9) == b"CONNECTED"
