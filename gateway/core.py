@@ -20,17 +20,17 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
-from ..admission.bucket import TokenBucket
 from ..protocol import checks
 from ..protocol.batch import batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
 from ..protocol.gateways import ANONYMOUS, GatewayLimits
 from ..routing.filters.filter import Filter
-from .access import Access, Rights, wanted_filter
+from .access import Access, wanted_filter
 from .deliveries import Delivery, Texts
 from .lanes import Accepted, Lane, named_by
 from .network import Feed, Upstream
 from .positions import Seal
+from .present import Present
 from .queues import Gap
 from .streams import Stream
 
@@ -38,22 +38,6 @@ __all__ = ["Accepted", "Delivery", "Gap", "Gateway", "Session", "Stream"]
 
 DURABLE_CHARACTERS_MAX: Final = 128
 Operating: TypeAlias = Literal["watch", "operate"]
-
-
-class _Present:
-    """What one principal has at this gateway."""
-
-    def __init__(self, rights: Rights, now: float) -> None:
-        self.rights = rights
-        principal = rights.principal
-        burst = None if principal.burst_events is None else float(principal.burst_events)
-        self.bucket = TokenBucket.full(principal.events_per_second, now, burst)
-        self.sessions = 0
-        self.streams = 0
-        self.durables: set[str] = set()
-        self.lane: Lane | None = None
-        self.turn = asyncio.Lock()  # one durable name is opened at a time
-        self.attaching = asyncio.Lock()
 
 
 class Gateway:
@@ -88,9 +72,10 @@ class Gateway:
         self.clock = clock
         self.texts = Texts()
         self.counts: Counter[str] = Counter()
-        self._present: dict[str, _Present] = {}
+        self._present: dict[str, Present] = {}
         self._open: dict[str, Stream] = {}
         self._sessions: set[Session] = set()
+        self._sharing = 1  # gateways that have the limits of principals together
         self._working_bytes = 0
         self._closed = False
 
@@ -117,8 +102,8 @@ class Gateway:
             rights = self.access.rights_of(credentials, login)
             present = self._present.get(rights.name)
             if present is None:
-                present = self._present[rights.name] = _Present(rights, self.clock())
-            most = rights.principal.connections_max
+                present = self._present[rights.name] = Present(rights, self._sharing, self.clock())
+            most = present.limits.connections_max
             if present.sessions >= most:
                 raise LimitReached(
                     f"{rights.name!r} has {most} connections open, which is its limit (connections_max)",
@@ -128,6 +113,14 @@ class Gateway:
         session = Session(self, present)
         self._sessions.add(session)
         return session
+
+    def share(self, gateways: int) -> None:
+        """Allow principals what one of so many gateways allows, which have their limits together."""
+        if gateways == self._sharing:
+            return
+        self._sharing = gateways
+        for present in self._present.values():
+            present.share(gateways, self.clock())
 
     @contextmanager
     def working(self, size: int) -> Iterator[None]:
@@ -178,7 +171,7 @@ class Gateway:
 
     # What sessions share.
 
-    async def _lane(self, present: _Present) -> Lane:
+    async def _lane(self, present: Present) -> Lane:
         async with present.attaching:
             if present.lane is None:
                 rights = present.rights
@@ -191,7 +184,7 @@ class Gateway:
 class Session:
     """One connection of one principal. Made by `Gateway.open`."""
 
-    def __init__(self, gateway: Gateway, present: _Present) -> None:
+    def __init__(self, gateway: Gateway, present: Present) -> None:
         self._gateway, self._of = gateway, present
         self._streams: set[Stream] = set()
         self._closed = False
@@ -264,17 +257,7 @@ class Session:
 
     async def _pace(self, events: int) -> None:
         """Wait as long as the rate of the principal asks for; refuse when that is too long."""
-        now, most = self._gateway.clock(), self._gateway.limits.rate_wait_seconds
-        wait = self._of.bucket.wait_seconds(events, now)
-        if wait > most:
-            rate = self._of.rights.principal.events_per_second
-            raise LimitReached(
-                f"{self.principal!r} publishes more than {rate:g} events a second: "
-                f"come again in {wait:.1f} s (events_per_second)",
-                "events_per_second",
-                wait,
-            )
-        self._of.bucket = self._of.bucket.pay(events, now)
+        wait = self._of.pay(events, self._gateway.limits.rate_wait_seconds, self._gateway.clock())
         if wait > 0:
             await asyncio.sleep(wait)  # this is what a rate is
 
@@ -321,7 +304,7 @@ class Session:
             if selector is None and durable is None:
                 raise InputError("a selector is missing: only a durable name that comes back has one already")
             allowed = await self._allowed(selector, narrow)
-            if of.streams >= of.rights.principal.streams_max:
+            if of.streams >= of.limits.streams_max:
                 raise LimitReached(
                     f"{self.principal!r} has {of.streams} subscriptions open, which is its limit (streams_max)",
                     "streams_max",
@@ -466,7 +449,7 @@ class Session:
         checks.text("durable", durable)
         if len(durable) > DURABLE_CHARACTERS_MAX or not durable.isprintable():
             raise checks.wrong("durable", durable, f"1 to {DURABLE_CHARACTERS_MAX} printable characters")
-        most = self._of.rights.principal.durables_max
+        most = self._of.limits.durables_max
         if durable not in self._of.durables and len(self._of.durables) >= most:
             raise LimitReached(
                 f"{self.principal!r} uses {most} durable names, which is its limit (durables_max)",

@@ -15,12 +15,14 @@ import logging
 import os
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 
 import ray
 
+from ..actors.network.gateways import gateways_sharing
 from ..actors.network.network import Network
 from ..protocol.errors import NetworkNotFound
-from .serving import serving, settle_memory
+from .serving import Serving, serving, settle_memory
 
 _LOG = logging.getLogger("rayvous.gateway")
 
@@ -38,6 +40,7 @@ class GatewayActor:
 
     def __init__(self, network: str, http: bool = True) -> None:
         self._network, self._http = network, http
+        self._serving: Serving | None = None
         self._urls: Future[list[str]] = Future()
         threading.Thread(target=self._run, name="gateway", daemon=True).start()
 
@@ -58,8 +61,11 @@ class GatewayActor:
         network = await asyncio.to_thread(Network.attach, self._network)
         config, access = network.directory.gateway, network.directory.access
         assert config is not None and access is not None
+        sharing = await asyncio.to_thread(gateways_sharing, network.directory)
         async with serving(network, config, access, http=self._http) as served:
             settle_memory()
+            self._loop, self._serving = asyncio.get_running_loop(), served
+            served.gateway.share(sharing)
             self._urls.set_result(served.urls)
             await served.until_ended(asyncio.Event())
 
@@ -72,6 +78,12 @@ class GatewayActor:
             If it cannot serve: its port is taken, say.
         """
         return self._urls.result()
+
+    def share(self, gateways: int) -> None:
+        """Take in how many gateways share the limits of principals now."""
+        if self._serving is not None:
+            with suppress(RuntimeError):  # it ends
+                self._loop.call_soon_threadsafe(self._serving.gateway.share, gateways)
 
     def pid(self) -> int:
         """Return the process that it is."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -53,6 +53,8 @@ class Principal:
         Subscriptions at once, over all its connections to a gateway.
     durables_max
         Durable names that it may use at a gateway.
+
+    All of these count at each gateway, unless `GatewayConfig.share_limits` gives each a share of them (`shared`).
     """
 
     token_sha256: tuple[str, ...] = ()
@@ -85,6 +87,23 @@ class Principal:
         skip = ("token_sha256", "publish", "subscribe", "watch", "operate")
         checks.positive_fields(self, name, skip=skip, none=("burst_events",))
         return self
+
+    def shared(self, gateways: int) -> Principal:
+        """Return what each of so many gateways allows, so that all of them together allow what this says.
+
+        Of what is counted, each allows one at least, so together they may allow as many as there are gateways.
+        """
+        if gateways == 1:
+            return self
+        burst = self.events_per_second if self.burst_events is None else self.burst_events
+        return replace(
+            self,
+            events_per_second=self.events_per_second / gateways,
+            burst_events=max(1, int(burst / gateways)),
+            connections_max=max(1, self.connections_max // gateways),
+            streams_max=max(1, self.streams_max // gateways),
+            durables_max=max(1, self.durables_max // gateways),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +227,8 @@ class GatewayConfig:
         Files in PEM for TLS; both or none.
     origins
         Web pages of other hosts that may come, for example ``"https://app.example.org"``.
+    share_limits
+        Whether the limits of a principal are those of all gateways on the nodes together: each allows an equal share.
     limits
         How much it takes in and keeps.
     """
@@ -218,6 +239,7 @@ class GatewayConfig:
     certificate: str | Path | None = None
     private_key: str | Path | None = None
     origins: tuple[str, ...] = ()
+    share_limits: bool = False
     limits: GatewayLimits = field(default_factory=GatewayLimits)
 
     def validate(self) -> GatewayConfig:
@@ -236,6 +258,7 @@ class GatewayConfig:
         if (self.certificate is None) != (self.private_key is None):
             raise InputError("gateway certificate and private_key: TLS takes both")
         checks.texts("gateway origins", self.origins)
+        checks.flag("gateway share_limits", self.share_limits)
         checks.instance("gateway limits", self.limits, GatewayLimits, "GatewayLimits").validate()
         return self
 

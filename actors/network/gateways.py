@@ -6,6 +6,7 @@ Rules
   (`gateway_places` decides). Ray tells nobody that a node has come, so it looks.
 * A gateway does not end with the keeper: Ray starts the keeper again, and it finds them by their names. They end with
   the network; where nobody tells them, they notice that it is gone.
+* Where limits are shared, it says to each gateway how many they are, when that has changed; one that starts asks.
 * What keeps a gateway from serving at the launch ends the launch. Of one that is started later it is in the status.
 """
 
@@ -86,10 +87,13 @@ class GatewayKeeper:
         How many gateways a node has.
     named
         The nodes that it was launched with, where somebody named them.
+    share_limits
+        Whether they share the limits of principals.
     """
 
-    def __init__(self, network: str, processes: int, named: Sequence[str]) -> None:
-        self._network = network
+    def __init__(self, network: str, processes: int, named: Sequence[str], share_limits: bool) -> None:
+        self._network, self._share_limits = network, share_limits
+        self._told: dict[GatewayPlace, int] = {}
         self._places = GatewayPlaces(named, processes)
         self._actors: dict[GatewayPlace, Any] = {}
         self._starting: dict[Any, GatewayPlace] = {}
@@ -138,6 +142,7 @@ class GatewayKeeper:
             for place in changes.start:
                 self._errors.pop(place, None)
                 self._start(place)
+            self._tell_sharing()
 
     def _start(self, place: GatewayPlace) -> None:
         from ...gateway.on_nodes import GatewayActor
@@ -168,7 +173,18 @@ class GatewayKeeper:
                 self._places.failed(place, time.monotonic())
                 self._give_up(place)
 
+    def sharing(self) -> int:
+        """Return how many gateways have the limits of principals together; 1 where each has all of them."""
+        return max(1, len(self._actors)) if self._share_limits else 1
+
+    def _tell_sharing(self) -> None:
+        for place, each in self._actors.items():
+            if self._told.get(place, 1) != self.sharing():
+                each.share.remote(self.sharing())
+                self._told[place] = self.sharing()
+
     def _give_up(self, place: GatewayPlace) -> None:
+        self._told.pop(place, None)
         if (given_up := self._actors.pop(place, None)) is not None:
             ray.kill(given_up)
 
@@ -229,7 +245,8 @@ def start_gateways(directory: Directory, named: Sequence[str]) -> Any:
     options = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": CALLS_AT_ONCE} | near(steady)
     assert directory.gateway is not None
     made = actor(GatewayKeeper, _name(directory), directory.detached, **options)
-    keeper = made.remote(directory.name, directory.gateway.stomp_processes, named)
+    config = directory.gateway
+    keeper = made.remote(directory.name, config.stomp_processes, named, config.share_limits)
     with broker_errors("starting gateways", "who looks after gateways"):
         ray.get(keeper.begin.remote(), timeout=directory.limits.call_seconds)
     return keeper
@@ -248,6 +265,15 @@ def urls_of(directory: Directory) -> list[str]:
         with suppress(ActorDiedError, ActorUnschedulableError):
             urls |= dict.fromkeys(ray.get(answer, timeout=directory.limits.call_seconds))
     return list(urls)
+
+
+def gateways_sharing(directory: Directory) -> int:
+    """Return how many gateways have the limits of principals together."""
+    keeper = _keeper_of(directory)
+    if keeper is None:
+        return 1
+    with broker_errors("starting a gateway", "who looks after gateways"):
+        return int(ray.get(keeper.sharing.remote(), timeout=directory.limits.call_seconds))
 
 
 def ask_gateways(directory: Directory, seconds: float) -> Any:
