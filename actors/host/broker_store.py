@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from ...faults.durability.identity import IDENTITY
-from ...faults.durability.sqlite_store import SqliteStore
+from ...faults.durability.sqlite_store import OPEN_SECONDS, SUCCESSOR_SECONDS, SqliteStore
 from ...faults.durability.stores import Store
 from ...faults.durability.summed import SummedStore
 from ...protocol.errors import StateDamaged, StorageFailed
@@ -61,16 +61,17 @@ class BrokerStores:
 
     def _open(self, broker: BrokerId, life: int, fresh: bool) -> Store:
         if self.stable.database is None:
-            return self._in_file(broker, fresh)
+            return self._in_file(broker, life, fresh)
         if self._in_database is None:
             from ...faults.durability.postgresql_store import PostgresqlStores
 
             self._in_database = PostgresqlStores(self.stable.database, self.stable.synchronous)
         return self._in_database.store_of(broker, life, fresh=fresh)
 
-    def _in_file(self, broker: BrokerId, fresh: bool) -> Store:
+    def _in_file(self, broker: BrokerId, life: int, fresh: bool) -> Store:
         file = self.stable.file_of(broker)
-        store = SqliteStore(file, self.stable.synchronous, self.stable.pages_max)
+        waits = SUCCESSOR_SECONDS if life else OPEN_SECONDS
+        store = SqliteStore(file, self.stable.synchronous, self.stable.pages_max, waits)
         if fresh and any(True for _ in store.rows(IDENTITY)):
             raise StorageFailed(f"{file} is of an earlier network: name an empty directory, or remove it")
         return store

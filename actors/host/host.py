@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -31,7 +30,7 @@ from ...faults.durability.durable_cursor import DeadLetter
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Limits, Position
 from ...protocol.effects import Missed
-from ...protocol.errors import BrokerUnavailable, StateDamaged
+from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig, Advertise, WouldAdmit
 from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Gone, Register, Resume
@@ -50,6 +49,7 @@ from .backpressure import Backpressure
 from .broker_store import BrokerStores, boot
 from .commits import Commits
 from .driver import Driver
+from .ending import end_process, end_with_raylet
 from .group import node_here
 from .harm import Harm
 from .hosted_broker import HostedBroker
@@ -224,10 +224,8 @@ class BrokerHost:
     link_faults = async_of("harm", Harm.link_faults)
     damage = async_of("harm", Harm.damage)
 
-    def _end(self, error: StateDamaged) -> None:
-        """End this process: the state of its broker is damaged, and not a word of it is to be believed any more."""
-        self.transport.log.error("%s", error)
-        os.kill(os.getpid(), signal.SIGKILL)
+    def _end(self, why: object) -> None:
+        end_process(self.transport.log, why)
 
     async def _service(self, broker: BrokerId, messages: int = 1) -> None:
         if self.transport.link_faults is not None:
@@ -237,6 +235,7 @@ class BrokerHost:
 
     async def begin(self) -> None:
         """Start to tick the brokers, where they need it, and to tell of them, once every host is connected."""
+        end_with_raylet(self._end)
         self.ticking.begin()
         self.metering.begin()
 

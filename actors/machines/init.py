@@ -8,6 +8,8 @@ Rules
 * What Ray keeps in its usual folders, and names of namespaces, are put aside in memory that only processes here see:
   no other Ray on the machine finds this one, and none that runs there is found here.
 * This Ray has a token of its own, made up here, so that its nodes know each other.
+* As the first process of any machine does, it asks how each process ended whose parent is gone. One that nobody asks
+  keeps its number, and who looks for it takes it to be alive: Ray's workers do so with their raylet.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def main(words: Sequence[str]) -> int:
         sys.stderr.write(f"hosts: {error}\n")
         return FAILED
     os.environ |= {"RAY_ADDRESS": layout.ray_address, LAYOUT_VARIABLE: layout.to_json()}
-    return subprocess.run(layout.inside(0, command), check=False).returncode
+    return run(layout.inside(0, command))
 
 
 def make_hosts(layout: Layout) -> None:
@@ -71,6 +73,15 @@ def _start_ray(layout: Layout) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as several:
         others = range(1, layout.hosts)
         list(several.map(lambda host: _done(layout.ray_start(host, sys.executable)), others))
+
+
+def run(words: Words) -> int:
+    """Run a command, and see to the end of every process meanwhile; return its exit status."""
+    command = os.posix_spawnp(words[0], words, os.environ)
+    while True:
+        process, status = os.wait()
+        if process == command:
+            return os.waitstatus_to_exitcode(status)
 
 
 def _done(words: Words) -> None:

@@ -40,6 +40,9 @@ had durable subscribers without priorities; 4 named the classes of its values by
 OPEN_SECONDS: Final = 5.0
 """How long opening waits for a process that has the file and is about to end."""
 
+SUCCESSOR_SECONDS: Final = 60.0
+"""How long it waits where an earlier life is over, but maybe not its process, since that was only cut off."""
+
 _SCHEMA: Final = """
 CREATE TABLE rows (
     place INTEGER PRIMARY KEY, -- rises with the first write of each row
@@ -67,6 +70,8 @@ class SqliteStore:
         What a commit waits for: "off", "normal" or "full".
     pages_max
         Pages of 4 KiB that the file may grow to; None for as many as the disk has.
+    open_seconds
+        How long to wait for another process that has the file open.
 
     Raises
     ------
@@ -77,7 +82,11 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: str | Path, synchronous: Synchronous = "normal", pages_max: int | None = None
+        self,
+        path: str | Path,
+        synchronous: Synchronous = "normal",
+        pages_max: int | None = None,
+        open_seconds: float = OPEN_SECONDS,
     ) -> None:
         if synchronous not in SYNCHRONOUS:
             raise InputError(f"synchronous is {synchronous!r}: it is one of {', '.join(SYNCHRONOUS)}")
@@ -85,7 +94,7 @@ class SqliteStore:
         try:
             if not self.path.exists():
                 _create(self.path)
-            self._connection = _connect(self.path)
+            self._connection = _connect(self.path, open_seconds)
         except (sqlite3.Error, OSError) as error:
             raise StorageFailed(f"{self.path}: cannot be opened: {error}") from None
         try:
@@ -189,9 +198,9 @@ class SqliteStore:
         self._connection.close()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, open_seconds: float) -> sqlite3.Connection:
     """Open a file for this process alone; commits may come from any thread, one at a time."""
-    connection = sqlite3.connect(path, timeout=OPEN_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=open_seconds, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA locking_mode = exclusive")
     return connection
 

@@ -21,6 +21,14 @@ asleep = subprocess.Popen(["ip", "netns", "exec", "host-1", "sleep", "1000"])
 print(os.stat("/proc/self/ns/net").st_ino, *os.listdir("/run/netns"), flush=True)
 asleep.wait()
 """
+ORPHAN = (
+    "orphan=$(sh -c 'sleep 0.1 > /dev/null & echo $!'); while kill -0 $orphan; do sleep 0.02; done; exit 7"
+)
+FIRST = f"""
+import sys
+from rayvous.actors.machines.init import run
+sys.exit(run(("sh", "-c", {ORPHAN!r})))
+"""
 OUTSIDE = "import subprocess, sys; subprocess.run(sys.argv[1:])"
 
 
@@ -77,6 +85,16 @@ def test_hosts_are_gone_when_who_made_them_is_killed(ending):
     assert over and made.stdout.read() == ""  # the pipe ends when all have who could write to it
     made.wait()
     assert namespace not in namespaces()
+
+
+@pytest.mark.slow
+def test_who_has_ended_and_whose_parent_is_gone_has_its_number_no_more():
+    """Or Ray's workers would take their raylet to be alive for ever. Reference: decision 0102."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(f"no hosts on this machine: {reason}")
+    words = ["timeout", f"{BOUND_SECONDS}", *FENCE, sys.executable, "-c", FIRST]
+    assert subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 7
 
 
 def namespaces():

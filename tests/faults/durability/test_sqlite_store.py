@@ -113,11 +113,10 @@ def test_every_broken_byte_is_noticed_or_does_no_harm(path: Path) -> None:
             store.close()
 
 
-def test_a_second_process_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rayvous.faults.durability.sqlite_store.OPEN_SECONDS", 0.01)
+def test_a_second_process_is_refused(path: Path) -> None:
     store = SqliteStore(path)
     with pytest.raises(StorageFailed, match="another process"):
-        SqliteStore(path)
+        SqliteStore(path, open_seconds=0.01)
     store.close()
 
 

@@ -1,0 +1,72 @@
+"""A host ends with its raylet, and the next life of its brokers waits for that."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+from threading import Timer
+
+import pytest
+from rayvous.actors.host import broker_store
+from rayvous.actors.host.broker_store import BrokerStores
+from rayvous.actors.host.ending import RAYLET
+from rayvous.actors.host.host import BrokerHost
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.errors import StorageFailed
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.stability import Stable
+
+BOUND_SECONDS = 10.0
+
+
+def test_a_host_ends_with_its_raylet_also_when_nobody_has_asked_how_that_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray takes a raylet to be alive that still has its number. Reference: decision 0102."""
+    raylet = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    monkeypatch.setenv(RAYLET, str(raylet.pid))
+    said: list[str] = []
+
+    async def live() -> None:
+        ended = asyncio.Event()
+        host = BrokerHost("hybrid", Limits.for_tests())
+        monkeypatch.setattr(host, "_end", lambda why: (said.append(why), ended.set()))
+        await host.begin()
+        await asyncio.sleep(0)
+        assert not said
+        raylet.kill()
+        await asyncio.wait_for(ended.wait(), BOUND_SECONDS)
+        os.kill(raylet.pid, 0)  # it has its number still, or this would raise
+
+    asyncio.run(live())
+    raylet.communicate()
+    assert said == ["the raylet has ended: this host is out of its cluster"]
+
+
+def test_a_host_whose_raylet_is_gone_when_it_begins_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    raylet = subprocess.Popen(["true"])
+    raylet.wait()
+    monkeypatch.setenv(RAYLET, str(raylet.pid))
+    said: list[str] = []
+
+    async def live() -> None:
+        host = BrokerHost("hybrid", Limits.for_tests())
+        monkeypatch.setattr(host, "_end", said.append)
+        await host.begin()
+        await asyncio.sleep(0)
+
+    asyncio.run(live())
+    assert len(said) == 1
+
+
+def test_a_later_life_waits_for_the_process_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may have been cut off only, and is about to end; the first life waits for nobody."""
+    monkeypatch.setattr(broker_store, "OPEN_SECONDS", 0.0)
+    stores = BrokerStores(Stable(tmp_path), Recovery.for_tests())
+    former = stores.store_of(3, life=0)
+    with pytest.raises(StorageFailed, match="another process has it open"):
+        stores.store_of(3, life=0)
+    Timer(0.15, former.close).start()
+    stores.store_of(3, life=1).close()
