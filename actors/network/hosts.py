@@ -4,8 +4,9 @@ Rules
 -----
 * A network that heals is asked without those hosts that are dead, and without those that have not answered a survey
   within a client's patience: Ray may take longer to give a node up than its brokers' fellows. Who answers at last is
-  asked again. Whom another process started again is found at the
-  rendezvous point.
+  asked again. Whom another process started again is found at the rendezvous point.
+* Dead is who Ray says has died, which is for good. Who is out of reach just now is left out of that question only: its
+  link may be cut, or its process has ended and Ray is about to say so.
 * A broker that is started again is a new actor in its next life: the rendezvous point knows it first, then its peers.
 """
 
@@ -19,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
 from ...faults.chaos.routes import SeenRoutes
 from ...faults.chaos.structure import Survey
@@ -132,15 +133,17 @@ class Hosts:
         return {host: call for host, call in calls.items() if call not in late}
 
     def _answers(self, calls: Mapping[Any, Any], timeout_seconds: float | None) -> list[Any]:
-        """Return what the living hosts answer, and note which are dead."""
+        """Return what those hosts answer that can be reached, and note which are dead."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         answers = []
         for host, call in calls.items():
             try:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 answers.append(ray.get(call, timeout=left))
-            except RayActorError:
+            except ActorDiedError:
                 self.dead.add(host)
+            except RayActorError:
+                continue  # out of reach: a survey shows that it is missing, to whom it is a member
         return answers
 
     def find_reborn(self, timeout_seconds: float = 60.0) -> None:
@@ -291,15 +294,15 @@ class Hosts:
         self.tell(f"started {self._named(new)} again")
 
     def lives(self, host: Any) -> bool:
-        """Return whether a host is not known to be dead; one that stands still lives."""
+        """Return whether a host is not known to be dead; one that stands still or is out of reach lives."""
         if host in self.dead:
             return False
         try:
             ray.get(host.pid.remote(), timeout=TELL_SECONDS)
-        except RayActorError:
+        except ActorDiedError:
             self.dead.add(host)
             return False
-        except GetTimeoutError:  # it stands still
+        except (GetTimeoutError, RayActorError):
             return True
         return True
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.network import hosts as hosts_file
 from rayvous.actors.network.hosts import Hosts
 from rayvous.protocol.messages.recovery import Recovery
@@ -24,7 +25,9 @@ class Host:
 
     def __init__(self, broker: int) -> None:
         self.answers, self.asked = True, list[Answer]()
-        self.survey = SimpleNamespace(remote=lambda: self.call({broker: {"broker": broker}}))
+        self.fails: Exception | None = None
+        self.survey = SimpleNamespace(remote=lambda: self.call(self.fails or {broker: {"broker": broker}}))
+        self.pid = SimpleNamespace(remote=lambda: self.call(self.fails or ("node", broker)))
         self.quiet = SimpleNamespace(remote=lambda: self.call(broker))
 
     def call(self, value: Any) -> Answer:
@@ -40,6 +43,8 @@ class Ray:
 
     def get(self, call: Answer, timeout: float | None = None) -> Any:
         assert call.done, "nobody would answer"
+        if isinstance(call.value, Exception):
+            raise call.value
         return call.value
 
     def wait(
@@ -51,17 +56,25 @@ class Ray:
         return [call for call in calls if call.done], late
 
 
+def hosts_of(*actors: Host) -> Hosts:
+    """Return the hosts of a network that heals; broker b is in the b-th."""
+    found = dict(enumerate(actors))
+    directory: Any = SimpleNamespace(
+        name="net",
+        hosts=dict(found),
+        recovery=Recovery.for_tests(),
+        positions=[SimpleNamespace(broker=b) for b in found],
+    )
+    return Hosts(directory, SimpleNamespace(hosts=SimpleNamespace(remote=lambda: Answer(found))))
+
+
 def test_who_is_silent_is_left_out_and_asked_again_when_it_has_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ray, well, mute = Ray(), Host(0), Host(1)
     monkeypatch.setattr(hosts_file, "ray", ray)
-    found = {0: well, 1: mute}
+    hosts = hosts_of(well, mute)
     recovery = Recovery.for_tests()
-    directory: Any = SimpleNamespace(
-        name="net", hosts=dict(found), recovery=recovery, positions=[SimpleNamespace(broker=b) for b in found]
-    )
-    hosts = Hosts(directory, SimpleNamespace(hosts=SimpleNamespace(remote=lambda: Answer(found))))
     assert sorted(hosts.survey()) == [0, 1] and not ray.waited
     mute.answers = False
     assert sorted(hosts.survey()) == [0]
@@ -72,3 +85,20 @@ def test_who_is_silent_is_left_out_and_asked_again_when_it_has_answered(
     assert len(mute.asked) == asked and hosts.hosts() == [well]
     mute.answers = mute.asked[-1].done = True
     assert sorted(hosts.survey()) == [0, 1] and hosts.hosts() == [well, mute]
+
+
+def test_who_is_out_of_reach_is_not_dead_and_who_is_dead_is_asked_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind a cut link Ray says "unavailable" of an actor, and "died" when it has given its node up, for good."""
+    well, other = Host(0), Host(1)
+    monkeypatch.setattr(hosts_file, "ray", Ray())
+    hosts = hosts_of(well, other)
+    other.fails = ActorUnavailableError("not now", None)
+    assert sorted(hosts.survey()) == [0] and hosts.lives(other) and not hosts.dead
+    other.fails = None
+    assert sorted(hosts.survey()) == [0, 1]
+    other.fails = ActorDiedError()
+    assert sorted(hosts.survey()) == [0] and not hosts.lives(other)
+    asked = len(other.asked)
+    assert sorted(hosts.survey()) == [0] and len(other.asked) == asked
