@@ -24,7 +24,7 @@ import ray
 
 from ...faults.chaos.account import Account
 from ...faults.chaos.books import Clients
-from ...faults.chaos.cases import Action, DrawnAdvertisement
+from ...faults.chaos.cases import Action, DrawnAdvertisement, publishes
 from ...protocol.batch import EventBatch
 from ...protocol.errors import InputError, RayvousError, SubscriptionRejected
 from ...protocol.ids import BrokerId
@@ -144,16 +144,16 @@ class RunningWorkload:
         return threads
 
     def _attach(self, action: Action) -> Client:
-        name, publishes = action.client, action.do == "publish"
+        name = action.client  # what it does first may be to move
         broker = self._still_there(action.broker)
         if name in self._durable:
             self.account.durable(self._clock(), name)
         if name in self._mortal:
-            mortal = KillableClients(name, broker, publishes, self._spares)
+            mortal = KillableClients(name, broker, publishes(name), self._spares)
             mortal.start()
             self._advertise(name, mortal)
             return mortal
-        if publishes:
+        if publishes(name):
             publisher = self._net.publisher(name, broker=broker)
             publisher.on_accepted = lambda at, batch: self._accepted(time.time(), at, batch)
             self._advertise(name, publisher)
@@ -238,7 +238,7 @@ class RunningWorkload:
         name, now = action.client, self._clock
         if action.do == "move":
             self._move(client, action.broker)
-        elif action.do == "publish":
+        elif publishes(name):
             assert not isinstance(client, Subscriber)
             with self._turn:
                 self.account.published(now(), name, client.published + 1, list(action.events))

@@ -18,7 +18,7 @@ from ...protocol.messages.admission import AdmissionConfig, Capacity
 from ...protocol.scenarios.workload import SYMBOLS
 from ...routing.language.questions import to_filter
 from ...routing.topologies.cluster_trees import topology_of
-from .cases import Action, Case, DrawnAdvertisement
+from .cases import Action, Case, DrawnAdvertisement, publishes
 
 SHARES = (0.0, 0.0, 0.0, 0.2, 0.4, None)
 """Of the brokers asked, how many may refuse: one is drawn; the full guarantee most often, as only it degrades."""
@@ -28,7 +28,7 @@ def with_admission(case: Case) -> Case:
     """Return a case with adverts, capacities and priorities."""
     dice = random.Random(f"chaos/admission/{case.seed}")
     clients = list(dict.fromkeys(action.client for action in case.opening))
-    publishers = [client for client in clients if client.startswith("p")]
+    publishers = [client for client in clients if publishes(client)]
     adverts = {name: DrawnAdvertisement(_selector(dice), dice.uniform(10.0, 50.0)) for name in publishers}
     total = sum(each.rate for each in adverts.values())
     capacities = {

@@ -366,6 +366,11 @@ def _doings(dice: random.Random, positions: Sequence[Position], seconds: float) 
     )
 
 
+def publishes(client: str) -> bool:
+    """Return whether a client that was drawn publishes; the others subscribe."""
+    return client.startswith("p")
+
+
 def _moments(dice: random.Random, per_second: float, seconds: float) -> list[float]:
     out: list[float] = []
     at = 0.0

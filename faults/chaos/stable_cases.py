@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from .cases import Action, Case
+from .cases import Action, Case, publishes
 
 STOPS_A_SECOND = 0.4
 
@@ -21,9 +21,9 @@ def with_stores(case: Case) -> Case:
     """Return a case with stores, durable subscribers, and clients that die."""
     dice = random.Random(f"chaos/stable/{case.seed}")
     clients = list(dict.fromkeys(action.client for action in case.opening))
-    subscribers = [client for client in clients if client.startswith("s")]
+    subscribers = [client for client in clients if not publishes(client)]
     durable = tuple(client for client in subscribers if dice.random() < 0.5) or tuple(subscribers[:1])
-    mortal = [client for client in clients if client in durable or client.startswith("p")]
+    mortal = [client for client in clients if client in durable or publishes(client)]
     seconds = case.plan.heal_seconds
     actions = list(case.actions)
     at = 0.0
