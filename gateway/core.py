@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from ..protocol import checks
-from ..protocol.batch import batch_of
+from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
 from ..protocol.gateways import ANONYMOUS, GatewayLimits
 from ..routing.filters.filter import Filter
@@ -214,7 +214,11 @@ class Session:
     # Publishing.
 
     async def publish(
-        self, events: Sequence[Mapping[str, Any]], *, flush: bool = False, key: str | None = None
+        self,
+        events: Sequence[Mapping[str, Any]] | EventBatch,
+        *,
+        flush: bool = False,
+        key: str | None = None,
     ) -> Accepted:
         """Publish events, all of them or none; return when the network has accepted them, or with `flush` delivered.
 
@@ -246,8 +250,8 @@ class Session:
                 )
             if key is not None and self.principal == ANONYMOUS:
                 raise AccessDenied("a key belongs to somebody: show a token", "publish")
-            named = None if key is None else named_by(key, events)
-            batch = batch_of(events)
+            batch = events if isinstance(events, EventBatch) else batch_of(events)
+            named = None if key is None else named_by(key, batch.events())
             self._of.rights.check_publish(batch)
             await self._pace(len(batch))
             lane = await gateway._lane(self._of)

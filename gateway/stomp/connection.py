@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
+from ...protocol.batch import EventBatch, batch_of, concat
 from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError, StreamEnded
 from ...protocol.values import Value
 from ..core import Delivery, Gateway, Stream
 from ..core import Session as CoreSession
 from ..queues import Gap
-from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode
+from .content import event_of
+from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode, frames_of
 from .gaps import Gaps
 from .outgoing import Outgoing, Wire
+from .runs import Sends
 from .session import Session, State
 from .wishes import (
     Acknowledge,
@@ -47,6 +51,40 @@ ANSWERS: Final = ("ACK", "NACK", "COMMIT")
 """After these there may be room in a window."""
 
 _LOG = logging.getLogger("rayvous.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What waits to be published: the frame or the run that it came in, and what is said when it is accepted."""
+
+    came: Frame | Sends
+    events: tuple[dict[str, Value], ...] | EventBatch
+    receipts: list[Frame]
+
+    def apart(self) -> Iterator[_Sent]:
+        """Iterate over the frames of a run; a frame is one, whatever it publishes."""
+        if isinstance(self.came, Frame):
+            yield self
+            return
+        for number, frame in enumerate(frames_of(self.came)):
+            yield _Sent(frame, (event_of(frame),), self.receipts[number : number + 1])
+
+
+def _together(sends: Sequence[_Sent]) -> EventBatch:
+    """Return all that waits as one batch."""
+    parts: list[EventBatch] = []
+    plain: list[dict[str, Value]] = []
+    for sent in sends:
+        if not isinstance(sent.events, EventBatch):
+            plain += sent.events
+            continue
+        if plain:
+            parts.append(batch_of(plain))
+            plain = []
+        parts.append(sent.events)
+    if plain:
+        parts.append(batch_of(plain))
+    return concat(parts)
 
 
 class Held:
@@ -77,13 +115,14 @@ class Connection:
         self._wire, self._gateway, self._held = wire, gateway, held
         self._clock = gateway.clock
         self._session = Session(name, SessionLimits.of(limits), self._clock())
-        self._decoder = Decoder(FrameLimits(limits.header_bytes_max, body_bytes_max=limits.body_bytes_max))
+        sizes = {"body_bytes_max": limits.body_bytes_max, "run_frames_max": limits.batch_events_max}
+        self._decoder = Decoder(FrameLimits(limits.header_bytes_max, **sizes))
         self._out = Outgoing(wire, limits.stall_seconds)
         self._core: CoreSession | None = None
         self._streams: dict[int, Stream] = {}
         self._windows: dict[int, asyncio.Event] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._sends: list[tuple[Frame, Publish, list[Frame]]] = []
+        self._sends: list[_Sent] = []
         self._events = 0
         self._over = asyncio.Event()
         self._mine = 0
@@ -168,19 +207,33 @@ class Connection:
 
     async def _take(self, data: bytes) -> None:
         try:
-            for frame in self._decoder.feed(data):
-                for out in self._session.frame(frame):
-                    if not await self._carry(frame, out):
-                        return
-                if frame.command in ANSWERS:
-                    for window in self._windows.values():
-                        window.set()
+            for came in self._decoder.feed(data):
+                if not await self._work_on(came):
+                    return
                 await self._out.room()
         except FrameError as error:
             if await self._publish_all():
                 self.fail(None, str(error))
             return
         await self._publish_all()
+
+    async def _work_on(self, came: Frame | Sends) -> bool:
+        """Do what a frame, or a run of them, leads to; return whether to go on."""
+        if isinstance(came, Sends) and (outs := self._session.sends(came)):
+            return await self._carry_all(came, outs)
+        for frame in frames_of(came):
+            if not await self._carry_all(frame, self._session.frame(frame)):
+                return False
+            if frame.command in ANSWERS:
+                for window in self._windows.values():
+                    window.set()
+        return True
+
+    async def _carry_all(self, came: Frame | Sends, outs: list[Out]) -> bool:
+        for out in outs:
+            if not await self._carry(came, out):
+                return False
+        return True
 
     def _hold(self, size: int) -> None:
         held = self._held
@@ -193,13 +246,13 @@ class Connection:
                 "bodies_bytes_max",
             )
 
-    async def _carry(self, frame: Frame, out: Out) -> bool:
+    async def _carry(self, frame: Frame | Sends, out: Out) -> bool:
         """Do what a frame leads to, in order; return whether to go on."""
         if isinstance(out, Publish):
             if self._events + len(out.events) > self._gateway.limits.batch_events_max:
                 if not await self._publish_all():
                     return False
-            self._sends.append((frame, out, []))
+            self._sends.append(_Sent(frame, out.events, []))
             self._events += len(out.events)
             return True
         if (
@@ -208,14 +261,14 @@ class Connection:
             and self._sends
             and self._session.state is State.OPEN
         ):
-            self._sends[-1][2].append(out.frame)  # behind what is published before it
+            self._sends[-1].receipts.append(out.frame)  # behind what is published before it
             return True
         if not await self._publish_all():
             return False
         try:
             await self._do(out)
         except RayvousError as error:
-            self.fail(frame, str(error))
+            self.fail(next(frames_of(frame)), str(error))
         return not self._over.is_set()
 
     async def _do(self, out: Out) -> None:
@@ -253,35 +306,36 @@ class Connection:
         sends, self._sends, self._events = self._sends, [], 0
         if not sends:
             return True
+        first = next(frames_of(sends[0].came))
         try:
-            await self._publish([event for _, publish, _ in sends for event in publish.events])
+            await self._publish(_together(sends))
         except (InputError, AccessDenied, LimitReached) as error:
-            if len(sends) > 1:
+            if len(sends) > 1 or isinstance(sends[0].came, Sends):
                 return await self._publish_each(sends)
-            self.fail(sends[0][0], str(error))
+            self.fail(first, str(error))
             return False
         except RayvousError as error:
-            self.fail(sends[0][0], str(error))
+            self.fail(first, str(error))
             return False
-        for _, _, receipts in sends:
-            for receipt in receipts:
+        for sent in sends:
+            for receipt in sent.receipts:
                 self._say(Say(receipt))
         return True
 
-    async def _publish_each(self, sends: list[tuple[Frame, Publish, list[Frame]]]) -> bool:
+    async def _publish_each(self, sends: list[_Sent]) -> bool:
         """Publish up to the SEND that is refused. Together they were refused, and then none of them is published."""
-        for send in sends:
-            self._sends = [send]
-            if not await self._publish_all():
-                return False
+        for sent in sends:
+            for self._sends in ([one] for one in sent.apart()):
+                if not await self._publish_all():
+                    return False
         return True
 
-    async def _publish(self, events: list[dict[str, Value]]) -> None:
+    async def _publish(self, batch: EventBatch) -> None:
         """Publish events, as soon as the limits of the principal allow it."""
         assert self._core is not None
         while True:
             try:
-                await self._core.publish(events)
+                await self._core.publish(batch)
                 return
             except LimitReached as error:
                 if error.after_seconds is None:

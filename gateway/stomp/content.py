@@ -35,17 +35,17 @@ BODY: Final = "body"
 TEXT_KIND: Final = "content-type"
 JSON: Final = "application/json"
 
-_JMS_NAMES: Final = {
+JMS_NAMES: Final = {
     "correlation-id": "JMSCorrelationID",
     "reply-to": "JMSReplyTo",
     "type": "JMSType",
     "priority": "JMSPriority",
 }
-_HEADER_NAMES: Final = {attribute: header for header, attribute in _JMS_NAMES.items()}
+_HEADER_NAMES: Final = {attribute: header for header, attribute in JMS_NAMES.items()}
 MEDIA_TYPES_KEPT: Final = 64
 
-_NOT_CONTENT: Final = frozenset(("destination", "content-type", "content-length", "transaction", "receipt"))
-_MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gaps", *_NOT_CONTENT))
+NOT_CONTENT: Final = frozenset(("destination", "content-type", "content-length", "transaction", "receipt"))
+_MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gaps", *NOT_CONTENT))
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,17})?", re.ASCII)
 
 
@@ -57,16 +57,16 @@ def event_of(frame: Frame) -> dict[str, Value]:
     EventError
         If it carries none; the message says what to send.
     """
-    kind, charset = _media_type(frame.headers.get("content-type", ""))
+    kind, charset = media_type(frame.headers.get("content-type", ""))
     if charset not in ("", "utf-8", "us-ascii"):
         raise EventError(f"charset is {checks.shown(charset)}: send text in UTF-8")
     said = {
-        _JMS_NAMES.get(name, name): _typed(value)
+        JMS_NAMES.get(name, name): typed(value)
         for name, value in frame.headers.items()
-        if name not in _NOT_CONTENT
+        if name not in NOT_CONTENT
     }
     if kind == JSON:
-        told = _object(frame.body)
+        told = object_of(frame.body)
     elif not kind or kind.startswith("text/"):
         told = _text(frame, kind)
     else:
@@ -140,7 +140,8 @@ def _sayable(without: str, *texts: str) -> bool:
     return not any(character in together for character in without)
 
 
-def _object(body: bytes) -> dict[str, Value]:
+def object_of(body: bytes) -> dict[str, Value]:
+    """Return the event that a body in JSON is; EventError when it is none."""
     try:
         told = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -173,7 +174,7 @@ def _text(frame: Frame, kind: str) -> dict[str, Value]:
 
 
 @lru_cache(MEDIA_TYPES_KEPT)
-def _media_type(header: str) -> tuple[str, str]:
+def media_type(header: str) -> tuple[str, str]:
     """Return (type, charset) of a content-type, both in small letters; empty where it says none."""
     kind, *parameters = (part.strip().lower() for part in header.split(";"))
     charsets = [
@@ -182,7 +183,7 @@ def _media_type(header: str) -> tuple[str, str]:
     return kind, charsets[0] if charsets else ""
 
 
-def _typed(value: str) -> Value:
+def typed(value: str) -> Value:
     """Return the value of a header as what it looks like; what is no plain number or truth value is a string."""
     if value in ("true", "false"):
         return value == "true"

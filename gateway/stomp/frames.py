@@ -8,6 +8,7 @@ Rules
 * Of a header that comes twice the first counts. Nothing is trimmed. A NUL is refused in headers: clients that look for
   the end of a frame find it there.
 * Every frame is escaped but those that open a connection, which 1.0 has not escaped either.
+* SENDs that have the same headers come out together, as a run: `frames_of` takes it apart.
 
 Reference: STOMP 1.2, "STOMP Frames", "Value Encoding", "Body", "Repeated Header Entries", "Augmented BNF".
 """
@@ -22,6 +23,7 @@ from typing import Final
 
 from ...protocol import checks
 from ...protocol.errors import InputError
+from .runs import LENGTH, Forms, Sends
 
 CLIENT_COMMANDS: Final = frozenset(
     (
@@ -87,11 +89,23 @@ class FrameLimits:
         How many headers.
     body_bytes_max
         The body.
+    run_frames_max
+        How many frames may come out together; 0 for one at a time.
     """
 
     header_bytes_max: int = 16 << 10
     headers_max: int = 256
     body_bytes_max: int = 1 << 20
+    run_frames_max: int = 10_000
+
+
+def frames_of(came: Frame | Sends) -> Iterator[Frame]:
+    """Iterate over the frames that a decoder has yielded as one."""
+    if isinstance(came, Frame):
+        yield came
+    else:
+        for headers, body in came.apart():
+            yield Frame("SEND", headers, body)
 
 
 class Decoder:
@@ -117,6 +131,7 @@ class Decoder:
         self._in_body = False
         self._length: int | None = None
         self._broken: str | None = None
+        self._forms = Forms(limits.run_frames_max)
 
     @property
     def within(self) -> bool:
@@ -128,8 +143,8 @@ class Decoder:
         """How many bytes are kept of a frame that is not whole."""
         return len(self._buffer) + self._head_bytes * (self._command is not None)
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that are whole now; what has begun waits for more.
+    def feed(self, data: bytes) -> Iterator[Frame | Sends]:
+        """Yield the frames that are whole now, runs of SENDs together; what has begun waits for more.
 
         Raises
         ------
@@ -153,27 +168,47 @@ class Decoder:
                 return
             yield frame
 
-    def _plain_frames(self) -> Iterator[Frame]:
+    def _plain_frames(self) -> Iterator[Frame | Sends]:
         """Yield the frames that have come whole, as long as nothing is unusual about them: most clients send no others.
 
         What is left is looked at line by line, and is told there what is wrong with it.
         """
-        came, at = bytes(self._buffer), 0
+        came, at, limits, apart = bytes(self._buffer), 0, self._limits, 0
         try:
-            while (end := came.find(b"\n\n", at)) >= 0:
-                headers = self._plain_headers(came[at:end])
-                stop = came.find(b"\0", end + 2)
-                if headers is None or not 0 <= stop - end - 2 <= self._limits.body_bytes_max:
+            while True:
+                if (form := self._forms.learnt) is not None and at >= apart:
+                    run, end = form.read(came, at, limits.header_bytes_max, limits.body_bytes_max)
+                    if run is None:
+                        apart = end  # once looked at in vain is enough
+                    else:
+                        at = end
+                        yield run
+                found = self._plain_frame(came, at)
+                if found is None:
                     return
-                command, body = headers.pop(""), came[end + 2 : stop]
-                if body and command not in WITH_BODY:
-                    return
-                at = stop + 1
-                yield Frame(command, headers, body)
+                frame, at = found
+                if frame.command == "SEND":
+                    self._forms.note(frame.headers)
+                yield frame
         finally:
             if at:
                 del self._buffer[:at]
                 self._searched = 0
+
+    def _plain_frame(self, came: bytes, at: int) -> tuple[Frame, int] | None:
+        """Return the frame that begins there, and where it ends; None when it needs a closer look."""
+        end = came.find(b"\n\n", at)
+        headers = None if end < 0 else self._plain_headers(came[at:end])
+        if headers is None:
+            return None
+        stop = came.find(b"\0", end + 2)
+        size = stop - end - 2
+        if not 0 <= size <= self._limits.body_bytes_max or headers.get(LENGTH, str(size)) != str(size):
+            return None
+        command, body = headers.pop(""), came[end + 2 : stop]
+        if body and command not in WITH_BODY:
+            return None
+        return Frame(command, headers, body), stop + 1
 
     def _plain_headers(self, head: bytes) -> dict[str, str] | None:
         """Return the headers of a frame, and under no name its command; None when one of them needs a closer look."""
@@ -181,7 +216,7 @@ class Decoder:
         if b"\\" in head or b"\r" in head or b"\0" in head or len(head) + 2 > limits.header_bytes_max:
             return None
         try:
-            command, *lines = head.decode("utf-8").split("\n")
+            command, *lines = head.decode("utf-8").lstrip("\n").split("\n")
         except UnicodeDecodeError:
             return None
         if command not in self._commands or len(lines) > limits.headers_max:
@@ -189,7 +224,7 @@ class Decoder:
         headers = {"": command}
         for line in lines:
             name, colon, value = line.partition(":")
-            if not colon or not name or name == "content-length":
+            if not colon or not name:
                 return None
             headers.setdefault(name, value)
         return headers

@@ -26,8 +26,10 @@ from ...protocol.values import Value
 from ..deliveries import Delivery
 from ..positions import identity
 from .acknowledging import Unacknowledged
+from .columns import batch_of_run
 from .content import event_of, message_of, selector_of
 from .frames import Frame
+from .runs import Sends
 from .wishes import (
     Acknowledge,
     Close,
@@ -184,6 +186,15 @@ class Session:
         if frame.command == "DISCONNECT":
             outs.append(Close())
         return outs
+
+    def sends(self, run: Sends) -> list[Out]:
+        """Return what a run of SENDs leads to; nothing where they have to be put in one by one."""
+        batch = batch_of_run(run) if self._state is State.OPEN else None
+        if batch is None:
+            return []
+        self._frame_began = None
+        said = (Frame("RECEIPT", {"receipt-id": receipt}) for receipt in run.values("receipt"))
+        return [Publish(batch), *map(Say, said)]
 
     def failed(self, frame: Frame | None, why: str) -> list[Out]:
         """Return the ERROR for a frame that cannot be done, or for what is no frame, and the end.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ...protocol.batch import EventBatch
 from ...protocol.gateways import GatewayLimits
 from ...protocol.values import Value
 from ..deliveries import Delivery
@@ -83,7 +84,7 @@ class Open:
 class Publish:
     """Publish events; done when they are accepted."""
 
-    events: tuple[dict[str, Value], ...]
+    events: tuple[dict[str, Value], ...] | EventBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,150 @@
+"""What a run of SENDs says as a batch of events, in columns: the same as `content.event_of` says of each frame.
+
+Rules
+-----
+* Text alike in its headers is turned into columns a header at a time, with no event in between. JSON is read body by
+  body, since bodies could end each other's objects.
+* What is not alike, or not allowed, is no batch here: frame by frame it is told what is wrong, and where.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from ...protocol.batch import (
+    ATTRIBUTES_MAX,
+    EVENT_BYTES_MAX,
+    Column,
+    ColumnKey,
+    EventBatch,
+    Rows,
+    batch_from_columns,
+    batch_of,
+    check_name,
+)
+from ...protocol.errors import EventError
+from ...protocol.values import Kind, Value, kind_of
+from .content import (
+    BODY,
+    DESTINATION,
+    EVERYTHING,
+    JMS_NAMES,
+    JSON,
+    NOT_CONTENT,
+    TEXT_KIND,
+    media_type,
+    object_of,
+    typed,
+)
+from .runs import Sends
+
+_TOLD: Final = frozenset((TEXT_KIND, BODY, DESTINATION))
+"""What an event has of other parts of its frame than the headers of that name."""
+_WHOLE: Final = "-?(?:0|[1-9][0-9]{0,17})"
+_WHOLES: Final = re.compile(rf"{_WHOLE}(?:\n{_WHOLE})*+", re.ASCII)
+_DECIMALS: Final = re.compile(rf"{_WHOLE}\.[0-9]{{1,17}}(?:\n{_WHOLE}\.[0-9]{{1,17}})*+", re.ASCII)
+_MAYBE_TYPED: Final = re.compile(r"^(?:-?[0-9]|true$|false$)", re.ASCII | re.MULTILINE)
+_NUMPY: Final = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.FLOAT: np.float64}
+
+
+def batch_of_run(run: Sends) -> EventBatch | None:
+    """Return the events of a run, or None where they are to be looked at one by one."""
+    headers = dict(zip(run.names, run.texts, strict=True))
+    destinations, kinds = run.values("destination"), set(run.values(TEXT_KIND))
+    if len(kinds) > 1 or not destinations or not all(destinations):
+        return None
+    kind, charset = media_type(kinds.pop() if kinds else "")
+    content = {JMS_NAMES.get(name, name): text for name, text in headers.items() if name not in NOT_CONTENT}
+    if charset not in ("", "utf-8", "us-ascii") or len(content) + len(NOT_CONTENT & headers.keys()) < len(
+        headers
+    ):
+        return None
+    try:
+        if kind == JSON:
+            return _objects(run.bodies, destinations) if not content else None
+        if kind and not kind.startswith("text/"):
+            return None
+        return _texts(run, content, destinations, kind)
+    except (EventError, UnicodeDecodeError):
+        return None
+
+
+def _objects(bodies: Sequence[bytes], destinations: Sequence[str]) -> EventBatch | None:
+    events = [object_of(body) for body in bodies]
+    for event, destination in zip(events, destinations, strict=True):
+        if destination != EVERYTHING and event.setdefault(DESTINATION, destination) != destination:
+            return None
+    return batch_of(events)
+
+
+def _texts(run: Sends, content: dict[str, str], destinations: Sequence[str], kind: str) -> EventBatch | None:
+    if not _TOLD.isdisjoint(content) or len(content) + len(_TOLD) > ATTRIBUTES_MAX:
+        return None
+    if sum(map(len, run.texts)) + max(map(len, run.bodies)) > EVENT_BYTES_MAX:
+        return None
+    size, columns = len(run), dict[ColumnKey, Column]()
+    for given, text in content.items():
+        name = check_name(given)
+        columns |= {(name, kind): column for kind, column in _columns(text)}
+    _add(columns, DESTINATION, destinations, without=EVERYTHING)
+    columns[TEXT_KIND, Kind.STRING] = Column(
+        Kind.STRING, np.zeros(size, np.int32), None, (kind or "text/plain",)
+    )
+    _add(columns, BODY, b"\0".join(run.bodies).decode().split("\0"), without="")
+    return batch_from_columns(columns, size)
+
+
+def _add(columns: dict[ColumnKey, Column], name: str, values: Sequence[str], *, without: str) -> None:
+    """Add what an attribute is in each event, if it is there in any; one value means that it is not."""
+    rows = [row for row, value in enumerate(values) if value != without] if without in values else None
+    if rows is None:
+        columns[name, Kind.STRING] = _strings(values)
+    elif rows:
+        columns[name, Kind.STRING] = _spread(
+            _strings([values[row] for row in rows]), len(values), np.array(rows, np.intp)
+        )
+
+
+def _columns(text: str) -> list[tuple[Kind, Column]]:
+    """Return the columns of one header: of each kind of which it has a value."""
+    values = text.split("\n")
+    if _MAYBE_TYPED.search(text) is None:
+        return [(Kind.STRING, _strings(values))]
+    if _DECIMALS.fullmatch(text) is not None:
+        return [(Kind.FLOAT, Column(Kind.FLOAT, np.array(list(map(float, values)))))]
+    if _WHOLES.fullmatch(text) is not None:
+        return [(Kind.INTEGER, Column(Kind.INTEGER, np.array(list(map(int, values)), np.int64)))]
+    there: dict[Kind, tuple[list[int], list[Value]]] = {}
+    for row, value in enumerate(map(typed, values)):
+        rows, found = there.setdefault(kind_of(value), ([], []))
+        rows.append(row)
+        found.append(value)
+    return [
+        (kind, _spread(_column(kind, found), len(values), np.array(rows, np.intp)))
+        for kind, (rows, found) in there.items()
+    ]
+
+
+def _column(kind: Kind, values: Sequence[Value]) -> Column:
+    if kind is Kind.STRING:
+        return _strings([str(value) for value in values])
+    return Column(kind, np.array(values, _NUMPY[kind]))
+
+
+def _strings(values: Sequence[str]) -> Column:
+    codes: dict[str, int] = {}
+    data = [codes.setdefault(value, len(codes)) for value in values]
+    return Column(Kind.STRING, np.array(data, np.int32), None, tuple(codes))
+
+
+def _spread(column: Column, size: int, rows: Rows) -> Column:
+    """Return a column of that many events, of which these have the values."""
+    if len(rows) == size:
+        return column
+    data, present = np.zeros(size, column.data.dtype), np.zeros(size, np.bool_)
+    data[rows], present[rows] = column.data, True
+    return Column(column.kind, data, present, column.words)

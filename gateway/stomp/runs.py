@@ -1,0 +1,131 @@
+"""SENDs that come one behind another with the same headers, read together; most publishers send no others.
+
+Rules
+-----
+* A run is nothing but the frames that it stands for: what is published and answered is the same.
+* It is taken where each frame is plain: nothing is escaped, lines end with LF, no header comes twice, all is UTF-8, and
+  a body ends where its length says and with the first NUL. What is not is looked at frame by frame, and told there
+  what is wrong.
+* Headers are looked for together once they have come `LEARNT_AFTER` times in a row: to make the pattern costs as much
+  as reading some frames, and nobody can have one made for each of his.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+LEARNT_AFTER: Final = 16
+FORMS_KEPT: Final = 64
+LENGTH: Final = "content-length"
+
+_VALUE: Final = rb"[^\n\r\\\0]*+"
+_BODY: Final = rb"[^\0]*+"
+_NEVER: Final = "transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """SENDs with the same headers, in the order in which they came.
+
+    Attributes
+    ----------
+    names
+        Of the headers.
+    texts
+        The values of each header, with LF between them.
+    bodies
+        As they came.
+    """
+
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    bodies: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def values(self, name: str) -> list[str]:
+        """Return what a header says in each frame; nothing when there is none."""
+        return self.texts[self.names.index(name)].split("\n") if name in self.names else []
+
+    def apart(self) -> Iterator[tuple[dict[str, str], bytes]]:
+        """Iterate over the headers and the body of each frame."""
+        rows = zip(*(text.split("\n") for text in self.texts), strict=True)
+        for values, body in zip(rows, self.bodies, strict=True):
+            yield dict(zip(self.names, values, strict=True)), body
+
+
+class Form:
+    """Finds SENDs with these headers, in this order.
+
+    Parameters
+    ----------
+    names
+        At least one.
+    most
+        How many frames a run may have.
+    """
+
+    def __init__(self, names: tuple[str, ...], most: int) -> None:
+        self.names = names
+        heads = [re.escape(name.encode()) for name in names]
+        plain = b"".join(rb"%b:%b\n" % (head, _VALUE) for head in heads)
+        taken = b"".join(rb"%b:(%b)\n" % (head, _VALUE) for head in heads)
+        self._many = re.compile(rb"(?:SEND\n%b\n%b\0\n*+){0,%d}+" % (plain, _BODY, most))
+        self._one = re.compile(rb"SEND\n%b\n(%b)\0\n*+" % (taken, _BODY))
+        self._fixed = sum(len(head) + 2 for head in heads) + len("SEND\n\n")
+
+    def read(
+        self, data: bytes, at: int, header_bytes_max: int, body_bytes_max: int
+    ) -> tuple[Sends | None, int]:
+        """Return the run that begins there, and where it ends; no run and its end where it is to be taken apart."""
+        found = self._many.match(data, at)
+        end = at if found is None else found.end()
+        if end == at:
+            return None, at
+        *columns, bodies = zip(*self._one.findall(data, at, end), strict=True)
+        longest = self._fixed + sum(max(map(len, column)) for column in columns)
+        if longest > header_bytes_max or max(map(len, bodies)) > body_bytes_max:
+            return None, end
+        if LENGTH in self.names:
+            lengths = tuple(b"%d" % len(body) for body in bodies)
+            if columns[self.names.index(LENGTH)] != lengths:
+                return None, end
+        try:
+            texts = tuple(b"\n".join(column).decode() for column in columns)
+        except UnicodeDecodeError:
+            return None, end
+        return Sends(self.names, texts, bodies), end
+
+
+_form: Final = lru_cache(FORMS_KEPT)(Form)
+"""Publishers of one program send the same headers."""
+
+
+class Forms:
+    """What one client sends: the headers that it has repeated are looked for from then on.
+
+    Parameters
+    ----------
+    most
+        How many frames a run may have.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.learnt: Form | None = None
+        self._most = most
+        self._last: tuple[str, ...] = ()
+        self._times = 0
+
+    def note(self, headers: Mapping[str, str]) -> None:
+        """Take note of a plain SEND that was read by itself."""
+        names = tuple(headers)
+        if names != self._last:
+            self._last, self._times = names, 0
+        self._times += 1
+        if self._times == LEARNT_AFTER and names and _NEVER not in names:
+            self.learnt = _form(names, self._most)

@@ -1,0 +1,169 @@
+"""SENDs that are read together are what they are one by one: the frames, the events, the receipts, the mistakes."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rayvous.gateway.stomp.columns import batch_of_run
+from rayvous.gateway.stomp.content import event_of
+from rayvous.gateway.stomp.frames import Decoder, Frame, FrameError, FrameLimits, frames_of
+from rayvous.gateway.stomp.runs import LEARNT_AFTER, Form, Sends
+from rayvous.protocol.errors import EventError
+
+LIMITS = FrameLimits(header_bytes_max=200, headers_max=5, body_bytes_max=20)
+NAMES = ("price", "symbol", "type", "content-type", "content-length", "receipt", "body", "JMSType", "x" * 130)
+VALUES = ("1.5", "-0", "7", "9" * 19, "1E5", "true", "false", "a", "", "é", "a:b", "\x85", "x" * 60)
+KINDS = ("", "text/plain", "text/csv;charset=utf-8", "application/json", "image/png", "text/plain;charset=x")
+BODIES = (b"", b"hi", b'{"price":2}', b"{}", b"[1", b"\xff", "é".encode(), b"x" * 21, b"a\0b")
+
+
+def sent(headers, body, end=b"\0"):
+    lines = b"".join(f"{name}:{value}\n".encode() for name, value in headers)
+    return b"SEND\n" + lines + b"\n" + body + end
+
+
+@st.composite
+def programs(draw):
+    """Return what a publisher sends that says the same headers again and again, and now and then something else."""
+    names = ("destination", *draw(st.lists(st.sampled_from(NAMES), max_size=3, unique=True)))
+
+    def values(body):
+        for name in names:
+            known = {
+                "destination": st.sampled_from(["/events", "/a", "/b"]),
+                "content-type": st.sampled_from(KINDS),
+                "content-length": st.sampled_from([str(len(body)), str(len(body)), "1", "02"]),
+            }
+            yield name, draw(known.get(name, st.sampled_from(VALUES)))
+
+    body = st.sampled_from(BODIES[: draw(st.integers(1, len(BODIES)))])
+    drawn = [draw(body) for _ in range(draw(st.integers(1, 6)))]
+    pieces = [sent([(name, "0" if name == "content-length" else "1") for name in names], b"")] * LEARNT_AFTER
+    pieces += [sent(values(each), each, draw(st.sampled_from([b"\0", b"\0\n", b"\0\r\n"]))) for each in drawn]
+    if draw(st.booleans()):
+        odd = (b"\n", b"SEND\n", b"SEND\na:\\n\n\n\0", b"ACK\nid:1\n\n\0", b"SEND\nsymbol:1\nsymbol:2\n\n\0")
+        pieces.insert(draw(st.integers(LEARNT_AFTER, len(pieces))), draw(st.sampled_from(odd)))
+    return b"".join(pieces), draw(st.lists(st.integers(0, 2_000), max_size=2))
+
+
+def outcome(pieces, limits=LIMITS):
+    decoder, came = Decoder(limits), []
+    try:
+        for piece in pieces:
+            came += decoder.feed(piece)
+    except FrameError as error:
+        return came, str(error)
+    return came, decoder.within
+
+
+def apart(came):
+    return [frame for each in came for frame in frames_of(each)]
+
+
+@settings(max_examples=30)
+@given(programs())
+def test_a_run_is_the_frames_that_it_stands_for(program):
+    data, cuts = program
+    edges = sorted({0, len(data), *(min(cut, len(data)) for cut in cuts)})
+    came, end = outcome(data[a:b] for a, b in pairwise(edges))
+    alone, end_alone = outcome([data], replace(LIMITS, run_frames_max=0))
+    assert not any(isinstance(each, Sends) for each in alone)
+    assert apart(came) == alone and end == end_alone
+    for run in came:
+        if isinstance(run, Sends) and (batch := batch_of_run(run)) is not None:
+            events = [event_of(frame) for frame in frames_of(run)]
+            assert batch.documents() == events
+            kinds = [{name: type(value) for name, value in event.items()} for event in batch.documents()]
+            assert kinds == [{name: type(value) for name, value in event.items()} for event in events]
+
+
+def test_what_comes_again_and_again_is_read_together():
+    """Receipts, lengths and types of content do not stand in the way; the first frames are read by themselves."""
+    for kind in (("content-type", "application/json"), ("content-type", "text/plain"), ("price", "1.5")):
+        frames = [
+            sent([("destination", "/a"), kind, ("receipt", str(i)), ("content-length", "2")], b"{}")
+            for i in range(LEARNT_AFTER + 100)
+        ]
+        came, _ = outcome([b"".join(frames)])
+        assert [len(each) for each in came[LEARNT_AFTER:]] == [100]
+        assert len(batch_of_run(came[-1])) == 100
+
+
+def test_a_run_has_no_more_frames_than_are_published_at_once():
+    frames = [sent([("destination", "/a")], b"x")] * (LEARNT_AFTER + 8)
+    came = list(Decoder(FrameLimits(run_frames_max=3)).feed(b"".join(frames)))
+    assert [len(each) for each in came if isinstance(each, Sends)] == [3, 3]
+
+
+def run_of(*rows, **columns):
+    form = Form(("destination", *columns), 100)
+    data = b"".join(
+        sent([("destination", "/a"), *zip(columns, values, strict=True)], body) for *values, body in rows
+    )
+    run, end = form.read(data, 0, 1 << 20, 1 << 20)
+    assert end == len(data)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [
+        ({"a": 0}, [("1", b""), ("x", b"t"), ("true", b""), ("2.5", b"")]),  # values of several kinds
+        ({"a": 0}, [(str(2**63 - 1), b""), (str(2**63), b"")]),  # one that is no integer of 64 bits
+        ({"a": 0, "b": 0}, [("", "0.1", b"x"), ("", "-0.0", b"y")]),
+    ],
+)
+def test_columns_have_the_kinds_of_their_values(columns, rows):
+    run = run_of(*rows, **columns)
+    events = [event_of(frame) for frame in frames_of(run)]
+    assert list(map(repr, batch_of_run(run).documents())) == list(map(repr, events))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        Sends(("destination", "body"), ("/a", "x"), (b"y",)),
+        Sends(("destination", "content-type"), ("/a", "application/json"), (b"[1",)),
+        Sends(("destination", "content-type"), ("/a", "image/png"), (b"",)),
+        Sends(("destination", "x" * 130), ("/a", "1"), (b"",)),
+        Sends(("destination",), ("/a",), (b"x" * (1 << 20) + b"y",)),
+    ],
+)
+def test_what_is_no_event_is_left_to_be_told_frame_by_frame(run):
+    assert batch_of_run(run) is None
+
+
+def test_bodies_in_json_do_not_end_each_other():
+    kind = "application/json\napplication/json\napplication/json"
+    run = Sends(("destination", "content-type"), ("/a\n/a\n/a", kind), (b'{"a":[1', b"2]}", b"{},{}"))
+    assert batch_of_run(run) is None
+    with pytest.raises(EventError):
+        event_of(next(frames_of(run)))
+
+
+def test_of_a_run_those_before_a_refused_one_are_published(served):
+    async def work(client, core):
+        bob = await client().connect("token-of-bob")
+        for i in range(40):
+            origin = "EWR" if i == 33 else "JFK"
+            bob.coming.put_nowait(sent([("destination", "/a"), ("origin", origin), ("receipt", str(i))], b""))
+        whole = b"".join(bob.coming.get_nowait() for _ in range(40))
+        bob.coming.put_nowait(whole)
+        for i in range(33):
+            assert (await bob.next("RECEIPT")).headers["receipt-id"] == str(i)
+        assert (await bob.next("ERROR")).headers["receipt-id"] == "33"
+        await bob.ended()
+        assert core.upstream.last["bob"] == 33
+
+    served(work)
+
+
+def test_a_frame_that_was_put_in_alone_is_equal(talk):
+    frames = [Frame("SEND", {"destination": "/a", "n": str(i), "receipt": str(i)}, b"x") for i in range(3)]
+    run = Sends(("destination", "n", "receipt"), ("/a\n/a\n/a", "0\n1\n2", "0\n1\n2"), (b"x",) * 3)
+    publish, *receipts = talk.session.sends(run)
+    each = [talk.session.frame(frame) for frame in frames]
+    assert publish.events.documents() == [event for outs in each for event in outs[0].events]
+    assert receipts == [outs[1] for outs in each]
