@@ -97,6 +97,32 @@ def test_a_run_has_no_more_frames_than_are_published_at_once():
     assert [len(each) for each in came if isinstance(each, Sends)] == [3, 3]
 
 
+@pytest.mark.parametrize(
+    ("length", "value", "body"),
+    [
+        ("3", "1", b"a\0b"),  # longer than to its first NUL
+        ("1", "1", b"ab"),
+        ("1", "1", b"\xff"),
+        ("0", "\xe9", b""),
+        ("21", "1", b"x" * 21),
+        ("0", "x" * 150, b""),
+    ],
+)
+def test_a_length_a_limit_and_what_is_no_utf_8_are_seen_in_a_run(length, value, body):
+    """STOMP 1.2, "Body", "Size Limits", "Value Encoding"."""
+
+    def frame(*values, body=b""):
+        names = ("destination", "content-length", "a")
+        return sent(zip(names, ("/a", *values), strict=True), body).replace("\xe9".encode(), b"\xe9")
+
+    plain = frame("0", "1")
+    data = plain * LEARNT_AFTER + plain + frame(length, value, body=body) + plain
+    came, end = outcome([data])
+    alone, end_alone = outcome([data], replace(LIMITS, run_frames_max=0))
+    assert any(isinstance(each, Sends) for each in outcome([plain * (LEARNT_AFTER + 1)])[0])
+    assert apart(came) == alone and end == end_alone
+
+
 def run_of(*rows, **columns):
     form = Form(("destination", *columns), 100)
     data = b"".join(
@@ -149,8 +175,9 @@ def test_of_a_run_those_before_a_refused_one_are_published(served):
         for i in range(40):
             origin = "EWR" if i == 33 else "JFK"
             bob.coming.put_nowait(sent([("destination", "/a"), ("origin", origin), ("receipt", str(i))], b""))
-        whole = b"".join(bob.coming.get_nowait() for _ in range(40))
-        bob.coming.put_nowait(whole)
+        frames = [bob.coming.get_nowait() for _ in range(40)]
+        bob.coming.put_nowait(b"".join(frames[:LEARNT_AFTER]))
+        bob.coming.put_nowait(b"".join(frames[LEARNT_AFTER:]))  # which is one run
         for i in range(33):
             assert (await bob.next("RECEIPT")).headers["receipt-id"] == str(i)
         assert (await bob.next("ERROR")).headers["receipt-id"] == "33"
