@@ -105,7 +105,7 @@ def test_a_run_has_no_more_frames_than_are_published_at_once():
         ("1", "1", b"\xff"),
         ("0", "\xe9", b""),
         ("21", "1", b"x" * 21),
-        ("0", "x" * 150, b""),
+        ("0", "x" * 180, b""),
     ],
 )
 def test_a_length_a_limit_and_what_is_no_utf_8_are_seen_in_a_run(length, value, body):
