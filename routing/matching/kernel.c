@@ -31,10 +31,12 @@
 #define TILE_WORDS 64
 #define TILE_COLUMNS (TILE_WORDS * 64)
 #define CHUNK_EVENTS 2048
-#define POOL_KEPT ((size_t)8 << 20)  /* entries of 4 bytes */
+#define POOL_KEPT ((size_t)16 << 20) /* entries of 2 bytes */
 #define VERIFIED_MAX 64  /* columns of a tile that are looked at one by one, at most */
-#define SEARCHED 64                  /* toggles looked at together; there is room for as many behind the last */
+#define LANES 16                     /* toggles of a cache line */
+#define STRUCK_SPARE 64              /* entries that a vector may write beyond those that count */
 #define FETCH_FROM 64 /* events that use most of a tile */
+#define FEW_EVENTS 8  /* events for which the next tiles are fetched row by row */
 #define BUCKETS_MIN 64
 #define BUCKETS_MAX 1024
 #define TILE_BYTES (768 * 1024) /* of the rows of all numbers of a tile */
@@ -56,6 +58,12 @@ enum { MISSING, FALSE_, TRUE_, NULL_, FIXED };
 enum { PLAIN = 16, REAL = 32, LOW_OPEN = 64, HIGH_OPEN = 128 }; /* above the bits of the fixed rows */
 enum { BOOLEAN_COLUMN, INTEGER_COLUMN, FLOAT_COLUMN, STRING_COLUMN, MOMENT_COLUMN, NULL_COLUMN };
 typedef enum { BULK, ADD, REMOVE } Mode;
+enum { OF_FIRST, OF_KEY, OF_LAST }; /* where values share a place, in this order */
+#define IS_FIRST 0x8000             /* of a toggle's id: its column rejects what is before, else what is after */
+#define IS_NONE 0x4000              /* a lane without a toggle; its step is the highest */
+#define ID_BITS 0x0FFF
+#define EXACT_STEPS 0xFF            /* of a bucket: steps tell all values apart */
+
 
 /* what clauses are */
 
@@ -83,11 +91,21 @@ typedef struct {
 
 /* what is made of them */
 
-typedef struct {      /* bounds within buckets; of each bucket first the first values, then the last ones */
-    uint32_t *starts; /* of both segments of each bucket, and the end */
-    int64_t *values;  /* rising within a segment */
-    uint16_t *steps;  /* where in the bucket the value is, in 2^16 steps: settles nearly all comparisons */
-    uint16_t *ids;
+typedef struct { /* of one cache line */
+    int16_t steps[LANES];
+    uint16_t ids[LANES];
+} Line;
+
+typedef struct {
+    int64_t value;
+    uint16_t id;
+} Bound;
+
+typedef struct {      /* bounds within buckets: of each bucket some lines, all but the last of them full, in no order */
+    uint32_t *starts; /* of each bucket's lines, and the end; one line more may be read */
+    Line *lines;
+    int64_t *values; /* of each lane; asked where a step does not tell */
+    Bound *bulk;     /* before they have lines; then count and room are those of bounds */
     uint32_t count, room;
 } Toggles;
 
@@ -108,7 +126,7 @@ typedef struct {
     int wanted, built; /* a batch has brought this kind; there are rows */
     uint32_t buckets;
     int64_t *edges;  /* the first key of each bucket */
-    uint8_t *shifts; /* how many bits of a bucket's keys make a step */
+    uint8_t *shifts; /* how many bits of a bucket's keys make a step, or EXACT_STEPS */
     Block *blocks;
     uint32_t *toggles; /* of each bucket, over all tiles */
     uint64_t loose;    /* toggles since it was built */
@@ -155,7 +173,8 @@ typedef struct {
 
 typedef struct {
     uint32_t row;
-    uint16_t source, step;
+    uint16_t source;
+    int16_t step;
     int64_t key;
 } Pick;
 
@@ -176,7 +195,7 @@ typedef struct {
 } Tile;
 
 typedef struct {
-    uint32_t *entries;
+    uint16_t *entries; /* columns of a tile */
     size_t count, room;
 } Pool;
 
@@ -194,9 +213,10 @@ typedef struct {
     Pool pool;
     uint16_t *counts;
     size_t counts_room;
+    size_t found;
     uint32_t events, found_tiles, chunk;
-    int by_event;
-    uint64_t *totals; /* by_event: matches of each event */
+    uint32_t *owners; /* of the matches, by event, each once; NULL where columns are their own */
+    uint64_t *totals; /* how many owners each event has */
     Pick *picks;
     size_t picks_room;
     uint64_t *scratch;
@@ -223,7 +243,7 @@ static uint64_t *lines(size_t words) { /* zeroed, at a cache line's start */
     return memset(memory, 0, words * 8);
 }
 
-static uint32_t *pool_room(Pool *pool, size_t more) {
+static uint16_t *pool_room(Pool *pool, size_t more) {
     if (pool->count + more > pool->room) {
         pool->room = 2 * pool->room + more;
         pool->entries = grown(pool->entries, pool->room * sizeof *pool->entries);
@@ -254,8 +274,11 @@ static uint32_t bucket_of(const Numbers *n, int64_t key) {
     return (uint32_t)(edge - n->edges);
 }
 
-static uint16_t step_of(const Numbers *n, uint32_t bucket, int64_t key) {
-    return (uint16_t)(((uint64_t)key - (uint64_t)n->edges[bucket]) >> n->shifts[bucket]);
+/* Where in its bucket a value is. Of exact steps no two of different roles are the same. */
+static int16_t step_of(const Numbers *n, uint32_t bucket, int64_t value, unsigned role) {
+    uint64_t offset = (uint64_t)value - (uint64_t)n->edges[bucket];
+    uint8_t shift = n->shifts[bucket];
+    return (int16_t)((shift == EXACT_STEPS ? 3 * offset + role : offset >> shift) ^ 0x8000);
 }
 
 static int64_t bucket_end(const Numbers *n, uint32_t bucket) {
@@ -300,22 +323,16 @@ static void drop_sorted(uint32_t *values, uint32_t *count, uint32_t value) {
     --*count;
 }
 
-static uint32_t segment_place(const Toggles *t, uint32_t segment, int64_t value) { /* of the first not before it */
-    uint32_t at = t->starts[segment], end = t->starts[segment + 1];
-    while (at < end) {
-        uint32_t middle = (at + end) / 2;
-        if (t->values[middle] < value)
-            at = middle + 1;
-        else
-            end = middle;
+/* Of lanes of a line whose step is that of a key, write the columns that reject the key. */
+static uint32_t settle_lanes(const Toggles *t, uint32_t line, uint32_t same, int64_t key, uint16_t *out) {
+    uint32_t found = 0;
+    for (; same; same &= same - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(same);
+        uint16_t id = t->lines[line].ids[lane];
+        int64_t value = t->values[(size_t)line * LANES + lane];
+        if (!(id & IS_NONE) && (id & IS_FIRST ? key < value : value < key)) out[found++] = id;
     }
-    return at;
-}
-
-/* Of a bucket, the toggles that reject a key: of the first values those after it, of the last ones those before. */
-static uint32_t stretch(const Toggles *t, uint32_t bucket, int64_t key, uint32_t *begin) {
-    *begin = key < INT64_MAX ? segment_place(t, 2 * bucket, key + 1) : t->starts[2 * bucket + 1];
-    return segment_place(t, 2 * bucket + 1, key) - *begin;
+    return found;
 }
 
 /* the row of a word in a tile: its own, or that of all words less the columns that name it */
@@ -415,20 +432,21 @@ static int accepts(const Column *column, const Pick *picks) {
 typedef struct {
     const char *name;
     void (*match)(const Tile *, const Pick *, uint32_t, uint16_t *, Pool *);
+    void (*write)(const uint16_t *, size_t, int64_t, int64_t, int64_t *, int64_t *);
     uint32_t (*groups)(
         const Tile *, const Pick *, uint32_t *, uint32_t, const uint64_t *, uint64_t, uint64_t *);
 } Level;
 
 static const Level LEVELS[] = {
 #if defined(__aarch64__)
-    {"neon", plain_match_tile, plain_groups_tile},
+    {"neon", plain_match_tile, plain_write_pairs, plain_groups_tile},
 #else
-    {"plain", plain_match_tile, plain_groups_tile},
+    {"plain", plain_match_tile, plain_write_pairs, plain_groups_tile},
 #endif
 #if defined(__x86_64__) && defined(__GNUC__)
-    {"avx2", avx2_match_tile, avx2_groups_tile},
-    {"avx512", avx512_match_tile, avx512_groups_tile},
-    {"avx512-vbmi2", vbmi2_match_tile, vbmi2_groups_tile},
+    {"avx2", avx2_match_tile, avx2_write_pairs, avx2_groups_tile},
+    {"avx512", avx512_match_tile, avx512_write_pairs, avx512_groups_tile},
+    {"avx512-vbmi2", vbmi2_match_tile, vbmi2_write_pairs, vbmi2_groups_tile},
 #endif
 };
 static const Level *level = LEVELS;
@@ -464,46 +482,73 @@ static void clear_rows(uint64_t *rows, uint32_t words, uint32_t count, uint32_t 
     for (uint32_t row = 0; row < count; row++) rows[(size_t)row * words] &= bit;
 }
 
-static void shift_toggles(Toggles *t, uint32_t from, uint32_t to, uint32_t count) {
-    memmove(t->values + to, t->values + from, count * sizeof *t->values);
-    memmove(t->steps + to, t->steps + from, count * sizeof *t->steps);
-    memmove(t->ids + to, t->ids + from, count * sizeof *t->ids);
+static void size_lines(Toggles *t, uint32_t room) {
+    Line *old = t->lines;
+    if (posix_memalign((void **)&t->lines, sizeof(Line), (room + 1) * sizeof(Line)))
+        Py_FatalError("the match index is out of memory");
+    if (t->count) memcpy(t->lines, old, t->count * sizeof(Line));
+    free(old);
+    t->values = grown(t->values, (size_t)room * LANES * sizeof *t->values);
+    t->room = room;
 }
 
-static void size_toggles(Toggles *t, uint32_t room) {
-    t->room = room;
-    t->values = grown(t->values, room * sizeof *t->values);
-    t->steps = grown(t->steps, (room + SEARCHED) * sizeof *t->steps);
-    t->ids = grown(t->ids, (room + SEARCHED) * sizeof *t->ids);
+static uint32_t lanes_used(const Line *line) {
+    uint32_t used = LANES;
+    while (used && line->ids[used - 1] & IS_NONE) used--;
+    return used;
+}
+
+/* Make `count` empty lines at the end of a bucket, or take its last line away. */
+static void shift_lines(Toggles *t, uint32_t buckets, uint32_t bucket, int count) {
+    uint32_t from = t->starts[bucket + 1], behind = t->count - from;
+    if (count > 0 && t->count == t->room) size_lines(t, t->room + t->room / 4 + 4);
+    memmove(t->lines + from + count, t->lines + from, behind * sizeof(Line));
+    memmove(t->values + (size_t)(from + count) * LANES, t->values + (size_t)from * LANES,
+            (size_t)behind * LANES * sizeof *t->values);
+    for (uint32_t b = bucket + 1; b <= buckets; b++) t->starts[b] += (uint32_t)count;
+    t->count += (uint32_t)count;
+    for (uint32_t lane = 0; count > 0 && lane < LANES; lane++) {
+        t->lines[from].steps[lane] = INT16_MAX;
+        t->lines[from].ids[lane] = IS_NONE;
+    }
+}
+
+static void put_toggle(const Numbers *n, Toggles *t, uint32_t bucket, uint32_t line, uint32_t lane, Bound bound) {
+    unsigned role = bound.id & IS_FIRST ? OF_FIRST : OF_LAST;
+    t->lines[line].steps[lane] = step_of(n, bucket, bound.value, role);
+    t->lines[line].ids[lane] = bound.id;
+    t->values[(size_t)line * LANES + lane] = bound.value;
+}
+
+static void drop_toggle(Numbers *n, Toggles *t, uint32_t bucket, uint16_t id) {
+    uint32_t line = t->starts[bucket], lane = 0, last = t->starts[bucket + 1] - 1;
+    while (t->lines[line].ids[lane] != id)
+        if (++lane == LANES) line++, lane = 0;
+    uint32_t used = lanes_used(t->lines + last) - 1;
+    t->lines[line].steps[lane] = t->lines[last].steps[used];
+    t->lines[line].ids[lane] = t->lines[last].ids[used];
+    t->values[(size_t)line * LANES + lane] = t->values[(size_t)last * LANES + used];
+    t->lines[last].steps[used] = INT16_MAX;
+    t->lines[last].ids[used] = IS_NONE;
+    if (!used) shift_lines(t, n->buckets, bucket, -1);
 }
 
 static void toggle(Numbers *n, Toggles *t, uint32_t bucket, int is_last, int64_t value, uint32_t id, Mode mode) {
-    uint32_t segment = 2 * bucket + (uint32_t)is_last, segments = 2 * n->buckets;
-    if (!t->starts) t->starts = memset(grown(NULL, (segments + 1) * 4), 0, (segments + 1) * 4);
-    if (mode != REMOVE && t->count == t->room) size_toggles(t, t->room + t->room / 2 + 8);
+    Bound bound = {value, (uint16_t)(id | (is_last ? 0 : IS_FIRST))};
+    if (!t->starts) t->starts = memset(grown(NULL, (n->buckets + 1) * 4), 0, (n->buckets + 1) * 4);
     n->toggles[bucket] += mode == REMOVE ? -1u : 1u;
-    if (mode == BULK) { /* sorted when all are there */
-        t->starts[segment + 1]++;
-        t->values[t->count] = value;
-        t->steps[t->count] = (uint16_t)is_last;
-        t->ids[t->count++] = (uint16_t)id;
-        return;
-    }
-    uint32_t at = segment_place(t, segment, value);
-    if (mode == ADD) {
-        shift_toggles(t, at, at + 1, t->count - at);
-        t->values[at] = value;
-        t->steps[at] = step_of(n, bucket, value);
-        t->ids[at] = (uint16_t)id;
-        t->count++;
+    if (mode == REMOVE) {
+        drop_toggle(n, t, bucket, bound.id);
+    } else if (mode == BULK) { /* they get lines when all are there */
+        if (t->count == t->room) t->bulk = grown(t->bulk, (t->room += t->room / 2 + 8) * sizeof(Bound));
+        t->starts[bucket + 1]++;
+        t->bulk[t->count++] = bound;
+    } else {
+        uint32_t end = t->starts[bucket + 1], used = end == t->starts[bucket] ? LANES : lanes_used(t->lines + end - 1);
+        if (used == LANES) shift_lines(t, n->buckets, bucket, 1), end++, used = 0;
+        put_toggle(n, t, bucket, end - 1, used, bound);
         n->loose++;
-        for (uint32_t i = segment + 1; i <= segments; i++) t->starts[i]++;
-        return;
     }
-    while (t->ids[at] != id) at++;
-    shift_toggles(t, at + 1, at, t->count - at - 1);
-    t->count--;
-    for (uint32_t i = segment + 1; i <= segments; i++) t->starts[i]--;
 }
 
 static void gap(Block *block, uint32_t bucket, int64_t low, int64_t high, uint32_t id, Mode mode) {
@@ -554,7 +599,7 @@ static void place(
 
 static void free_block(Block *b) {
     free(b->rows);
-    free(b->toggles.values), free(b->toggles.steps), free(b->toggles.ids), free(b->toggles.starts);
+    free(b->toggles.values), free(b->toggles.lines), free(b->toggles.bulk), free(b->toggles.starts);
     free(b->gaps);
     memset(b, 0, sizeof *b);
 }
@@ -598,36 +643,31 @@ static void choose_edges(Kernel *k, Attribute *a, int kind, int64_t *bounds, uin
     n->shifts = grown(NULL, n->buckets);
     for (uint32_t b = 0; b < n->buckets; b++) {
         uint64_t width = (uint64_t)bucket_end(n, b) - (uint64_t)n->edges[b];
-        n->shifts[b] = 0;
-        while (width >> n->shifts[b] > UINT16_MAX) n->shifts[b]++;
+        n->shifts[b] = width <= UINT16_MAX / 3 - 1 ? EXACT_STEPS : 0;
+        while (n->shifts[b] != EXACT_STEPS && width >> n->shifts[b] > UINT16_MAX) n->shifts[b]++;
     }
     n->blocks = memset(grown(NULL, k->tiles * sizeof(Block)), 0, k->tiles * sizeof(Block));
     n->toggles = memset(grown(NULL, n->buckets * 4), 0, n->buckets * 4);
     n->built = 1;
 }
 
-/* Toggles were appended as columns came: sort them by segment, then by value within. */
-static void sort_toggles(const Numbers *n, Toggles *t) {
-    if (!t->count) return;
-    Toggles out = {.starts = t->starts, .count = t->count};
-    uint32_t segments = 2 * n->buckets, *filled = memset(grown(NULL, segments * 4), 0, segments * 4);
-    size_toggles(&out, t->count);
-    for (uint32_t i = 0; i < segments; i++) t->starts[i + 1] += t->starts[i];
-    for (uint32_t i = 0; i < t->count; i++) {
-        int64_t value = t->values[i];
-        uint32_t bucket = bucket_of(n, value), segment = 2 * bucket + t->steps[i];
-        uint32_t begin = t->starts[segment], at = begin + filled[segment]++;
-        for (; at > begin && out.values[at - 1] > value; at--) {
-            out.values[at] = out.values[at - 1];
-            out.steps[at] = out.steps[at - 1];
-            out.ids[at] = out.ids[at - 1];
-        }
-        out.values[at] = value;
-        out.steps[at] = step_of(n, bucket, value);
-        out.ids[at] = t->ids[i];
+/* Bounds were appended as columns came: give them lines. */
+static void line_up(const Numbers *n, Toggles *t) {
+    if (!t->bulk) return;
+    Bound *bulk = t->bulk;
+    uint32_t bounds = t->count, *filled = memset(grown(NULL, n->buckets * 4), 0, n->buckets * 4);
+    for (uint32_t b = 0; b < n->buckets; b++) t->starts[b + 1] = t->starts[b] + (t->starts[b + 1] + LANES - 1) / LANES;
+    t->bulk = NULL;
+    t->count = 0;
+    size_lines(t, t->starts[n->buckets]);
+    t->count = t->room;
+    for (uint32_t line = 0; line < t->count; line++)
+        for (uint32_t lane = 0; lane < LANES; lane++) t->lines[line].steps[lane] = INT16_MAX, t->lines[line].ids[lane] = IS_NONE;
+    for (uint32_t i = 0; i < bounds; i++) {
+        uint32_t bucket = bucket_of(n, bulk[i].value), at = filled[bucket]++;
+        put_toggle(n, t, bucket, t->starts[bucket] + at / LANES, at % LANES, bulk[i]);
     }
-    free(filled), free(t->values), free(t->steps), free(t->ids);
-    *t = out;
+    free(filled), free(bulk);
 }
 
 static void finish_block(const Numbers *n, Block *block, uint32_t words) {
@@ -635,7 +675,7 @@ static void finish_block(const Numbers *n, Block *block, uint32_t words) {
         for (uint32_t word = 0; word < words; word++)
             block->rows[(size_t)row * words + word] ^= block->rows[(size_t)(row - 1) * words + word];
     memset(block->rows + (size_t)n->buckets * words, 0, words * 8);
-    sort_toggles(n, &block->toggles);
+    line_up(n, &block->toggles);
 }
 
 /* tiles and attributes */
@@ -1361,7 +1401,7 @@ static void pick_numbers(Kernel *k, Input *in, Py_ssize_t begin, uint32_t events
             key = ITEM(in->data, int64_t, begin + e);
         uint32_t bucket = bucket_of(n, key);
         picks[(size_t)e * attributes + in->attribute] =
-            (Pick){bucket, (uint16_t)(in->attribute * 5 + 1 + (uint32_t)kind), step_of(n, bucket, key), key};
+            (Pick){bucket, (uint16_t)(in->attribute * 5 + 1 + (uint32_t)kind), step_of(n, bucket, key, OF_KEY), key};
     }
 }
 
@@ -1394,14 +1434,40 @@ static void fetch(const void *memory, size_t bytes) {
 /* Bring a block into the cache from one end to the other, which is faster than line by line as events come upon it. */
 static void fetch_block(const Numbers *n, const Block *b, uint32_t words) {
     fetch(b->rows, (size_t)n->buckets * words * 8);
-    fetch(b->toggles.steps, b->toggles.count * sizeof(uint16_t));
-    fetch(b->toggles.ids, b->toggles.count * sizeof(uint16_t));
+    fetch(b->toggles.lines, b->toggles.count * sizeof(Line));
+}
+
+/* Bring what a few events need of the tiles to come: what says where it is three tiles ahead, then what says where
+ * toggles are and the rows, then the toggles, so that none of it waits for what is before it. */
+static void fetch_ahead(const Kernel *k, const Plan *p, uint32_t tile, uint32_t events) {
+    for (uint32_t ahead = 1; ahead <= 3; ahead++) {
+        uint32_t t = tile + ahead;
+        if (t >= k->tiles) return;
+        size_t row_bytes = words_of(k, t) * 8;
+        const Pick *pick = k->picks;
+        for (uint32_t e = 0; e < events; e++)
+            for (uint32_t i = 0; i < p->attributes; i++, pick++) {
+                const Attribute *a = k->attributes[i];
+                int kind = (int)pick->source - (int)i * 5 - 1;
+                if (!p->there[i] || !a || !a->named[t] || kind < 0 || kind >= KINDS) continue;
+                const Block *b = a->numbers[kind].blocks + t;
+                if (ahead == 3) {
+                    __builtin_prefetch(b);
+                } else if (ahead == 2) {
+                    fetch((const char *)b->rows + pick->row * row_bytes, row_bytes);
+                    if (b->toggles.count) __builtin_prefetch(b->toggles.starts + pick->row);
+                } else if (b->toggles.count) {
+                    const uint32_t *starts = b->toggles.starts + pick->row;
+                    fetch(b->toggles.lines + starts[0], (starts[1] - starts[0]) * sizeof(Line));
+                }
+            }
+    }
 }
 
 /* What the hot loops need of one tile: rows that all events select are in `init` beforehand. */
 static Tile tile_of(Kernel *k, Plan *p, uint32_t t, uint32_t events) {
     uint32_t words = words_of(k, t), active = 0;
-    size_t struck = SEARCHED;
+    size_t struck = STRUCK_SPARE;
     memcpy(p->init, k->dead[t], words * 8);
     for (uint32_t i = 0; i < p->attributes; i++) {
         const Attribute *a = k->attributes[i];
@@ -1417,7 +1483,7 @@ static Tile tile_of(Kernel *k, Plan *p, uint32_t t, uint32_t events) {
             const Numbers *n = a->numbers + kind;
             if (!n->built) continue;
             const Block *b = n->blocks + t;
-            size_t toggles = (size_t)b->toggles.count + b->gap_count;
+            size_t toggles = (size_t)b->toggles.count * LANES + b->gap_count;
             p->sources[i * 5 + 1 + (uint32_t)kind] = (Source){b->rows, toggles ? b : NULL, NULL};
             most = toggles > most ? toggles : most;
             if (events > FETCH_FROM) fetch_block(n, b, words);
@@ -1444,42 +1510,41 @@ static size_t *chunk_starts(const Kernel *k, size_t *starts, uint32_t begin, uin
     return starts;
 }
 
-static uint64_t event_total(const Kernel *k, uint32_t event) {
-    uint64_t total = 0;
-    for (uint32_t t = 0; t < k->found_tiles; t++) total += k->counts[(size_t)event * k->found_tiles + t];
-    return total;
-}
-
-/* Give the matches by event, every column as its owner, each once and in order. */
-static void own(Kernel *k, const int64_t *owners, uint32_t slots) {
-    Pool out = {0};
-    size_t *starts = grown(NULL, (k->found_tiles + 1) * sizeof *starts), from = 0;
+/* Give the matches by event, every column as its owner, each once and in order; returns how many there are. */
+static size_t own(Kernel *k, const int64_t *owners, uint32_t slots) {
+    size_t *starts = grown(NULL, (k->found_tiles + 1) * sizeof *starts), from = 0, count = 0;
     uint32_t words = (slots + 63) / 64;
     uint64_t *seen = memset(grown(NULL, words * 8), 0, words * 8);
     k->totals = grown(k->totals, k->events * sizeof *k->totals);
+    k->owners = grown(NULL, k->pool.count * sizeof *k->owners); /* never more than there are columns */
     for (uint32_t begin = 0; begin < k->events; begin += k->chunk) {
         uint32_t events = k->events - begin < k->chunk ? k->events - begin : k->chunk;
         chunk_starts(k, starts, begin, events, from);
         from = starts[k->found_tiles];
         for (uint32_t e = begin; e < begin + events; e++) {
             for (uint32_t t = 0; t < k->found_tiles; t++) {
-                uint32_t count = k->counts[(size_t)e * k->found_tiles + t];
-                for (; count; count--) {
-                    uint64_t owner = (uint64_t)owners[k->pool.entries[starts[t]++]];
+                const int64_t *its = owners + (size_t)t * TILE_COLUMNS;
+                for (uint32_t left = k->counts[(size_t)e * k->found_tiles + t]; left; left--) {
+                    uint64_t owner = (uint64_t)its[k->pool.entries[starts[t]++]];
                     seen[owner >> 6] |= (uint64_t)1 << (owner & 63);
                 }
             }
-            size_t before = out.count;
-            uint32_t *room = pool_room(&out, event_total(k, e));
+            size_t before = count;
             for (uint32_t word = 0; word < words; word++)
-                for (; seen[word]; seen[word] &= seen[word] - 1, out.count++)
-                    *room++ = word * 64 + (uint32_t)__builtin_ctzll(seen[word]);
-            k->totals[e] = out.count - before;
+                for (; seen[word]; seen[word] &= seen[word] - 1)
+                    k->owners[count++] = word * 64 + (uint32_t)__builtin_ctzll(seen[word]);
+            k->totals[e] = count - before;
         }
     }
-    free(starts), free(seen), free(k->pool.entries);
-    k->pool = out;
-    k->by_event = 1;
+    free(starts), free(seen);
+    return count;
+}
+
+static void forget_matches(Kernel *k) {
+    free(k->owners);
+    k->owners = NULL;
+    k->pool.count = k->found = 0;
+    k->events = 0;
 }
 
 /* find(columns, events, owners or None, slots) -> how many matches; `take` writes them. */
@@ -1489,9 +1554,7 @@ static PyObject *Kernel_find(Kernel *k, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!IOI", &PyDict_Type, &columns, &events, &owners, &slots)) return NULL;
     Plan plan = {0};
     size_t needed = (size_t)events * k->tiles;
-    k->pool.count = 0;
-    k->events = 0;
-    k->by_event = 0;
+    forget_matches(k);
     if (take_inputs(k, columns, events, &plan) < 0) goto failed;
     settle(k);
     if (needed > k->counts_room) k->counts = grown(k->counts, (k->counts_room = needed) * sizeof *k->counts);
@@ -1499,6 +1562,7 @@ static PyObject *Kernel_find(Kernel *k, PyObject *args) {
         uint32_t size = events - begin < plan.chunk ? events - begin : plan.chunk;
         if (pick(k, &plan, begin, size) < 0) goto failed;
         for (uint32_t t = 0; t < k->tiles; t++) {
+            if (size <= FEW_EVENTS) fetch_ahead(k, &plan, t, size);
             Tile tile = tile_of(k, &plan, t, size);
             level->match(&tile, k->picks, size, k->counts + (size_t)begin * k->tiles + t, &k->pool);
         }
@@ -1506,17 +1570,39 @@ static PyObject *Kernel_find(Kernel *k, PyObject *args) {
     k->events = events;
     k->found_tiles = k->tiles;
     k->chunk = plan.chunk;
+    k->found = k->pool.count;
     if (owners != Py_None) {
         Py_buffer view;
         if (PyObject_GetBuffer(owners, &view, PyBUF_C_CONTIGUOUS) < 0) goto failed;
-        own(k, view.buf, slots);
+        k->found = own(k, view.buf, slots);
         PyBuffer_Release(&view);
     }
     free_plan(&plan);
-    return PyLong_FromSize_t(k->pool.count);
+    return PyLong_FromSize_t(k->found);
 failed:
     free_plan(&plan);
     return NULL;
+}
+
+static void write_owners(const Kernel *k, int64_t *rows, int64_t *slots) {
+    const uint32_t *owner = k->owners;
+    for (uint32_t e = 0; e < k->events; e++)
+        for (size_t i = 0; i < k->totals[e]; i++) *rows++ = e, *slots++ = *owner++;
+}
+
+static void write_columns(const Kernel *k, int64_t *rows, int64_t *slots) {
+    size_t *starts = grown(NULL, (k->found_tiles + 1) * sizeof *starts), from = 0;
+    for (uint32_t begin = 0; begin < k->events; begin += k->chunk) {
+        uint32_t events = k->events - begin < k->chunk ? k->events - begin : k->chunk;
+        from = chunk_starts(k, starts, begin, events, from)[k->found_tiles];
+        for (uint32_t e = begin; e < begin + events; e++)
+            for (uint32_t t = 0; t < k->found_tiles; t++) {
+                size_t count = k->counts[(size_t)e * k->found_tiles + t];
+                level->write(k->pool.entries + starts[t], count, (int64_t)t * TILE_COLUMNS, e, slots, rows);
+                slots += count, rows += count, starts[t] += count;
+            }
+    }
+    free(starts);
 }
 
 /* take(rows, slots): the matches of the last `find`, into two int64 arrays of that length. */
@@ -1529,32 +1615,19 @@ static PyObject *Kernel_take(Kernel *k, PyObject *args) {
         PyBuffer_Release(&rows_view);
         return NULL;
     }
-    size_t bytes = k->pool.count * sizeof(int64_t), from = 0;
+    size_t bytes = k->found * sizeof(int64_t);
     int fits = (size_t)rows_view.len == bytes && (size_t)slots_view.len == bytes;
     if (fits) {
-        int64_t *rows = rows_view.buf, *slots = slots_view.buf;
-        uint32_t tiles = k->by_event ? 1 : k->found_tiles;
-        size_t *starts = grown(NULL, (k->found_tiles + 1) * sizeof *starts);
-        for (uint32_t begin = 0; begin < k->events; begin += k->chunk) {
-            uint32_t events = k->events - begin < k->chunk ? k->events - begin : k->chunk;
-            if (!k->by_event) from = chunk_starts(k, starts, begin, events, from)[k->found_tiles];
-            for (uint32_t e = begin; e < begin + events; e++)
-                for (uint32_t t = 0; t < tiles; t++) {
-                    size_t count = k->by_event ? k->totals[e] : k->counts[(size_t)e * tiles + t];
-                    size_t *start = k->by_event ? &from : starts + t;
-                    const uint32_t *entries = k->pool.entries + *start;
-                    for (size_t i = 0; i < count; i++) slots[i] = entries[i];
-                    for (size_t i = 0; i < count; i++) rows[i] = e;
-                    slots += count, rows += count, *start += count;
-                }
-        }
-        free(starts);
+        if (k->owners)
+            write_owners(k, rows_view.buf, slots_view.buf);
+        else
+            write_columns(k, rows_view.buf, slots_view.buf);
     }
     PyBuffer_Release(&rows_view), PyBuffer_Release(&slots_view);
     if (k->pool.room > POOL_KEPT) { /* what one large batch took is given back */
         free(k->pool.entries);
         k->pool = (Pool){0};
-        k->events = 0;
+        forget_matches(k);
     }
     if (fits) Py_RETURN_NONE;
     PyErr_SetString(PyExc_ValueError, "the arrays are not as long as there are matches");
@@ -1600,7 +1673,7 @@ static PyObject *Kernel_groups(Kernel *k, PyObject *args) {
 /* what there is */
 
 static size_t toggles_bytes(const Numbers *n, const Toggles *t) {
-    return t->room * 12ul + (t->starts ? (2 * n->buckets + 1) * 4ul : 0);
+    return t->room * (sizeof(Line) + LANES * sizeof *t->values) + (t->starts ? (n->buckets + 1) * 4ul : 0);
 }
 
 static PyObject *Kernel_nbytes(Kernel *k, void *unused) {
@@ -1679,17 +1752,27 @@ static PyObject *Kernel_clause(Kernel *k, PyObject *argument) {
 
 /* tests: whether what is kept up is what would be made anew */
 
+/* A number that the toggles of a bucket have in whatever order they are; counted, too. */
+static uint64_t sum_of(const Toggles *t, uint32_t bucket, uint32_t *count) {
+    uint64_t sum = 0;
+    for (uint32_t i = t->starts[bucket] * LANES; i < t->starts[bucket + 1] * LANES; i++) {
+        const Line *line = t->lines + i / LANES;
+        if (line->ids[i % LANES] & IS_NONE) continue;
+        uint64_t told = (uint64_t)line->ids[i % LANES] << 16 | (uint16_t)line->steps[i % LANES];
+        told = (told ^ (uint64_t)t->values[i] * 0x9E3779B97F4A7C15u) * 0xFF51AFD7ED558CCDu;
+        sum += told ^ told >> 32;
+        ++*count;
+    }
+    return sum;
+}
+
 static const char *check_toggles(const Numbers *n, const Toggles *mine, const Toggles *wanted) {
-    if (mine->count != wanted->count) return "the number of toggles differs from the clauses'";
-    if (!mine->count) return NULL;
-    if (memcmp(mine->starts, wanted->starts, (2 * n->buckets + 1) * 4)) return "starts of toggles differ from the clauses'";
-    if (memcmp(mine->values, wanted->values, mine->count * 8)) return "values of toggles differ from the clauses'";
-    if (memcmp(mine->steps, wanted->steps, mine->count * 2)) return "steps of toggles differ from the clauses'";
-    for (uint32_t i = 0, end; i < mine->count; i = end) { /* of one value, in any order */
-        int64_t sum = 0;
-        for (end = i; end < mine->count && mine->values[end] == mine->values[i]; end++)
-            sum += (int64_t)(mine->ids[end] * 2654435761u) - (int64_t)(wanted->ids[end] * 2654435761u);
-        if (sum) return "columns of toggles differ from the clauses'";
+    for (uint32_t b = 0; b < n->buckets && (mine->count || wanted->count); b++) {
+        uint32_t here = 0, there = 0;
+        if (!mine->count || !wanted->count) return "the number of toggles differs from the clauses'";
+        if (sum_of(mine, b, &here) != sum_of(wanted, b, &there)) return "toggles differ from the clauses'";
+        if (here != there) return "the number of toggles differs from the clauses'";
+        if (mine->starts[b + 1] - mine->starts[b] != (here + LANES - 1) / LANES) return "a bucket has lines that it does not need";
     }
     return NULL;
 }
@@ -1807,7 +1890,7 @@ static void Kernel_dealloc(Kernel *k) {
     for (uint32_t c = 0; c < k->column_room; c++) free_constraints(k->columns[c].constraints, k->columns[c].count);
     for (uint32_t t = 0; t < k->tiles; t++) free(k->dead[t]);
     free(k->attributes), free(k->columns), free(k->dead), free(k->pool.entries), free(k->counts), free(k->totals);
-    free(k->picks), free(k->scratch), free(k->struck);
+    free(k->picks), free(k->scratch), free(k->struck), free(k->owners);
     Py_XDECREF(k->places), Py_XDECREF(k->describe), Py_XDECREF(k->interval), Py_XDECREF(k->no_strings);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(k);

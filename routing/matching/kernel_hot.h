@@ -35,68 +35,75 @@
 
 typedef uint64_t FN(vector) __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 
-static inline uint32_t FN(copy)(uint16_t *out, const uint16_t *ids, uint32_t count) {
-    memcpy(out, ids, 32 * sizeof *ids); /* most stretches are short, and one length needs no branch */
-    if (__builtin_expect(count > 32, 0)) memcpy(out + 32, ids + 32, (count - 32) * sizeof *ids);
-    return count;
-}
-
-#if LEVEL >= 1
-/* Of 64 steps, which are not after the given one, and which are the same. */
-static inline uint64_t FN(compare)(const uint16_t *steps, uint16_t given, uint64_t *same) {
-#if LEVEL >= 2
-    __m512i step = _mm512_set1_epi16((short)given), low = _mm512_loadu_si512(steps);
-    __m512i high = _mm512_loadu_si512(steps + 32);
-    *same = _mm512_cmpeq_epu16_mask(low, step) | (uint64_t)_mm512_cmpeq_epu16_mask(high, step) << 32;
-    return _mm512_cmple_epu16_mask(low, step) | (uint64_t)_mm512_cmple_epu16_mask(high, step) << 32;
-#else
-    __m256i step = _mm256_set1_epi16((short)given);
-    uint64_t not_after = *same = 0;
-    for (int i = 0; i < 64; i += 32) {
-        __m256i low = _mm256_loadu_si256((const __m256i *)(steps + i));
-        __m256i high = _mm256_loadu_si256((const __m256i *)(steps + i + 16));
-        __m256i low_not = _mm256_cmpeq_epi16(_mm256_min_epu16(low, step), low);
-        __m256i high_not = _mm256_cmpeq_epi16(_mm256_min_epu16(high, step), high);
-        __m256i equal = _mm256_packs_epi16(_mm256_cmpeq_epi16(low, step), _mm256_cmpeq_epi16(high, step));
-        __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi16(low_not, high_not), 0xD8);
-        not_after |= (uint64_t)(uint32_t)_mm256_movemask_epi8(packed) << i;
-        *same |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(equal, 0xD8)) << i;
-    }
-    return not_after;
-#endif
-}
-
-static inline uint64_t FN(lowest)(uint32_t count) { return count >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << count) - 1; }
-
-/* The stretch of a bucket's toggles that rejects a key: in both segments those that are not after it come first. */
-static inline uint32_t FN(stretch)(const Toggles *t, const Pick *pick, uint32_t *begin) {
-    const uint32_t *starts = t->starts + 2 * pick->row;
-    uint32_t firsts = starts[1] - starts[0], all = starts[2] - starts[0], before = 0, last = 0;
-    for (uint32_t at = 0;; at += 64) { /* nearly always once */
-        uint64_t same, not_after = FN(compare)(t->steps + starts[0] + at, pick->step, &same);
-        uint64_t of_firsts = FN(lowest)(firsts > at ? firsts - at : 0), here = FN(lowest)(all - at);
-        if (__builtin_expect((same & here) != 0, 0)) return stretch(t, pick->row, pick->key, begin);
-        before += (uint32_t)__builtin_popcountll(not_after & of_firsts);
-        last += (uint32_t)__builtin_popcountll(not_after & here & ~of_firsts);
-        if (all <= at + 64) break;
-    }
-    *begin = starts[0] + before;
-    return starts[1] + last - *begin;
-}
-#endif
-
-/* The columns that reject a key beyond the row of its bucket. */
-static inline uint32_t FN(toggles)(const Block *block, const Pick *pick, uint16_t *out) {
+/* Write the columns that reject a key beyond the row of its bucket and that nothing has rejected yet, or, where that is
+ * not known at once, all that reject the key; up to 32 entries beyond the last one are overwritten. */
+static inline uint32_t FN(toggles)(const Block *block, const Pick *pick, const uint64_t *rejected, uint16_t *out) {
     const Toggles *t = &block->toggles;
-    uint32_t found = 0, begin = 0;
-    if (t->count) {
-#if LEVEL >= 1
-        uint32_t count = FN(stretch)(t, pick, &begin);
+    uint32_t found = 0;
+#if LEVEL >= 2
+    const __m512i *told = (const __m512i *)rejected;
+    const __m512i key = _mm512_set1_epi16(pick->step), one = _mm512_set1_epi16(1), low = _mm512_set1_epi16(15);
+#elif LEVEL == 1
+    (void)rejected;
+    const __m256i key = _mm256_set1_epi16(pick->step);
 #else
-        uint32_t count = stretch(t, pick->row, pick->key, &begin);
+    (void)rejected;
 #endif
-        found = FN(copy)(out, t->ids + begin, count);
+    uint32_t at = 0, end = 0;
+    if (t->count) at = t->starts[pick->row], end = t->starts[pick->row + 1];
+#if LEVEL >= 2
+    for (; at < end; at += 2) {
+        __m512i a = _mm512_load_si512(t->lines + at), b = _mm512_load_si512(t->lines + at + 1);
+        __m512i steps = _mm512_shuffle_i64x2(a, b, 0x44), ids = _mm512_shuffle_i64x2(a, b, 0xEE);
+        uint32_t valid = at + 1 < end ? ~(uint32_t)0 : 0xFFFF, firsts = _mm512_movepi16_mask(ids);
+        uint32_t hits = (_mm512_cmpgt_epi16_mask(steps, key) & firsts) | (_mm512_cmplt_epi16_mask(steps, key) & ~firsts);
+        uint32_t same = _mm512_cmpeq_epi16_mask(steps, key) & valid;
+        __m512i place = _mm512_srli_epi16(ids, 4), bit = _mm512_sllv_epi16(one, _mm512_and_si512(ids, low));
+        uint32_t odd = _mm512_test_epi16_mask(ids, _mm512_set1_epi16(1 << 10));
+        uint32_t upper = _mm512_test_epi16_mask(ids, _mm512_set1_epi16(1 << 11));
+        __m512i words = _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(told[0], place, told[1]), odd,
+                                              _mm512_permutex2var_epi16(told[2], place, told[3]));
+        __m512i more = _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(told[4], place, told[5]), odd,
+                                             _mm512_permutex2var_epi16(told[6], place, told[7]));
+        words = _mm512_mask_mov_epi16(words, upper, more);
+        hits &= _mm512_testn_epi16_mask(words, bit) & valid;
+#if LEVEL >= 3
+        _mm512_storeu_si512(out + found, _mm512_maskz_compress_epi16(hits, ids));
+        found += (uint32_t)__builtin_popcount(hits);
+#else
+        for (; hits; hits &= hits - 1) {
+            uint32_t lane = (uint32_t)__builtin_ctz(hits);
+            out[found++] = t->lines[at + lane / LANES].ids[lane % LANES];
+        }
+#endif
+        if (__builtin_expect(same != 0, 0)) {
+            found += settle_lanes(t, at, same & 0xFFFF, pick->key, out + found);
+            found += settle_lanes(t, at + 1, same >> 16, pick->key, out + found);
+        }
     }
+#elif LEVEL == 1
+    for (; at < end; at++) {
+        __m256i steps = _mm256_load_si256((const __m256i *)t->lines[at].steps);
+        __m256i ids = _mm256_load_si256((const __m256i *)t->lines[at].ids);
+        __m256i after = _mm256_cmpgt_epi16(steps, key), before = _mm256_cmpgt_epi16(key, steps);
+        uint32_t same = ~(uint32_t)_mm256_movemask_epi8(_mm256_or_si256(after, before)) & 0x55555555;
+        uint32_t hits = (uint32_t)_mm256_movemask_epi8(_mm256_blendv_epi8(before, after, _mm256_srai_epi16(ids, 15)));
+        for (hits &= 0x55555555; hits; hits &= hits - 1) out[found++] = t->lines[at].ids[__builtin_ctz(hits) / 2];
+        if (__builtin_expect(same != 0, 0)) found += settle_lanes(t, at, _pext_u32(same, 0x55555555), pick->key, out + found);
+    }
+#else
+    for (; at < end; at++) {
+        const Line *line = t->lines + at;
+        uint32_t same = 0;
+        for (uint32_t lane = 0; lane < LANES; lane++) {
+            int is_first = line->ids[lane] >> 15, after = line->steps[lane] > pick->step;
+            same |= (uint32_t)(line->steps[lane] == pick->step) << lane;
+            out[found] = line->ids[lane];
+            found += (uint32_t)(is_first ? after : line->steps[lane] < pick->step);
+        }
+        if (__builtin_expect(same != 0, 0)) found += settle_lanes(t, at, same, pick->key, out + found);
+    }
+#endif
     for (uint32_t i = first_gap(block, pick->row); i < block->gap_count && block->gaps[i].bucket == pick->row; i++)
         if (block->gaps[i].low < pick->key && pick->key < block->gaps[i].high) out[found++] = block->gaps[i].id;
     return found;
@@ -125,14 +132,16 @@ static inline void FN(or_rows)(
 /* Look at each column that is left in its constraints: 0 where they are more than searches for
  * toggles, of which one costs about as much. */
 static inline int FN(verify)(const Tile *tile, const Pick *picks, uint64_t *rejected, uint32_t searches) {
-    uint32_t most = searches < VERIFIED_MAX ? searches : VERIFIED_MAX, count = 0;
+    uint32_t most = searches < VERIFIED_MAX ? searches : VERIFIED_MAX, left = 0, count = 0;
     uint16_t ids[VERIFIED_MAX];
-    for (uint32_t word = 0; word < tile->words; word++) {
-        uint64_t accepted = ~rejected[word];
-        if (count + (uint32_t)__builtin_popcountll(accepted) > most) return 0;
-        for (; accepted; accepted &= accepted - 1)
-            ids[count++] = (uint16_t)(word * 64 + (uint32_t)__builtin_ctzll(accepted));
+    for (uint32_t word = 0; word < tile->words;) { /* mostly there are too many, which shows at once */
+        for (uint32_t end = word + 8 < tile->words ? word + 8 : tile->words; word < end; word++)
+            left += (uint32_t)__builtin_popcountll(~rejected[word]);
+        if (left > most) return 0;
     }
+    for (uint32_t word = 0; word < tile->words; word++)
+        for (uint64_t accepted = ~rejected[word]; accepted; accepted &= accepted - 1)
+            ids[count++] = (uint16_t)(word * 64 + (uint32_t)__builtin_ctzll(accepted));
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t at = 0; at < 256; at += 64)
             __builtin_prefetch((const char *)tile->columns[ids[i]].constraints + at);
@@ -155,55 +164,80 @@ static inline void FN(reject)(const Tile *tile, const Pick *picks, uint64_t *rej
             continue;
         }
         rows[count++] = source->rows + (size_t)pick->row * tile->words;
-        searches += source->block != NULL;
+        if (!source->block) continue;
+        searches++;
+        const Toggles *t = &source->block->toggles; /* they are wanted when the rows have come */
+        if (t->count)
+            for (uint32_t at = t->starts[pick->row]; at < t->starts[pick->row + 1]; at++) __builtin_prefetch(t->lines + at);
     }
     FN(or_rows)(rejected, tile->init, rows, count, tile->words);
     if (!searches || FN(verify)(tile, picks, rejected, searches)) return;
     for (uint32_t i = 0; i < tile->active_count; i++) {
         const Pick *pick = picks + tile->active[i];
         const Source *source = tile->sources + pick->source;
-        if (source->block) struck += FN(toggles)(source->block, pick, tile->struck + struck);
+        if (source->block) struck += FN(toggles)(source->block, pick, rejected, tile->struck + struck);
     }
-    for (uint32_t i = 0; i < struck; i++)
-        ((uint8_t *)rejected)[tile->struck[i] >> 3 ^ BYTE_ORDER_XOR] |= (uint8_t)(1u << (tile->struck[i] & 7));
+    for (uint32_t i = 0; i < struck; i++) {
+        uint32_t id = tile->struck[i] & ID_BITS;
+        ((uint8_t *)rejected)[id >> 3 ^ BYTE_ORDER_XOR] |= (uint8_t)(1u << (id & 7));
+    }
 }
 
 /* Write the columns whose bit is clear; up to 32 entries beyond the last one are overwritten. */
-static inline uint32_t FN(write_columns)(const uint64_t *rejected, uint32_t words, uint32_t first, uint32_t *out) {
-    uint32_t *begin = out;
+static inline uint32_t FN(write_columns)(const uint64_t *rejected, uint32_t words, uint16_t *out) {
+    uint16_t *begin = out;
 #if LEVEL >= 3
     static const uint8_t order[64] = {
         0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
         22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
         44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-    __m512i bytes = _mm512_loadu_si512(order);
-    for (uint32_t word = 0; word < words; word++, first += 64) {
+    __m512i bytes = _mm512_loadu_si512(order), first = _mm512_setzero_si512(), step = _mm512_set1_epi16(64);
+    for (uint32_t word = 0; word < words; word++) {
         uint64_t accepted = ~rejected[word];
-        __m512i packed = _mm512_maskz_compress_epi8(accepted, bytes), base = _mm512_set1_epi32((int)first);
+        __m512i packed = _mm512_maskz_compress_epi8(accepted, bytes);
         uint32_t count = (uint32_t)__builtin_popcountll(accepted);
-        _mm512_storeu_si512(out, _mm512_add_epi32(base, _mm512_cvtepu8_epi32(_mm512_castsi512_si128(packed))));
-        if (__builtin_expect(count > 16, 0))
-            for (uint32_t i = 16; i < 64; i += 16) {
-                packed = _mm512_shuffle_i64x2(packed, packed, 0x39); /* the next sixteen bytes */
-                __m512i wide = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(packed));
-                _mm512_storeu_si512(out + i, _mm512_add_epi32(base, wide));
-            }
+        _mm512_storeu_si512(out, _mm512_add_epi16(first, _mm512_cvtepu8_epi16(_mm512_castsi512_si256(packed))));
+        if (__builtin_expect(count > 32, 0)) {
+            __m512i wide = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(packed, 1));
+            _mm512_storeu_si512(out + 32, _mm512_add_epi16(first, wide));
+        }
         out += count;
+        first = _mm512_add_epi16(first, step);
     }
 #else
-    for (uint32_t word = 0; word < words; word++, first += 64)
+    for (uint32_t word = 0; word < words; word++)
         for (uint64_t accepted = ~rejected[word]; accepted; accepted &= accepted - 1)
-            *out++ = first + (uint32_t)__builtin_ctzll(accepted);
+            *out++ = (uint16_t)(word * 64 + (uint32_t)__builtin_ctzll(accepted));
 #endif
     return (uint32_t)(out - begin);
+}
+
+/* Write matches of an event and a tile as pairs of a row and a slot. */
+static void FN(write_pairs)(
+    const uint16_t *columns, size_t count, int64_t first, int64_t row, int64_t *slots, int64_t *rows) {
+    size_t at = 0;
+#if LEVEL >= 2
+    __m512i base = _mm512_set1_epi64(first), its = _mm512_set1_epi64(row);
+    for (; at + 8 <= count; at += 8) {
+        __m512i wide = _mm512_cvtepu16_epi64(_mm_loadu_si128((const __m128i *)(columns + at)));
+        _mm512_storeu_si512(slots + at, _mm512_add_epi64(base, wide));
+        _mm512_storeu_si512(rows + at, its);
+    }
+    __mmask8 left = (__mmask8)((1u << (count - at)) - 1);
+    __m512i wide = _mm512_cvtepu16_epi64(_mm_maskz_loadu_epi16(left, columns + at));
+    _mm512_mask_storeu_epi64(slots + at, left, _mm512_add_epi64(base, wide));
+    _mm512_mask_storeu_epi64(rows + at, left, its);
+#else
+    for (; at < count; at++) slots[at] = first + columns[at];
+    for (at = 0; at < count; at++) rows[at] = row;
+#endif
 }
 
 static void FN(match_tile)(const Tile *tile, const Pick *picks, uint32_t events, uint16_t *counts, Pool *pool) {
     uint64_t rejected[TILE_WORDS] __attribute__((aligned(64)));
     for (uint32_t event = 0; event < events; event++, picks += tile->attributes) {
         FN(reject)(tile, picks, rejected);
-        uint32_t *out = pool_room(pool, TILE_COLUMNS + 64);
-        uint32_t count = FN(write_columns)(rejected, tile->words, tile->number * TILE_COLUMNS, out);
+        uint32_t count = FN(write_columns)(rejected, tile->words, pool_room(pool, TILE_COLUMNS + 64));
         counts[(size_t)event * tile->tiles] = (uint16_t)count;
         pool->count += count;
     }
