@@ -7,6 +7,7 @@ Rules
 * Whoever is to leave gets no new client, and its clients go to other brokers, before it is told to leave. A client that
   does not go within `client_patience_seconds` is let go; it goes on elsewhere when it notices, and misses nothing.
 * A broker that does not leave in time stays as it is, and is said to be; `kill_broker` is what is left then.
+* One that is out of reach for a while is asked again. Only who Ray says has died is gone, with what nobody else has.
 * One cluster after another looks for a nearer parent. Where views say who is in, there is no tree; a cluster is the
   brokers that came together, near whom one joins. Where every broker is a node of the tree by itself, a cluster is the
   brokers that came together, too, and each finds a parent.
@@ -18,10 +19,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import ActorDiedError, RayActorError
 
 from ...protocol import checks
 from ...protocol.configs import Position
@@ -157,28 +159,39 @@ class Operations:
         self._tell(brokers, "detach_all")
 
     def _tell(self, brokers: list[BrokerId], method: str) -> list[Any]:
-        """Return what the hosts of those of the brokers answer that live."""
+        """Return what the hosts of those of the brokers answer that can be reached."""
         answers = []
         for broker, call in [(b, getattr(self._hosts.host_of(b), method).remote(b)) for b in brokers]:
             try:
                 answers.append(ray.get(call, timeout=60))
-            except RayActorError:
+            except ActorDiedError:
                 self._hosts.dead.add(self._hosts.host_of(broker))
+            except RayActorError:
+                continue  # out of reach: it is led out when it is back
         return answers
 
     def _lead_out(self, broker: BrokerId, deadline: float) -> None:
         host = self._hosts.host_of(broker)
-        try:
+        rest: list[int] = []  # once it has left: how many brokers are still there
+
+        def told() -> bool:
             ray.get(host.receive.remote(broker, RENDEZVOUS, [LeaveNetwork()]), timeout=60)
-            if not self._until(lambda: bool(ray.get(host.left.remote(broker), timeout=60)), deadline):
+            return True
+
+        def unseated() -> bool:
+            if ray.get(host.left.remote(broker), timeout=60):
+                rest.append(ray.get(host.unseat.remote(broker), timeout=60))
+            return bool(rest)
+
+        try:
+            if not all(self._until(partial(_reached, step), deadline) for step in (told, unseated)):
                 one = self._hosts.survey().get(broker, {})
                 raise BrokerUnavailable(f"broker {broker} has not left in time: it waits {_waits(one)}")
-            rest = ray.get(host.unseat.remote(broker), timeout=60)
-        except RayActorError:
-            rest = 0  # it has died meanwhile, so it is gone
+        except ActorDiedError:
+            rest = [0]  # it has died meanwhile, so it is gone
         ray.get(self._hosts.rendezvous.forget.remote(broker), timeout=60)
         self._hosts.find_reborn()
-        if not rest:
+        if not rest[0]:
             ray.kill(host, no_restart=True)
 
     def _until(self, happened: Callable[[], bool], deadline: float) -> bool:
@@ -252,8 +265,20 @@ class Operations:
         return self._hosts.survey()
 
 
+def _reached(step: Callable[[], bool]) -> bool:
+    """Return whether something is done; it is not yet when the host is out of reach just now."""
+    try:
+        return step()
+    except ActorDiedError:
+        raise
+    except RayActorError:
+        return False
+
+
 def _waits(one: Mapping[str, Any]) -> str:
     """Return what a broker that is to leave waits for, by where it stands."""
+    if not one:
+        return "to be reached"
     if "seats" in one:
         return "for a view without it"
     if one.get("children"):

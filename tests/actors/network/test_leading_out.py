@@ -1,0 +1,83 @@
+"""A broker that is to leave, and is out of reach meanwhile, or dies."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+from rayvous.actors.network import operations
+from rayvous.actors.network.operations import Operations
+from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.messages.recovery import Recovery
+
+AWAY = ActorUnavailableError("not now", None)
+
+
+class Net:
+    """Stands for the hosts of a network, and for Ray: broker 3 answers what it is told to, the last answer for ever."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> None:
+        self.now = 0.0
+        self.done: list[Any] = []
+        self.dead: set[Any] = set()
+        self.recovery = Recovery.for_tests()
+        self.directory = SimpleNamespace(scheme="hybrid")
+        self.rendezvous = self._actor(retire=[None], clients_at=[0], forget=[None])
+        self.host = self._actor(**{"dismiss": [None], "attached": [0], "detach_all": [None]} | answers)
+        monkeypatch.setattr(operations, "ray", SimpleNamespace(get=self.get, kill=self.kill))
+        ours = SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
+        monkeypatch.setattr(operations, "time", ours)
+
+    def _actor(self, **answers: list[Any]) -> Any:
+        def method(name: str, mine: list[Any]) -> Any:
+            def remote(*_: Any) -> Any:
+                self.done.append(name)
+                return mine.pop(0) if len(mine) > 1 else mine[0]
+
+            return SimpleNamespace(remote=remote)
+
+        return SimpleNamespace(**{name: method(name, list(mine)) for name, mine in answers.items()})
+
+    def get(self, answer: Any, timeout: float) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def kill(self, host: Any, no_restart: bool) -> None:
+        self.done.append("kill")
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    def survey(self) -> dict[int, dict[str, Any]]:
+        return {2: {}, 3: {"designated": False}}
+
+    def host_of(self, broker: int) -> Any:
+        return self.host
+
+    def find_reborn(self) -> None:
+        pass
+
+    def remove(self) -> None:
+        Operations(self).remove_broker(3, timeout_seconds=5.0)  # type: ignore[arg-type]
+
+
+def test_who_is_out_of_reach_is_asked_again_until_it_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what only this broker has accepted would go with it. Reference: promise 2; decision 0041."""
+    net = Net(monkeypatch, receive=[AWAY, AWAY, "node"], left=[AWAY, False, True], unseat=[AWAY, 0])
+    net.remove()
+    assert net.done.count("receive") == 3 and net.done.count("unseat") == 2
+    assert net.done[-2:] == ["forget", "kill"] and not net.dead
+
+
+def test_who_stays_out_of_reach_stays_in_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(monkeypatch, receive=["node"], left=[AWAY], unseat=[0], attached=[AWAY])
+    with pytest.raises(BrokerUnavailable, match="broker 3 has not left in time"):
+        net.remove()
+    assert "forget" not in net.done and "kill" not in net.done and not net.dead
+
+
+def test_who_dies_meanwhile_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(monkeypatch, receive=["node"], left=[False, ActorDiedError()], unseat=[0])
+    net.remove()
+    assert net.done[-2:] == ["forget", "kill"] and "unseat" not in net.done
