@@ -37,6 +37,7 @@ from .wishes import (
     Open,
     Out,
     Publish,
+    PublishOnce,
     Say,
     SessionLimits,
     Subscribe,
@@ -279,6 +280,8 @@ class Connection:
             self._core = await self._gateway.open(out.token, out.login)
             for said in self._session.opened():
                 await self._do(said)
+        elif isinstance(out, PublishOnce):
+            await self._publish(batch_of(out.events), out.key)
         elif isinstance(out, Subscribe):
             assert core is not None
             stream = await core.subscribe(out.selector, durable=out.durable, narrow=out.narrow)
@@ -330,12 +333,12 @@ class Connection:
                     return False
         return True
 
-    async def _publish(self, batch: EventBatch) -> None:
+    async def _publish(self, batch: EventBatch, key: str | None = None) -> None:
         """Publish events, as soon as the limits of the principal allow it."""
         assert self._core is not None
         while True:
             try:
-                await self._core.publish(batch)
+                await self._core.publish(batch, key=key)
                 return
             except LimitReached as error:
                 if error.after_seconds is None:

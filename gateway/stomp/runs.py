@@ -24,7 +24,10 @@ LENGTH: Final = "content-length"
 
 _VALUE: Final = rb"[^\n\r\\\0]*+"
 _BODY: Final = rb"[^\0]*+"
-_NEVER: Final = "transaction"
+KEY_HEADERS: Final = ("idempotency-key", "_AMQ_DUPL_ID")
+"""What is sent with one is published by itself, and once. That of HTTP, and Artemis's."""
+
+_NEVER: Final = frozenset({"transaction", *KEY_HEADERS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,5 +130,5 @@ class Forms:
         if names != self._last:
             self._last, self._times = names, 0
         self._times += 1
-        if self._times == LEARNT_AFTER and names and _NEVER not in names:
+        if self._times == LEARNT_AFTER and names and _NEVER.isdisjoint(names):
             self.learnt = _form(names, self._most)

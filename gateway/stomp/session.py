@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ...protocol import checks
@@ -29,7 +29,7 @@ from .acknowledging import Unacknowledged
 from .columns import batch_of_run
 from .content import event_of, message_of, selector_of
 from .frames import Frame
-from .runs import Sends
+from .runs import KEY_HEADERS, Sends
 from .wishes import (
     Acknowledge,
     Close,
@@ -37,6 +37,7 @@ from .wishes import (
     Open,
     Out,
     Publish,
+    PublishOnce,
     Say,
     SessionLimits,
     Subscribe,
@@ -255,9 +256,12 @@ class Session:
     def _send(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "SEND"."""
         _needed(frame, "destination")
+        key, frame = _key_of(frame)
         event = event_of(frame)  # now, so that a mistake is told where it is made
         if "transaction" not in frame.headers:
-            return [Publish((event,))]
+            return [_publish((event,), key)]
+        if key is not None:
+            raise Refused("a transaction is published at once, so it has one key: put it on the COMMIT")
         self._transaction(frame).events.append(event)
         return self._later(frame)
 
@@ -381,7 +385,8 @@ class Session:
         """STOMP 1.2, "COMMIT": what is published goes out as one batch, and then positions go on."""
         transaction = self._transaction(frame)
         del self._transactions[frame.headers["transaction"]]
-        outs: list[Out] = [Publish(tuple(transaction.events))] if transaction.events else []
+        key, _ = _key_of(frame)
+        outs: list[Out] = [_publish(tuple(transaction.events), key)] if transaction.events else []
         for answer in transaction.answers:
             outs += self._settle(answer, self._number_of(answer))
         return outs
@@ -433,6 +438,21 @@ class Session:
         if one.open is not None:
             known["ack"] = str(number)
         return Say(message_of(delivery, known, "\0\r" if self._version == "1.1" else "\0"))
+
+
+def _key_of(frame: Frame) -> tuple[str | None, Frame]:
+    """Return the key that a frame has, if any, and the frame without it: it is no attribute of the event."""
+    keys = [frame.headers[header] for header in KEY_HEADERS if header in frame.headers]
+    if not keys:
+        return None, frame
+    if len(keys) > 1:
+        raise Refused(f"{' and '.join(KEY_HEADERS)} say the same: send one of them")
+    headers = {name: value for name, value in frame.headers.items() if name not in KEY_HEADERS}
+    return keys[0], replace(frame, headers=headers)
+
+
+def _publish(events: tuple[dict[str, Value], ...], key: str | None) -> Publish | PublishOnce:
+    return Publish(events) if key is None else PublishOnce(events, key)
 
 
 def _needed(frame: Frame, header: str) -> str:

@@ -88,6 +88,14 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishOnce:
+    """Publish events by themselves, unless they were published under this key before."""
+
+    events: tuple[dict[str, Value], ...]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Subscribe:
     """Subscribe under a number, which no other subscription of this connection ever has; done when it is in force."""
 
@@ -125,4 +133,4 @@ class Close:
     """Send what is waiting, and close the connection."""
 
 
-Out: TypeAlias = Say | Open | Publish | Subscribe | Unsubscribe | Forget | Acknowledge | Close
+Out: TypeAlias = Say | Open | Publish | PublishOnce | Subscribe | Unsubscribe | Forget | Acknowledge | Close

@@ -57,6 +57,50 @@ def test_rights_are_those_of_the_token(served):
     served(work)
 
 
+@pytest.mark.parametrize("header", ["idempotency-key", "_AMQ_DUPL_ID"])
+def test_what_is_sent_again_under_its_key_is_published_once(served, header):
+    """Decision 0100; also where many SENDs with the same headers come one behind another."""
+
+    async def work(client, core):
+        frames = [
+            Frame("SEND", {"destination": "/events", "n": str(number), header: f"k{number}"}, b"x")
+            for number in range(40)
+        ]
+        one = await client().connect()
+        await one.ask("SUBSCRIBE", id="0", destination="/events")
+        for _ in range(2):
+            other = await client().connect()
+            other.put(*frames)
+            await other.ask("DISCONNECT")
+        got = [await one.next("MESSAGE") for _ in range(40)]
+        assert [int(each.headers["n"]) for each in got] == list(range(40))
+        assert header not in got[0].headers, "it is no attribute"
+        await one.ask("DISCONNECT")
+        assert one.frames.empty() and core.counts["repeated"] == 40
+
+    served(work)
+
+
+def test_a_key_stands_for_a_transaction_and_other_events_under_it_are_an_error(served):
+    async def work(client, core):
+        for _ in range(2):
+            one = await client().connect()
+            one.put(Frame("BEGIN", {"transaction": "t"}), send(transaction="t"), send(transaction="t"))
+            one.put(Frame("COMMIT", {"transaction": "t", "idempotency-key": "k"}))
+            await one.ask("DISCONNECT")
+        assert core.counts["published"] == core.counts["repeated"] == 2
+        for frame, said in (
+            (send(b'{"n": 1}', **{"idempotency-key": "k"}), "other events were published under this key"),
+            (send(**{"idempotency-key": "k", "_AMQ_DUPL_ID": "k"}), "send one of them"),
+            (send(transaction="t", **{"idempotency-key": "l"}), "put it on the COMMIT"),
+        ):
+            one = await client().connect()
+            one.put(Frame("BEGIN", {"transaction": "t"}), frame)
+            assert said in (await one.next("ERROR")).body.decode()
+
+    served(work)
+
+
 def test_sends_that_come_together_are_published_together(served):
     async def work(client, core):
         one = await client().connect()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rayvous.gateway.stomp.columns import batch_of_run
 from rayvous.gateway.stomp.content import event_of
 from rayvous.gateway.stomp.frames import Decoder, Frame, FrameError, FrameLimits, frames_of
-from rayvous.gateway.stomp.runs import LEARNT_AFTER, Form, Sends
+from rayvous.gateway.stomp.runs import KEY_HEADERS, LEARNT_AFTER, Form, Sends
 from rayvous.protocol.errors import EventError
 
 LIMITS = FrameLimits(header_bytes_max=200, headers_max=5, body_bytes_max=20)
@@ -89,6 +89,13 @@ def test_what_comes_again_and_again_is_read_together():
         came, _ = outcome([b"".join(frames)])
         assert [len(each) for each in came[LEARNT_AFTER:]] == [100]
         assert len(batch_of_run(came[-1])) == 100
+
+
+@pytest.mark.parametrize("name", ["transaction", *KEY_HEADERS])
+def test_what_is_looked_at_one_by_one_is_not_read_together(name):
+    """Ten SENDs of one key are one publication, not ten."""
+    frames = Decoder(FrameLimits()).feed(sent([("destination", "/a"), (name, "k")], b"") * (LEARNT_AFTER + 5))
+    assert [type(frame) for frame in frames] == [Frame] * (LEARNT_AFTER + 5)
 
 
 def test_a_run_has_no_more_frames_than_are_published_at_once():
