@@ -30,6 +30,7 @@ from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.host.errors import broker_errors
 from ..actors.network.network import Network
+from ..actors.network.rendezvous import KEYS
 from ..faults.replay.repeats import Answer, Wish
 from ..protocol.batch import EventBatch
 from ..protocol.errors import ClientError, RayvousError
@@ -88,8 +89,8 @@ class _RayOutlet:
 
     def _rendezvous(self, method: str, *args: Any, **kwargs: Any) -> Any:
         with broker_errors("asking for the key of a publication", "the rendezvous point"):
-            call = getattr(self._network.rendezvous, method).remote(*args, **kwargs)
-            return ray.get(call, timeout=self._call_seconds)
+            asked = getattr(self._network.rendezvous, method).options(concurrency_group=KEYS)
+            return ray.get(asked.remote(*args, **kwargs), timeout=self._call_seconds)
 
     @property
     def _call_seconds(self) -> float:

@@ -30,7 +30,7 @@ from ..telemetry.files import network_of, run_name
 from .directory import NAMESPACE, Directory, collector_name, host_name, rendezvous_name
 from .java import prepare_java
 from .placing import actors_of, steady_node, working_nodes
-from .rendezvous import Rendezvous
+from .rendezvous import KEYS, Rendezvous
 from .settings import Settings
 from .stages import BROKERS, RAY, Stages
 from .store import RayStore
@@ -165,16 +165,22 @@ def _ends_with_this_process() -> bool:
     return node is not None and bool(node.is_head())
 
 
-def actor(kind: type, name: str, detached: bool, **options: Any) -> Any:
-    """Return an actor class that starts under a name when its `remote` is called."""
+def actor(
+    kind: type, name: str, detached: bool, *, groups: dict[str, int] | None = None, **options: Any
+) -> Any:
+    """Return an actor class that starts under a name when its `remote` is called.
+
+    Calls of one of the `groups` run beside all others, so many of them at once.
+    """
     if detached:
         options["lifetime"] = "detached"
-    return ray.remote(kind).options(name=name, namespace=NAMESPACE, num_cpus=0, **options)
+    made = ray.remote(concurrency_groups=groups)(kind) if groups else ray.remote(kind)
+    return made.options(name=name, namespace=NAMESPACE, num_cpus=0, **options)
 
 
 def claim(name: str, detached: bool, token: str | None, nodes: Sequence[str] = ()) -> Any:
     """Start the rendezvous point, which takes the name; with a token one that goes on where it was when it dies."""
-    title, options = rendezvous_name(name), near(nodes)
+    title, options = rendezvous_name(name), near(nodes) | {"groups": {KEYS: 1}}
     try:
         if token is not None:
             options |= {"max_restarts": -1, "max_task_retries": -1}

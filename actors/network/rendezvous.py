@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ...faults.membership.places import Places, Tiers
 from ...faults.membership.root_registry import RendezvousMachine
@@ -31,6 +31,9 @@ from ..parts import of
 from .directory import Directory as Directory
 from .names import LastingNames
 from .store import RendezvousStore
+
+KEYS: Final = "keys"
+"""Calls about keys have a thread of their own: they write nothing, so they need not wait for what is written."""
 
 
 class Rendezvous:
@@ -206,7 +209,7 @@ class Rendezvous:
     home_of_publisher = of("names", LastingNames.home)
     reserve = of("names", LastingNames.reserve)
 
-    # What clients of gateways publish under a key.
+    # What clients of gateways publish under a key; all of it in the group KEYS.
 
     def claim(
         self, owner: str, publisher: ClientId, last: int, wishes: Sequence[Wish]

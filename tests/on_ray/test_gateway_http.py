@@ -167,6 +167,32 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
     outside.release(publisher)
 
 
+def test_a_key_does_not_wait_for_what_the_rendezvous_point_writes(outside, url):
+    """As while the control store of Ray is away: decision 0100."""
+
+    def prepare(rendezvous):
+        rendezvous.go_on = threading.Event()
+
+    def stand_still(rendezvous):
+        rendezvous.go_on.wait(BOUND_SECONDS)
+
+    def go_on(rendezvous):
+        rendezvous.go_on.set()
+
+    call = outside.rendezvous.__ray_call__
+    ray.get(call.remote(prepare))
+    still = call.remote(stand_still)
+    try:
+        first, again = (
+            httpx.post(f"{url}/events", headers=bearer("alice") | {"Idempotency-Key": "still"}, json={"n": 1})
+            for _ in range(2)
+        )
+        assert (first.status_code, again.json()) == (202, first.json() | {"repeated": True})
+        assert ray.wait([still], timeout=0)[1], "it stands still"
+    finally:
+        ray.get([call.options(concurrency_group="keys").remote(go_on), still])
+
+
 def test_a_client_that_reads_nothing_is_cut_off_and_slows_nobody(outside, url):
     host, port = urlsplit(url).hostname, urlsplit(url).port
     [gateway] = gateways_of(outside.directory)
