@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,7 @@ from ray.cluster_utils import Cluster
 from rayvous.actors.network.gateways import gateways_of
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal
 
-ACCESS = AccessConfig(anonymous=Principal(publish="TRUE", subscribe="TRUE"))
+ACCESS = AccessConfig(anonymous=Principal(publish="TRUE", subscribe="TRUE", streams_max=2))
 BOUND_SECONDS = 20.0
 LOOK_SECONDS = 0.1
 ROOM = {"num_cpus": 0, "object_store_memory": 100 << 20}
@@ -40,20 +41,31 @@ def named():
     return [name for name in ray.util.list_named_actors(all_namespaces=True) if "gateway" in name["name"]]
 
 
+def streams(url):
+    """Return what is answered to two subscriptions that are open at the same time."""
+    with ExitStack() as opened:
+        asked = [httpx.stream("GET", f"{url}/subscribe", params={"selector": "n < 0"}) for _ in range(2)]
+        return [opened.enter_context(each).status_code for each in asked]
+
+
 def comes_and_goes(cluster, net):
     before = serving(net, 1)
+    [[url]] = before.values()
+    shares = [streams(url)]
     inside = net.subscriber("inside")
     inside.subscribe("n >= 0")
     node = cluster.add_node(**ROOM)
     seen = until(lambda: serving(net, 2))
     new = [urls[0] for name, urls in seen.items() if name not in before]
     answers = [httpx.post(f"{url}/events", json={"n": n}).status_code for n, url in enumerate(new)]
+    shares.append(streams(url))
     heard = [note.event["n"] for note in inside.notifications(timeout_seconds=5.0)] if new else []
     cluster.remove_node(node, allow_graceful=False)
     left = until(lambda: serving(net, 1))
+    shares.append(streams(url))
     return {
         "before": list(before), "after": list(seen), "of_the_node": node.node_id, "answers": answers,
-        "heard": heard, "left": list(left), "urls": net.gateways() == [url for urls in left.values() for url in urls],
+        "heard": heard, "shares": shares, "left": list(left), "urls": net.gateways() == [url],
     }  # fmt: skip
 
 
@@ -73,7 +85,7 @@ def main():
     )
     try:
         ray.init(address=cluster.address, namespace="rayvous", log_to_driver=False, logging_level="error")
-        config = GatewayConfig("127.0.0.1:0", limits=GatewayLimits(heartbeat_seconds=1.0))
+        config = GatewayConfig("127.0.0.1:0", share_limits=True, limits=GatewayLimits(heartbeat_seconds=1.0))
         net = rv.Network.launch(rv.ClusterTree(1, 1), gateway=config, access=ACCESS, progress=False)
         seen = {"nodes": comes_and_goes(cluster, net), "keeper": keeper_dies(net)}
         net.close()

@@ -1,6 +1,6 @@
 """A Ray node that joins later has a gateway, and one that is gone has none; several nodes, so a process.
 
-Reference: docs/decisions/0099-gateways-come-with-nodes.md.
+Reference: docs/decisions/0099-gateways-come-with-nodes.md, 0101-equal-shares.md.
 """
 
 import json
@@ -23,5 +23,6 @@ def test_gateways_come_and_go_with_nodes_and_outlive_who_looks_after_them(tmp_pa
     assert set(nodes["after"]) == {*nodes["before"], nodes["of_the_node"]}
     assert nodes["answers"] == [202] and nodes["heard"] == [0]
     assert nodes["left"] == nodes["before"] and nodes["urls"]
+    assert nodes["shares"] == [[200, 200], [200, 429], [200, 200]], "two streams for all, or one each"
     assert keeper == {"found": 1, "same": True, "named": 2}
     assert seen["left"], "they end with the network"
