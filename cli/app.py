@@ -233,6 +233,7 @@ def chaos(
       rayvous chaos --on ray --scheme hypercube --seeds 5
       rayvous chaos --on ray --seed 0 --seeds 6 --stable
       sudo rayvous chaos --on ray --hosts 3 --seeds 4
+      sudo rayvous chaos --on ray --hosts 3 --seeds 4 --stable --admission --operations
       rayvous chaos --on ray --seed 0 --seeds 5 --stable --admission --operations
     """
     from .verbs.chaos import run_chaos_seeds

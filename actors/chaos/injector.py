@@ -222,7 +222,8 @@ class Breaker:
     def start_fallen(self) -> list[BrokerId]:
         """Start the brokers again that have ended of themselves, since their state was damaged; return which."""
         known = set(self._net.hosts())  # but those that were seen to be dead
-        fallen = [broker for broker in self.staying() if self._host(broker) not in (None, *known)]
+        near = [broker for broker in self.staying() if broker not in self._unreached]  # not behind a cut link
+        fallen = [broker for broker in near if self._host(broker) not in (None, *known)]
         self._dead.update(fallen)
         return [broker for broker in fallen if self.restart(broker)]
 
@@ -340,7 +341,10 @@ class Breaker:
             return
         self._bad_links.discard(host)
         links.change(self._layout, host)
-        self._unreached |= {broker: self._net.host_of(broker).pid.remote() for broker in self._on_host(host)}
+        actors = {broker: self._host(broker) for broker in self._on_host(host)}
+        self._unreached |= {
+            broker: actor.pid.remote() for broker, actor in actors.items() if actor is not None
+        }
         self._hear()
 
     def _hear(self, seconds: float = 0.0) -> None:
@@ -354,8 +358,9 @@ class Breaker:
             except ActorDiedError:
                 self._dead.add(broker)
             except RayActorError:  # not to be reached just now
-                self._unreached[broker] = self._net.host_of(broker).pid.remote()
-                continue
+                if (actor := self._host(broker)) is not None:
+                    self._unreached[broker] = actor.pid.remote()
+                    continue
             del self._unreached[broker]
         if any(answer is not None for answer in self._unreached.values()):
             self.at(self.now + LEFT_SECONDS, self._hear)

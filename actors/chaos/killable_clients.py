@@ -6,6 +6,7 @@ Rules
   runs it. A durable subscriber acknowledges only what has been told, so that it is known what it had when it died.
 * Processes are started ahead, so that coming back takes no longer than attaching does. One into which a client could
   not come is ended, and another started when it is needed: why it could not is for its caller to say.
+* They stand on the node of whoever runs them, who kills them: a fault of another host's link is the brokers' there.
 * A publisher comes back when all brokers that may have accepted its last events answer, or are dead for good.
 """
 
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 import ray
 from ray.exceptions import RayActorError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ...protocol.batch import EventBatch
 from ...protocol.errors import RayvousError
@@ -150,7 +152,10 @@ class Spares:
         self._start(count)
 
     def _start(self, count: int) -> None:
-        kind = ray.remote(ClientActor).options(num_cpus=0, max_concurrency=CALLS_AT_ONCE)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        kind = ray.remote(ClientActor).options(
+            num_cpus=0, max_concurrency=CALLS_AT_ONCE, scheduling_strategy=here
+        )
         new = [kind.remote(self._network) for _ in range(count)]
         self._actors += new
         self._free += zip(new, ray.get([actor.pid.remote() for actor in new]), strict=True)

@@ -54,7 +54,7 @@ from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import topology_of
 from ..machines.layout import GIVES_UP_SECONDS
 from ..machines.links import hosts_here
-from ..machines.nodes import node_ids
+from ..machines.nodes import node_ids, start_given_up
 from ..network.network import Network, ensure_ray
 from .injector import Breaker
 from .operating import Operator
@@ -218,6 +218,8 @@ class _Run:
     def run(self) -> ChaosReport:
         topology = topology_of(self.case.topology)
         try:
+            if self.layout is not None:
+                start_given_up(self.layout)  # in the run of another seed
             with Network.launch(
                 topology,
                 scheme=self.case.scheme,

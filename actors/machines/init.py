@@ -61,18 +61,18 @@ def make_hosts(layout: Layout) -> None:
     """Put private folders aside, and make the switch and all hosts."""
     for folder in PRIVATE:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        _done(("mount", "-t", "tmpfs", "tmpfs", folder))
+        done(("mount", "-t", "tmpfs", "tmpfs", folder))
     for step in layout.building():
-        _done(step)
+        done(step)
 
 
 def _start_ray(layout: Layout) -> None:
     """Start the head, then the others, as many at once as there are processors."""
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    _done(layout.ray_start(0, sys.executable))
+    done(layout.ray_start(0, sys.executable))
     with ThreadPoolExecutor(os.cpu_count()) as several:
         others = range(1, layout.hosts)
-        list(several.map(lambda host: _done(layout.ray_start(host, sys.executable)), others))
+        list(several.map(lambda host: done(layout.ray_start(host, sys.executable)), others))
 
 
 def run(words: Words) -> int:
@@ -84,7 +84,7 @@ def run(words: Words) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
-def _done(words: Words) -> None:
+def done(words: Words) -> None:
     """Run a command to its end; an error has what it said."""
     with tempfile.TemporaryFile() as said:  # no pipe: what `ray start` leaves running would keep it open
         try:

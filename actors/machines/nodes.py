@@ -1,10 +1,14 @@
-"""The Ray nodes of the hosts: their ids, and which of them Ray takes to be alive."""
+"""The Ray nodes of the hosts: their ids, which of them Ray takes to be alive, and how they come back."""
 
 from __future__ import annotations
 
+import sys
+
 import ray
 
+from .init import done
 from .layout import Layout
+from .links import AT_THE_SWITCH
 
 
 def node_ids(layout: Layout) -> list[str]:
@@ -17,3 +21,15 @@ def given_up(layout: Layout) -> set[int]:
     """Return the hosts whose nodes Ray takes to be dead."""
     living = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     return {host for host in range(layout.hosts) if layout.address(host) not in living}
+
+
+def start_given_up(layout: Layout) -> None:
+    """Start a new Ray node on each host whose node was given up: Ray takes none back, and it ends when it hears so.
+
+    Raises
+    ------
+    subprocess.SubprocessError
+        If one cannot be started; the message has what it said.
+    """
+    for host in sorted(given_up(layout)):
+        done((*AT_THE_SWITCH, *layout.ray_start(host, sys.executable)))

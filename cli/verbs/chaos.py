@@ -99,7 +99,7 @@ def run_chaos_seeds(
     if store_dir is not None:
         Stable(store_dir).validate()
     if hosts is not None:
-        _check_hosts(hosts, on, stable or operations or admission or damage)
+        _check_hosts(hosts, on, damage)
     routing_scheme(scheme)
     asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
     check(scheme, recovery=True, chaos=True, **asked)
@@ -159,13 +159,13 @@ def _run(where: _Where, numbers: Sequence[int], given: dict[str, Any]) -> list[C
         return where.run(numbers, progress=show, **given)
 
 
-def _check_hosts(hosts: int, on: str, more: bool) -> None:
+def _check_hosts(hosts: int, on: str, damage: bool) -> None:
     if on != "ray":
         raise InputError(f"--hosts {hosts}: hosts are for --on ray")
     if hosts < 2:
         raise InputError(f"--hosts {hosts}: there must be at least 2, since the first is spared")
-    if more:
-        raise InputError("--hosts goes with none of --stable, --operations, --admission and --damage")
+    if damage:
+        raise InputError("--hosts does not go with --damage")
 
 
 def _wanted(**words: bool) -> dict[str, bool]:

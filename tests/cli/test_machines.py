@@ -45,7 +45,7 @@ def test_chaos_among_hosts_looks_after_its_nodes_often(rayvous, started, monkeyp
         monkeypatch.setenv(name, "77")
     for name in sorted(HEALTH)[1:]:
         monkeypatch.delenv(name)
-    words = ["chaos", "--on", "ray", "--hosts", "3", "--seeds", "2"]
+    words = ["chaos", "--on", "ray", "--hosts", "3", "--stable", "--admission", "--operations"]
     status, _, _ = rayvous(*words)
     assert status == 5 and started == [(Layout(3), words)]
     first, *others = sorted(HEALTH)

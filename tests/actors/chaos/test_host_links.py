@@ -125,3 +125,11 @@ def test_when_all_heals_links_are_good_again_once(run: Run) -> None:
 def test_without_hosts_nothing_is_done(run: Run) -> None:
     breaker = Breaker(run, lambda: 0.0)  # type: ignore[arg-type]
     assert not breaker.host_link(HostLink(0.0, 1, 2.0)) and not run.links
+
+
+def test_who_is_behind_a_cut_link_has_not_ended_of_itself(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does whose state is damaged: it is started again at once, the other when all heals."""
+    monkeypatch.setattr(run, "hosts", list)  # nobody is there
+    monkeypatch.setattr(run.breaker, "restart", lambda broker: True)
+    run.breaker.host_link(HostLink(0.0, 1, 2.0))
+    assert run.breaker.start_fallen() == [0, 2]
