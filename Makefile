@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
+# The package under its name, for what reads sources: without the tests, and without what is in $(VENV).
+PACKAGE := __init__.py py.typed $(patsubst %/,%,$(dir $(wildcard */__init__.py)))
 FAST   := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
 
 # Python compiles a module once and keeps that, whatever the environment says: hundreds of processes are started here,
@@ -16,7 +18,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml routing/matching/kernel.c routing/matching/kernel_hot.h
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[all,dev]'
-	mkdir -p $(VENV)/types && ln -sfn ../.. $(VENV)/types/rayvous
+	rm -rf $(VENV)/types && mkdir -p $(VENV)/types/rayvous && ln -s $(PACKAGE:%=../../../%) $(VENV)/types/rayvous/
 	touch $@
 
 demo: setup            ## the main job: flights through a network that loses a broker meanwhile, the verdict, the report
