@@ -13,6 +13,7 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, Final
 from uuid import uuid4
 
@@ -174,8 +175,14 @@ def actor(
     """
     if detached:
         options["lifetime"] = "detached"
-    made = ray.remote(concurrency_groups=groups)(kind) if groups else ray.remote(kind)
+    made = _actor_class(kind, *(groups or {}).items())
     return made.options(name=name, namespace=NAMESPACE, num_cpus=0, **options)
+
+
+@cache
+def _actor_class(kind: type, *groups: tuple[str, int]) -> Any:
+    """Return what Ray makes of a class; once, since Ray hands it to every process anew, byte code and all."""
+    return ray.remote(concurrency_groups=dict(groups))(kind) if groups else ray.remote(kind)
 
 
 def claim(name: str, detached: bool, token: str | None, nodes: Sequence[str] = ()) -> Any:

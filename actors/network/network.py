@@ -372,7 +372,8 @@ class Network:
     def _end(self) -> None:
         save_telemetry(self._hosts.directory)
         directory = self._hosts.directory
-        hosts = dict.fromkeys(directory.hosts.values())
+        # Who died by itself is killed, too: else its name stays taken in this process for as long as anybody knows it.
+        hosts = dict.fromkeys([*directory.hosts.values(), *self._hosts.dead])
         end_gateways(directory)
         # The collector last: Ray prints a warning for each call that is under way to an actor that is killed.
         for part in (*hosts, self._hosts.rendezvous, directory.collector):

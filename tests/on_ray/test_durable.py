@@ -180,8 +180,10 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         ray.get(writer.flush.remote())
         assert alice.losses == []
         net.close()
-        with pytest.raises(StorageFailed, match="earlier network"):
-            rv.Network.launch(rv.ClusterTree(1, 1), recovery=PATIENT, stable=rv.Stable(tmp_path))
+        with pytest.raises(StorageFailed, match="earlier network"):  # its name is free, also that of who was killed
+            rv.Network.launch(
+                rv.ClusterTree(1, 1), name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)
+            )
 
 
 def test_a_name_is_in_one_place_and_ends_by_word(ray_started: None) -> None:
