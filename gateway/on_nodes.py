@@ -3,7 +3,7 @@
 Rules
 -----
 * It serves on an event loop in a thread of its own, since what it does of Ray waits.
-* What keeps it from serving at its first start is told to the keeper of gateways, who ends it. Later it ends its
+* What keeps it from serving at its first start is told to the supervisor of gateways, who ends it. Later it ends its
   process, and Ray starts it again.
 * It ends for good when it sees that the network has been ended.
 """

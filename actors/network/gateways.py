@@ -1,11 +1,11 @@
-"""The gateways of a network: actors on its Ray nodes that clients outside Ray talk to, and who looks after them.
+"""The gateways of a network: actors on its Ray nodes that clients outside Ray talk to, and their supervisor.
 
 Rules
 -----
-* One actor, the keeper, starts them: on the nodes that there are at the launch, and on those that come later
+* One actor, the supervisor, starts them: on the nodes that there are at the launch, and on those that come later
   (`gateway_places` decides). Ray tells nobody that a node has come, so it looks.
-* A gateway does not end with the keeper: Ray starts the keeper again, and it finds them by their names. They end with
-  the network; where nobody tells them, they notice that it is gone.
+* A gateway does not end with the supervisor: Ray starts that again, and it finds them by their names. They end with the
+  network; where nobody tells them, they notice that it is gone.
 * Where limits are shared, it says to each gateway how many they are, when that has changed; one that starts asks.
 * What keeps a gateway from serving at the launch ends the launch. Of one that is started later it is in the status.
 """
@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import ray
 from ray.exceptions import (
@@ -40,12 +40,17 @@ from .launching import actor, near
 from .placing import steady_node
 
 LOOK_SECONDS: Final = 2.0
-"""How often the keeper looks which nodes there are: one call to Ray's control store."""
+"""How often the supervisor looks which nodes there are: one call to Ray's control store."""
+
+ANSWER_SECONDS: Final = 2.0
+"""How long a gateway may take to say that it serves; past it, it is shown as silent."""
 
 END_SECONDS: Final = 10.0
-"""How long the keeper may take to end all gateways; those that are left then end by themselves."""
+"""How long the supervisor may take to end all gateways; those that are left then end by themselves."""
 
 CALLS_AT_ONCE: Final = 8
+
+State: TypeAlias = Literal["serving", "silent", "failed"]
 
 _LOG = logging.getLogger("rayvous.gateway")
 
@@ -71,12 +76,12 @@ class GatewayStatus:
     node: str
     address: str
     process: int
-    state: Literal["serving", "silent", "failed"]
+    state: State
     urls: tuple[str, ...] = ()
     problem: str = ""
 
 
-class GatewayKeeper:
+class GatewaySupervisor:
     """Starts the gateways of a network, and those of nodes that come later; an actor.
 
     Parameters
@@ -100,7 +105,7 @@ class GatewayKeeper:
         self._errors: dict[GatewayPlace, Exception] = {}
         self._addresses: dict[str, str] = {}
         self._turn, self._ended = threading.Lock(), threading.Event()
-        threading.Thread(target=self._look_on, name="keeper", daemon=True).start()
+        threading.Thread(target=self._look_on, name="supervisor", daemon=True).start()
 
     def begin(self) -> None:
         """Return once a gateway serves on each node that there is now.
@@ -115,18 +120,19 @@ class GatewayKeeper:
         self._look()
         with broker_errors("starting gateways", "a gateway"):
             ray.get(list(self._starting))
-        for error in self._errors.values():
+        for error in list(self._errors.values()):
             raise error
 
     def _look_on(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
+        while not self._ended.is_set():
             try:
                 self._look()
             except RayError:
                 _LOG.exception("which nodes there are could not be seen; looking again")
             except BaseException:
-                _LOG.exception("who looks after gateways has failed")
+                _LOG.exception("the supervisor of gateways has failed")
                 os._exit(1)  # Ray starts it again
+            self._ended.wait(LOOK_SECONDS)
 
     def _look(self) -> None:
         with self._turn:
@@ -150,7 +156,7 @@ class GatewayKeeper:
         here = NodeAffinitySchedulingStrategy(place.node, soft=False)
         title = f"{self._network}:gateway:{place.node}:{place.process}"
         options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
-        # It outlives the keeper, so it is detached; one that the keeper started in an earlier life is taken as it is.
+        # It outlives the supervisor, so it is detached; one that was started in an earlier life is taken as it is.
         made = actor(GatewayActor, title, True, get_if_exists=True, **options)
         self._actors[place] = made.remote(self._network, http=place.process == 0)
         self._starting[self._actors[place].urls.remote()] = place
@@ -179,7 +185,7 @@ class GatewayKeeper:
 
     def _tell_sharing(self) -> None:
         for place, each in self._actors.items():
-            if self._told.get(place, 1) != self.sharing():
+            if self._told.get(place) != self.sharing():  # what was told in an earlier life is not known
                 each.share.remote(self.sharing())
                 self._told[place] = self.sharing()
 
@@ -192,29 +198,17 @@ class GatewayKeeper:
         """Return the actors that were started and are not known to be gone."""
         return [self._actors[place] for place in sorted(self._actors)]
 
-    def status(self, seconds: float) -> list[GatewayStatus]:
-        """Return how each gateway is; who has not answered after so many seconds is silent."""
+    def status(self) -> list[GatewayStatus]:
+        """Return how each gateway is."""
         asked = {place: each.urls.remote() for place, each in list(self._actors.items())}
-        done = (
-            set(ray.wait(list(asked.values()), num_returns=len(asked), timeout=seconds)[0])
-            if asked
-            else set()
-        )
-        made = []
-        for place, answer in asked.items():
-            try:
-                urls = tuple(ray.get(answer)) if answer in done else ()
-            except (RayError, RayvousError):  # it is about to be told why
-                urls = ()
-            made.append(self._seen(place, "serving" if urls or answer in done else "silent", urls))
-        made += [
-            self._seen(place, "failed", problem=str(error)) for place, error in list(self._errors.items())
-        ]
+        if asked:
+            ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_SECONDS)
+        made = [self._seen(place, _urls_said(answer)) for place, answer in asked.items()]
+        made += [self._seen(place, (), str(error)) for place, error in list(self._errors.items())]
         return sorted(made, key=lambda one: (one.address, one.node, one.process))
 
-    def _seen(
-        self, place: GatewayPlace, state: Any, urls: tuple[str, ...] = (), problem: str = ""
-    ) -> GatewayStatus:
+    def _seen(self, place: GatewayPlace, urls: tuple[str, ...], problem: str = "") -> GatewayStatus:
+        state: State = "failed" if problem else "serving" if urls else "silent"
         return GatewayStatus(
             place.node, self._addresses.get(place.node, ""), place.process, state, urls, problem
         )
@@ -231,31 +225,43 @@ class GatewayKeeper:
                 self._give_up(place)
 
 
+def _urls_said(answer: Any) -> tuple[str, ...]:
+    """Return where a gateway is; nothing when it has not answered, or is about to be known not to serve."""
+    try:
+        return tuple(ray.get(answer, timeout=0))
+    except (RayError, RayvousError):
+        return ()
+
+
 def start_gateways(directory: Directory, named: Sequence[str]) -> Any:
-    """Start the keeper, and return it once a gateway serves on each node.
+    """Start the supervisor, and return it once a gateway serves on each node.
 
     Raises
     ------
     InputError, MissingExtra
-        As `GatewayKeeper.begin`; then the keeper is to be ended.
+        As `GatewaySupervisor.begin`; then the supervisor is to be ended.
     """
     steady = steady_node(
         directory.nodes, ray.get_runtime_context().get_node_id(), outlives=directory.detached
     )
     options = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": CALLS_AT_ONCE} | near(steady)
     assert directory.gateway is not None
-    made = actor(GatewayKeeper, _name(directory), directory.detached, **options)
+    made = actor(GatewaySupervisor, _name(directory), directory.detached, **options)
     config = directory.gateway
-    keeper = made.remote(directory.name, config.stomp_processes, named, config.share_limits)
-    with broker_errors("starting gateways", "who looks after gateways"):
-        ray.get(keeper.begin.remote(), timeout=directory.limits.call_seconds)
-    return keeper
+    supervisor = made.remote(directory.name, config.stomp_processes, named, config.share_limits)
+    with broker_errors("starting gateways", "the supervisor of gateways"):
+        ray.get(supervisor.begin.remote(), timeout=directory.limits.call_seconds)
+    return supervisor
 
 
 def gateways_of(directory: Directory) -> list[Any]:
     """Return the actors that are gateways of a network that runs."""
-    keeper = _keeper_of(directory)
-    return [] if keeper is None else ray.get(keeper.gateways.remote(), timeout=directory.limits.call_seconds)
+    supervisor = _supervisor_of(directory)
+    return (
+        []
+        if supervisor is None
+        else ray.get(supervisor.gateways.remote(), timeout=directory.limits.call_seconds)
+    )
 
 
 def urls_of(directory: Directory) -> list[str]:
@@ -269,21 +275,21 @@ def urls_of(directory: Directory) -> list[str]:
 
 def gateways_sharing(directory: Directory) -> int:
     """Return how many gateways have the limits of principals together."""
-    keeper = _keeper_of(directory)
-    if keeper is None:
+    supervisor = _supervisor_of(directory)
+    if supervisor is None:
         return 1
-    with broker_errors("starting a gateway", "who looks after gateways"):
-        return int(ray.get(keeper.sharing.remote(), timeout=directory.limits.call_seconds))
+    with broker_errors("starting a gateway", "the supervisor of gateways"):
+        return int(ray.get(supervisor.sharing.remote(), timeout=directory.limits.call_seconds))
 
 
-def ask_gateways(directory: Directory, seconds: float) -> Any:
+def ask_gateways(directory: Directory) -> Any:
     """Ask how each gateway is, and return what `gateways_said` takes; None where there are none."""
-    keeper = _keeper_of(directory)
-    return None if keeper is None else keeper.status.remote(seconds)
+    supervisor = _supervisor_of(directory)
+    return None if supervisor is None else supervisor.status.remote()
 
 
 def gateways_said(asked: Any, seconds: float) -> tuple[GatewayStatus, ...]:
-    """Return how each gateway is; none when the keeper is away: it is being started again."""
+    """Return how each gateway is; none when the supervisor is away: it is being started again."""
     if asked is None:
         return ()
     try:
@@ -293,16 +299,16 @@ def gateways_said(asked: Any, seconds: float) -> tuple[GatewayStatus, ...]:
 
 
 def end_gateways(directory: Directory) -> None:
-    """End the gateways of a network, and the keeper."""
-    keeper = _keeper_of(directory)
-    if keeper is None:
+    """End the gateways of a network, and the supervisor."""
+    supervisor = _supervisor_of(directory)
+    if supervisor is None:
         return
     with suppress(GetTimeoutError, RayActorError):  # then they notice that the network is gone
-        ray.get(keeper.end.remote(), timeout=END_SECONDS)
-    ray.kill(keeper)
+        ray.get(supervisor.end.remote(), timeout=END_SECONDS)
+    ray.kill(supervisor)
 
 
-def _keeper_of(directory: Directory) -> Any:
+def _supervisor_of(directory: Directory) -> Any:
     if directory.gateway is None:
         return None
     with suppress(ValueError):  # there is none while the network is launched, and when it has been ended

@@ -80,7 +80,7 @@ class Network:
         self._operations = Operations(self._hosts)
         self._rolling = Rolling(self._hosts, self._operations, self._convergence)
         self._admission = NetworkAdmission(self._hosts, self._process)
-        self._keeper: Any = None  # of its gateways: an actor lives as long as somebody knows it
+        self._supervisor: Any = None  # of its gateways: an actor lives as long as somebody knows it
 
     # What its parts do.
 
@@ -316,7 +316,7 @@ class Network:
         if self.directory.gateway is None:
             return
         try:
-            self._keeper = start_gateways(self.directory, named)
+            self._supervisor = start_gateways(self.directory, named)
         except BaseException:
             self.shutdown()
             raise

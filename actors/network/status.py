@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 ANSWER_SECONDS: Final = 5.0
 """How long a broker may take to answer; past it, it is shown as silent."""
 
-LATE_SECONDS: Final = 1.0
-"""How much later the gateways may have answered: they were asked at the same time."""
-
 State: TypeAlias = Literal["alive", "silent", "dead"]
 COUNTED: Final = ("events_in", "events_out", "notifications")
 """Counters that grow, of which rates are made."""
@@ -181,7 +178,7 @@ def status_of(
     if heals:
         with broker_errors(f"looking at network {hosts.name!r}", "the rendezvous point"):
             hosts.find_reborn(answer_seconds)
-    asked = ask_gateways(hosts.directory, answer_seconds)
+    asked = ask_gateways(hosts.directory)
     said, silent = _said(hosts, ("look", "survey") if heals else ("look",), answer_seconds)
     looks: dict[BrokerId, Look] = said["look"]
     survey = said.get("survey", {})
@@ -194,7 +191,7 @@ def status_of(
     scheme = hosts.directory.scheme
     latencies = together(look.latencies for look in looks.values())
     at = time.monotonic()
-    gateways = gateways_said(asked, LATE_SECONDS)
+    gateways = gateways_said(asked, answer_seconds)
     return NetworkStatus(hosts.name, scheme, heals, at, tuple(brokers), tuple(problems), latencies, gateways)
 
 

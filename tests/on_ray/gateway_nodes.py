@@ -31,9 +31,17 @@ def until(found):
     return now
 
 
+ALL, HALF = [200, 200], [200, 429]
+"""What two subscriptions are answered where two are allowed, and where one is the share."""
+LOOKS = []
+"""The states of gateways in each look."""
+
+
 def serving(net, number):
-    there = {one.node: one.urls for one in net.status().gateways if one.state == "serving"}
-    return there if len(there) == number else {}
+    seen = net.status().gateways
+    LOOKS.append(sorted(one.state for one in seen))
+    there = {one.node: one.urls for one in seen if one.state == "serving"}
+    return there if len(there) == len(seen) == number else {}
 
 
 def named():
@@ -51,29 +59,30 @@ def streams(url):
 def comes_and_goes(cluster, net):
     before = serving(net, 1)
     [[url]] = before.values()
-    shares = [streams(url)]
+    shares = [streams(url) == ALL]
     inside = net.subscriber("inside")
     inside.subscribe("n >= 0")
     node = cluster.add_node(**ROOM)
     seen = until(lambda: serving(net, 2))
+    states = [list(each) for each in dict.fromkeys(map(tuple, LOOKS))]
     new = [urls[0] for name, urls in seen.items() if name not in before]
     answers = [httpx.post(f"{url}/events", json={"n": n}).status_code for n, url in enumerate(new)]
-    shares.append(streams(url))
+    shares.append(until(lambda: streams(url) == HALF))
     heard = [note.event["n"] for note in inside.notifications(timeout_seconds=5.0)] if new else []
     cluster.remove_node(node, allow_graceful=False)
     left = until(lambda: serving(net, 1))
-    shares.append(streams(url))
+    shares.append(until(lambda: streams(url) == ALL))
     return {
         "before": list(before), "after": list(seen), "of_the_node": node.node_id, "answers": answers,
-        "heard": heard, "shares": shares, "left": list(left), "urls": net.gateways() == [url],
+        "states": states, "heard": heard, "shares": shares, "left": list(left), "urls": net.gateways() == [url],
     }  # fmt: skip
 
 
-def keeper_dies(net):
-    """The keeper is killed: Ray starts it again, and the gateway that it had started is the one that it has."""
+def supervisor_dies(net):
+    """The supervisor is killed: Ray starts it again, and the gateway that it had started is the one that it has."""
     processes = [ray.get(each.pid.remote()) for each in gateways_of(net.directory)]
-    keeper = ray.get_actor(f"{net.name}:gateways", namespace="rayvous")
-    os.kill(ray.get(keeper.pid.remote()), signal.SIGKILL)
+    supervisor = ray.get_actor(f"{net.name}:gateways", namespace="rayvous")
+    os.kill(ray.get(supervisor.pid.remote()), signal.SIGKILL)
     found = until(lambda: serving(net, 1))
     after = [ray.get(each.pid.remote()) for each in gateways_of(net.directory)]
     return {"found": len(found), "same": after == processes, "named": len(named())}
@@ -87,7 +96,7 @@ def main():
         ray.init(address=cluster.address, namespace="rayvous", log_to_driver=False, logging_level="error")
         config = GatewayConfig("127.0.0.1:0", share_limits=True, limits=GatewayLimits(heartbeat_seconds=1.0))
         net = rv.Network.launch(rv.ClusterTree(1, 1), gateway=config, access=ACCESS, progress=False)
-        seen = {"nodes": comes_and_goes(cluster, net), "keeper": keeper_dies(net)}
+        seen = {"nodes": comes_and_goes(cluster, net), "supervisor": supervisor_dies(net)}
         net.close()
         seen["left"] = until(lambda: not named())
         Path(sys.argv[1]).write_text(json.dumps(seen), encoding="utf-8")
