@@ -33,3 +33,13 @@ def async_of(
         return await method(getattr(whole, part), *args, **kwargs)
 
     return call
+
+
+def later_of(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[..., Coroutine[Any, Any, R]]:
+    """Return a coroutine function that calls `method` of that part, which is none."""
+
+    @wraps(method)
+    async def call(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(getattr(whole, part), *args, **kwargs)
+
+    return call

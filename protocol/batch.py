@@ -419,6 +419,10 @@ def concat(batches: Sequence[EventBatch]) -> EventBatch:
 
 
 def _concat_columns(kind: Kind, columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
+    there = [column for column in columns if column is not None]
+    shared = all(
+        column.words == there[0].words for column in there
+    )  # batches of one source often have the same
     words: dict[str, int] = {}
     parts: list[npt.NDArray[Any]] = []
     masks: list[Mask] = []
@@ -428,10 +432,11 @@ def _concat_columns(kind: Kind, columns: Sequence[Column | None], sizes: Sequenc
             masks.append(np.zeros(size, np.bool_))
             continue
         data = column.data
-        if kind is Kind.STRING and column.words:
+        if not shared and column.words:
             mapping = [words.setdefault(word, len(words)) for word in column.words]
             data = np.array(mapping, np.int32)[data]
         parts.append(data)
         masks.append(np.ones(size, np.bool_) if column.present is None else column.present)
     present = np.concatenate(masks)
-    return Column(kind, np.concatenate(parts), None if present.all() else present, tuple(words))
+    found = there[0].words if shared else tuple(words)
+    return Column(kind, np.concatenate(parts), None if present.all() else present, found)

@@ -28,6 +28,7 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
+from ..host.frames import called, unpacked
 from ..host.sessions import Farewell, Proposal
 from ..logs import Log
 from .inbox import Inbox
@@ -261,9 +262,11 @@ class ClientProcess:
     async def _fetch(self, host: Any, acknowledged: int) -> list[Any]:
         patience = self._patience_seconds
         if patience is None:
-            return await host.poll.remote(self.session, acknowledged, POLL_SECONDS)  # type: ignore[no-any-return]
-        async with asyncio.timeout(patience * 1.5):
-            return await host.poll.remote(self.session, acknowledged, patience / 2)  # type: ignore[no-any-return]
+            answer = await called(host, "poll", self.session, acknowledged, POLL_SECONDS)
+        else:
+            async with asyncio.timeout(patience * 1.5):
+                answer = await called(host, "poll", self.session, acknowledged, patience / 2)
+        return unpacked([answer])  # type: ignore[no-any-return]
 
     def _give_up(self, host: Any, error: Exception) -> None:
         """Leave a host that is dead or silent, or tell the readers when there is no other to go to."""

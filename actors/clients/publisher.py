@@ -27,6 +27,7 @@ from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events, Flush
+from ..host.frames import called
 from ..host.requests import Stored
 from .advertiser import Advertiser
 from .bulk import SLICE_BYTES
@@ -200,7 +201,7 @@ class Publisher(Client):
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has brought it along
             events = [Events(batch, again=again)]
-            self._answer(host.request.remote(broker, self.name, events, "", time.time()), host, seconds)
+            self._answer(called(host, "request", broker, self.name, events, "", time.time()), host, seconds)
             self._stay(host)  # at the next broker, too, its events are to be all there up to the last
             self.on_accepted(broker, batch)
 
@@ -214,7 +215,7 @@ class Publisher(Client):
             again, taken_over = self._machine.moved(time.time()), self._machine.taken_over()
         for events in again:
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await host.request.remote(broker, self.name, [events], "", time.time())
+                await called(host, "request", broker, self.name, [events], "", time.time())
             self._taken = (broker, int(events.batch.sequence[-1]))
             self.on_accepted(broker, events.batch)
         if again and broker != self.broker:

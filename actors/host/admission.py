@@ -96,7 +96,7 @@ class HostAdmission:
 
     # Overload.
 
-    def burden(self, cpu_seconds: float, share: float) -> None:
+    def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
         """Let each event that a broker here takes in cost so much CPU time, at that share of a CPU, from now on."""
         self._burden_seconds, self._share = cpu_seconds, share
 

@@ -43,13 +43,16 @@ from ..broker import Broker
 from ..clients.bulk import Payloads
 from ..logs import HOST
 from ..network.directory import NAMESPACE, rendezvous_name
-from ..parts import async_of
+from ..parts import async_of, later_of
 from . import survey as host_survey
+from .admission import HostAdmission
+from .attachments import Attachments
 from .backpressure import Backpressure
 from .broker_store import BrokerStores, boot
 from .commits import Commits
 from .driver import Driver
 from .ending import end_process, end_with_raylet
+from .frames import answered
 from .group import node_here
 from .harm import Harm
 from .hosted_broker import HostedBroker
@@ -194,9 +197,7 @@ class BrokerHost:
                 self.transport.meet(other, hosts)
                 seat.links[other] = self.transport.link(position.broker, other)
 
-    async def relink(self, broker: BrokerId, host: Any, life: int) -> None:
-        """Take note that a broker has been started again, and lives in this actor now."""
-        self.transport.relink(broker, host, life)
+    relink = later_of("transport", Transport.relink)
 
     async def _actor_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker; None when it is here."""
@@ -267,6 +268,10 @@ class BrokerHost:
         return node_here()
 
     # What comes in.
+
+    async def call(self, *pieces: bytes) -> bytes:
+        """Call a method whose arguments come as bytes; see `frames`."""
+        return await answered(self, pieces)
 
     async def receive(
         self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
@@ -385,9 +390,7 @@ class BrokerHost:
         parcels = await queue.poll(acknowledged, timeout_seconds, events_max)
         return [*parcels, *self.attachments.farewells()]
 
-    async def end_session(self, session: str) -> None:
-        """Forget a client process: its subscribers are detached, but for durable ones; what waits for it is let go."""
-        self.attachments.end_session(session)
+    end_session = later_of("attachments", Attachments.end_session)
 
     # Payloads.
 
@@ -454,9 +457,7 @@ class BrokerHost:
         """Return the routes and the books of every broker here as whoever judges the whole network sees them."""
         return {broker: host_survey.seen_of(seat.broker) for broker, seat in self.seats.items()}
 
-    async def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
-        """See :meth:`HostAdmission.burden`."""
-        self.admission.burden(cpu_seconds, share)
+    burden = later_of("admission", HostAdmission.burden)
 
     async def cpu_seconds(self) -> float:
         """Return the CPU time that this process has used so far."""
@@ -470,9 +471,7 @@ class BrokerHost:
 
     # Brokers that leave.
 
-    async def dismiss(self, broker: BrokerId) -> None:
-        """Let no client begin anything at a broker from now on, and tell those that are there to go."""
-        self.attachments.dismiss(broker)
+    dismiss = later_of("attachments", Attachments.dismiss)
 
     async def attached(self, broker: BrokerId) -> int:
         """Return how many subscribers a broker has."""

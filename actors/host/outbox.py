@@ -305,7 +305,8 @@ def _alike(one: Events, other: Events) -> bool:
 
 def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) -> None:
     if batches and kind is not None:
-        load.append(replace(kind, batch=concat(batches)))
+        batch = concat(batches)
+        load.append(kind if batch is kind.batch else replace(kind, batch=batch))
         batches.clear()
 
 

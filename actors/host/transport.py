@@ -28,6 +28,7 @@ from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.telemetry.tables import CarriedOut
 from ..chaos.link_faults import Forecast, HostLinkFaults
 from ..logs import HOST, Log
+from .frames import receiver
 from .group import MulticastGroup
 from .outbox import Flight, LinkMessage, Outbox, Peer, Regrouped, Unreached, first_line
 
@@ -113,7 +114,7 @@ class Transport:
             local = broker in self._seated
             if not local:
                 self._actors[broker] = hosts[broker]
-            receive = self._receive if local else hosts[broker].receive.remote
+            receive = self._receive if local else receiver(hosts[broker])
             peer = self._peers[broker] = Peer(broker, receive, local)
         return peer
 

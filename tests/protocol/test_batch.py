@@ -183,3 +183,12 @@ def test_what_is_just_within_the_limits_is_an_event() -> None:
     event = {"a" * NAME_CHARACTERS_MAX: 1, "x": "a" * EVENT_BYTES_MAX}
     event |= {str(i): i for i in range(ATTRIBUTES_MAX - 2)}
     assert batch_of([event]).events() == (event,)
+
+
+def test_batches_of_the_same_words_are_joined_without_a_look_at_them() -> None:
+    one, other = (batch_of([{"s": "a"}, {"s": "b"}], publisher=name) for name in "pq")
+    joined = concat([one, other])
+    assert joined.columns["s", Kind.STRING].words is one.columns["s", Kind.STRING].words
+    assert [event["s"] for event in joined.events()] == ["a", "b", "a", "b"]
+    swapped = concat([one, batch_of([{"s": "b"}, {"s": "a"}, {"s": "c"}])])
+    assert [event["s"] for event in swapped.events()] == ["a", "b", "b", "a", "c"]

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from packed_calls import PackedCalls
 from rayvous.actors.broker import Broker
 from rayvous.actors.chaos.convergence import standing, state_of
 from rayvous.actors.host.host import BrokerHost
@@ -25,7 +26,7 @@ POSITIONS = Hypercube.positions(ClusterTree(4, 1).positions())
 SETTINGS = Recovery.for_tests()
 
 
-class Nobody:
+class Nobody(PackedCalls):
     """Stands for the actors of the other brokers, and for the rendezvous point: takes everything, says nothing."""
 
     def __init__(self) -> None:
@@ -100,7 +101,7 @@ def test_a_broker_that_left_is_no_problem_once_it_is_out() -> None:
     assert problems(found) == []
 
 
-class Actor:
+class Actor(PackedCalls):
     """Stands for the actor of a broker, and takes down what it is sent."""
 
     def __init__(self, got: list[Any]) -> None:

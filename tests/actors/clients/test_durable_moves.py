@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from packed_calls import PackedCalls
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
@@ -22,7 +23,7 @@ from rayvous.protocol.messages.recovery import Recovery
 BOUND_SECONDS = 20.0
 
 
-class Host:
+class Host(PackedCalls):
     """The actor of a broker; a subscriber that comes may have to wait."""
 
     def __init__(self) -> None:

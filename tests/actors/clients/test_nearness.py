@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packed_calls import PackedCalls
 from ray.exceptions import RayActorError
 from rayvous.actors.clients import nearness as nearness_file
 from rayvous.actors.clients.client import Context
@@ -52,7 +53,7 @@ class Machine:
         return Nearness("process", lambda: self.now, lambda: node)
 
 
-class Host:
+class Host(PackedCalls):
     """Stands for the actor of a host; its pings take as long as was said, the last time again and again."""
 
     def __init__(self, machine: Machine, trips: tuple[float, ...], node: str) -> None:
@@ -245,7 +246,7 @@ def test_the_right_ones_are_taken() -> None:
     ]
 
 
-class At:
+class At(PackedCalls):
     """The actor of a broker, as far as a publisher that moves there calls it."""
 
     def __init__(self, seconds: float, pause: Callable[[float], Any]) -> None:

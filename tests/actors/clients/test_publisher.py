@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from packed_calls import PackedCalls
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
@@ -20,7 +21,7 @@ from rayvous.protocol.messages.recovery import Recovery
 BOUND_SECONDS = 20.0
 
 
-class Host:
+class Host(PackedCalls):
     """The actor of a broker, which takes in what is published; the first that comes again may have to wait."""
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
+from packed_calls import PackedCalls
 from rayvous.actors.chaos.link_faults import Forecast
 from rayvous.actors.host.host import BrokerHost
 from rayvous.protocol.batch import batch_of
@@ -24,7 +25,7 @@ TREE = ClusterTree(4, 3, degree=2).positions()
 PATIENCE_SECONDS = 20.0  # only a deadlock takes so long
 
 
-class Handle:
+class Handle(PackedCalls):
     """What stands for the actor of a broker: every call is pickled, and told of."""
 
     def __init__(self, net: "Net", host: BrokerHost) -> None:

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import pytest
+from packed_calls import PackedCalls
 from rayvous.actors.broker import HEALING_SCHEMES
 from rayvous.actors.host.host import BrokerHost
 from rayvous.protocol.batch import batch_of
@@ -19,7 +20,7 @@ from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
-class Deaf:
+class Deaf(PackedCalls):
     """Stands for an actor to which every call fails."""
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import ANY as ANYTHING
 from unittest.mock import patch
 
 import pytest
+from packed_calls import PackedCalls
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Accepted, Answers, Away, Lacking, Request, questions
 from rayvous.faults.durability.identity import IDENTITY
@@ -51,7 +52,7 @@ def go(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, PATIENCE_SECONDS))
 
 
-class Far:
+class Far(PackedCalls):
     """The actor of the other broker: what it is sent waits until the gate is open, and goes to its host then."""
 
     def __init__(self) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from packed_calls import PackedCalls
 from ray.exceptions import ActorDiedError
 from rayvous.actors.chaos.link_faults import Forecast
 from rayvous.actors.host.host import BrokerHost
@@ -57,7 +58,7 @@ class Call:
         return await getattr(handle.host, self.name)(*pickle.loads(pickle.dumps(call)))
 
 
-class Handle:
+class Handle(PackedCalls):
     """What stands for an actor."""
 
     def __init__(self, host: BrokerHost) -> None:

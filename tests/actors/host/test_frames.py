@@ -1,0 +1,92 @@
+"""Calls of hosts as bytes."""
+
+import asyncio
+import pickle
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from rayvous.actors.host import frames
+from rayvous.actors.host.sessions import Parcel
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import InputError
+from rayvous.protocol.messages.pubsub import Lost
+
+
+class Host:
+    """Answers what it was asked."""
+
+    async def request(self, *arguments: Any) -> Any:
+        return arguments
+
+    async def left(self, broker: int) -> None:
+        raise AssertionError("it is not called so")
+
+
+def test_a_call_and_its_answer_go_as_bytes() -> None:
+    given = 3, "alice", [{"a": 1}], 2.5
+    calls: list[tuple[bytes, ...]] = []
+    actor = SimpleNamespace(call=SimpleNamespace(remote=lambda *pieces: calls.append(pieces)))
+    frames.called(actor, "request", *given)
+    (pieces,) = calls
+    assert len(pieces) == 1
+    answer = asyncio.run(frames.answered(Host(), pieces))
+    assert isinstance(answer, bytes) and frames.unpacked([answer]) == given
+
+
+def test_only_what_goes_with_events_is_called_so() -> None:
+    with pytest.raises(InputError, match="'left'"):
+        asyncio.run(frames.answered(Host(), [frames.packed(("left", (3,)))]))
+
+
+@pytest.mark.parametrize("size", [0, frames.PIECE_BYTES, frames.PIECE_BYTES + 1, frames.INLINE_BYTES_MAX])
+def test_what_is_long_goes_in_pieces_that_stay_inside_the_call(size: int) -> None:
+    data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    pieces = frames.in_pieces(data)
+    assert b"".join(pieces) == data
+    assert (
+        max(map(len, pieces)) <= frames.PIECE_BYTES < 100 * 1024
+    )  # Ray's bound for what it carries in a call
+
+
+def test_what_is_too_long_for_a_call_goes_by_the_store() -> None:
+    data = b"x" * (frames.INLINE_BYTES_MAX + 1)
+    assert frames.in_pieces(data) == [data]
+
+
+def test_a_parcel_is_the_same_afterwards() -> None:
+    batch = batch_of([{"a": n} for n in range(100)], publisher="p")
+    starts, rows = np.array([0, 60, 160], np.intp), np.r_[np.arange(60), np.arange(100)]
+    losses = (Lost("p", 3, 4),)
+    parcel = Parcel(7, batch, ("a", "b"), starts, rows, 3, 9, losses, True)
+    assert all(repr(getattr(parcel, each.name)) != repr(each.default) for each in fields(parcel))
+    found = frames.unpacked([frames.packed(parcel)])
+    assert (found.number, found.clients, found.broker, found.note, found.last) == (7, ("a", "b"), 3, 9, True)
+    assert found.losses == losses
+    assert found.starts.tolist() == starts.tolist() and found.rows.tolist() == rows.tolist()
+    assert found.batch.events() == batch.events()
+
+
+def test_what_the_script_of_a_user_defines_is_carried_whole() -> None:
+    """Another process has another script: pickle would only name the class."""
+
+    @dataclass
+    class Mine:
+        number: int
+
+    Mine.__module__, Mine.__qualname__ = "__main__", "Mine"
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(Mine(3))
+    assert frames.unpacked([frames.packed([Mine(3)])])[0].number == 3
+
+
+def test_what_pickle_finds_in_this_script_only_is_carried_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    import __main__
+
+    kind = type("Mine", (), {"__module__": "__main__"})
+    monkeypatch.setattr(__main__, "Mine", kind, raising=False)
+    data = frames.packed(kind())
+    monkeypatch.delattr(__main__, "Mine")
+    assert type(frames.unpacked([data])).__name__ == "Mine"
