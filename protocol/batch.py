@@ -420,9 +420,8 @@ def concat(batches: Sequence[EventBatch]) -> EventBatch:
 
 def _concat_columns(kind: Kind, columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
     there = [column for column in columns if column is not None]
-    shared = all(
-        column.words == there[0].words for column in there
-    )  # batches of one source often have the same
+    # Batches of one source often have the same words: then they need no look.
+    shared = all(column.words == there[0].words for column in there)
     words: dict[str, int] = {}
     parts: list[npt.NDArray[Any]] = []
     masks: list[Mask] = []

@@ -286,7 +286,11 @@ class Driver:
                 pressure.sessions[session] = None
 
     async def room(self, pressure: Backpressure) -> None:
-        """Wait until the queues that a call has filled have room again; sessions are shed after a while, or let go."""
+        """Wait until the queues that a call has filled have room again; sessions are shed after a while, or let go.
+
+        What the call has put into idle outboxes and before waiting polls leaves first: its answer can wait, events not.
+        """
+        await asyncio.sleep(0)
         if pressure.outboxes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._link_wait_seconds):

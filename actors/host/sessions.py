@@ -196,7 +196,10 @@ class Session:
         if not self._parcels:
             self._arrived.clear()
             try:
-                await asyncio.wait_for(self._arrived.wait(), timeout_seconds)
+                async with asyncio.timeout(
+                    timeout_seconds
+                ):  # wait_for makes a task, which takes two turns more
+                    await self._arrived.wait()
             except TimeoutError:
                 return []
         answer: list[Parcel | Proposal] = []

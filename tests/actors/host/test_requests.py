@@ -60,8 +60,10 @@ class Far(PackedCalls):
         self.host: BrokerHost
         self.gate = asyncio.Event()
         self.gate.set()
+        self.calls = 0
 
     async def remote(self, *arguments: Any) -> None:
+        self.calls += 1
         await self.gate.wait()
         await self.host.receive(*arguments)
 
@@ -381,5 +383,30 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
             last, kept = await host.request(0, "bob", [Accepted()])
             assert len(kept) == left and last == (8 if left else 0)
         host.seats[0].commits._store.close()  # type: ignore[union-attr]
+
+    go(test())
+
+
+def test_events_leave_before_the_call_that_brought_them_is_answered() -> None:
+    """An answer takes the time of a processor, which what goes on would wait for: `Driver.room`."""
+
+    async def test() -> None:
+        leaf, far = await pair()
+        far.gate.clear()  # nobody waits for its answer
+        await leaf.request(LEAF, "bob", [events(1)])
+        assert far.calls == 1
+
+    go(test())
+
+
+def test_a_poll_is_answered_before_the_call_that_brought_what_it_waits_for() -> None:
+    async def test() -> None:
+        host = await single()
+        await host.request(0, "alice", [Register(1, ANY)], "process")
+        poll = asyncio.create_task(host.poll("process", 0, PATIENCE_SECONDS))
+        await turns()
+        assert not poll.done()
+        await host.request(0, "bob", [events(1)])
+        assert poll.done() and len(poll.result()) == 1
 
     go(test())
