@@ -19,6 +19,8 @@ import ray
 
 from ..actors.network.network import Network, ensure_ray
 from ..protocol.batch import Column, EventBatch, batch_from_columns
+from ..protocol.messages.recovery import Recovery
+from ..protocol.stability import Stable
 from ..protocol.values import Kind
 from ..routing.topologies.cluster_trees import ClusterTree
 
@@ -31,7 +33,13 @@ Progress = Callable[[str, int, int], None]
 
 
 def run(
-    *, events: int = 400_000, subscriptions: int = 10_000, seed: int = 0, progress: Progress | None = None
+    *,
+    events: int = 400_000,
+    subscriptions: int = 10_000,
+    heals: bool = False,
+    store: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Measure both chains in one run and return the figures.
 
@@ -41,13 +49,19 @@ def run(
         How many events are published in batches of 8,192.
     subscriptions
         How many there are, spread evenly over the three brokers.
+    heals
+        Whether the network notices and mends failures.
+    store
+        Where brokers keep what must outlive them: a folder, or the address of a database; None for nowhere.
     """
     show = progress or (lambda name, done, total: None)
     random = np.random.default_rng(seed)
     batches = [_trades(random, min(BATCH_EVENTS, events - start)) for start in range(0, events, BATCH_EVENTS)]
     started_ray = ensure_ray()
     try:
-        with Network.launch(ClusterTree(3, 1, degree=1), progress=False) as net:
+        recovery, stable = Recovery() if heals else None, None if store is None else Stable(store)
+        chain = ClusterTree(3, 1, degree=1)
+        with Network.launch(chain, recovery=recovery, stable=stable, progress=False) as net:
             show("subscriptions", 0, subscriptions)
             installed = _subscribe(net, subscriptions, random)
             show("subscriptions", subscriptions, subscriptions)
@@ -63,6 +77,8 @@ def run(
         "benchmark": "dataplane",
         "brokers": 3,
         "subscriptions": installed,
+        "heals": heals,
+        "stable": store is not None,
         "events": events,
         "batch_events": BATCH_EVENTS,
         "notifications": notifications,
@@ -73,6 +89,7 @@ def run(
         "bare_chain_latency_p50_seconds": bare_p50,
         "bare_chain_latency_p99_seconds": float(np.percentile(bare_latencies, 99)),
         "times_bare_chain_latency": p50 / bare_p50,
+        "of_bare_chain_events_per_second": events_per_second / bare_events_per_second,
     }
 
 

@@ -25,8 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .batch import Column, EventBatch, batch_of
-from .effects import Deliver
-from .messages.pubsub import Events
+from .messages.pubsub import Ack, Events, Numbered
 from .values import Kind
 
 _Array: TypeAlias = npt.NDArray[Any]
@@ -193,7 +192,8 @@ def _reduce_events(events: Events) -> Reduced:
 REDUCERS: Final[Mapping[type, Callable[[Any], Reduced]]] = {
     EventBatch: _reduce_batch,
     Events: _reduce_events,
-    Deliver: by_fields(Deliver, "batch", "clients", "starts", "rows", "number", "brought_by"),
+    Numbered: by_fields(Numbered, "number", "before", "message", "group"),
+    Ack: by_fields(Ack, "number", "group"),
     np.ndarray: _reduce_array,
 }
 """How values are taken apart, by their type: a `dispatch_table`."""

@@ -67,13 +67,22 @@ def bench_dataplane(
     subscriptions: Annotated[
         int, typer.Option(callback=at_most(10_000_000), help="Subscriptions spread over the three brokers.")
     ] = 10_000,
+    heals: Annotated[bool, typer.Option("--heals", help="Brokers notice failures and send again.")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Brokers have stores there: a new folder, or the address of a PostgreSQL database."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Three broker actors in a row beside a bare chain of three Ray actors: events per second, idle latency."""
     from ...benchmarks import dataplane
 
     with console.steps() as steps:
-        result = dataplane.run(events=events, subscriptions=subscriptions, progress=steps.show)
+        result = dataplane.run(
+            events=events, subscriptions=subscriptions, heals=heals, store=store, progress=steps.show
+        )
     _show_bench(result, as_json)
 
 
