@@ -36,8 +36,9 @@ Reduced: TypeAlias = tuple[Any, ...] | str
 NARROW_EVENTS_MIN: Final = 64
 """With fewer events, looking for what is alike takes longer than it saves."""
 SEPARATOR: Final = "\0"
-KEPT_CHARACTERS_MAX: Final = 1 << 17
-"""Of words that are kept, so that they take a few megabytes at most."""
+KEPT_TEXTS_MAX: Final = 8
+KEPT_CHARACTERS_MAX: Final = 1 << 16
+"""In the words of a column that are kept: of all together not more than 16 MB, if each is a single character."""
 
 _KINDS: Final = tuple(Kind)
 _TYPES: Final = tuple(map(np.dtype, ("?", "i8", "f8", "i4", "i8", "?")))
@@ -114,7 +115,7 @@ def _parted(words: str | tuple[str, ...]) -> tuple[str, ...]:
     return _split(words) if len(words) <= KEPT_CHARACTERS_MAX else tuple(words.split(SEPARATOR))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=KEPT_TEXTS_MAX)
 def _split(text: str) -> tuple[str, ...]:
     return tuple(text.split(SEPARATOR))
 

@@ -7,7 +7,8 @@ Rules
 * An argument of more than 100 KiB is put into the object store, and fetched from there, which takes several times as
   long as to carry it in the call. So what is longer than :data:`PIECE_BYTES` goes as several arguments, up to
   :data:`INLINE_BYTES_MAX` in all; what is longer still is one argument, in the store.
-* What :mod:`pickle` cannot name, as classes of the user's own script, is written by Ray's serialiser.
+* What another process could not find by its name is written by Ray's serialiser: classes of the user's own script,
+  and of modules that the user has registered to be carried whole.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def packed(value: Any) -> bytes:
     try:
         _Pickler(stream, protocol=5).dump(value)
         data = stream.getvalue()
-        if _SCRIPT not in data:  # that is another script in another process
+        if _SCRIPT not in data and not cloudpickle.list_registry_pickle_by_value():
             return data
     except (pickle.PicklingError, AttributeError, TypeError):
         pass

@@ -2,12 +2,14 @@
 
 import asyncio
 import pickle
+import sys
 from dataclasses import dataclass, fields
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from ray import cloudpickle
 from rayvous.actors.host import frames
 from rayvous.actors.host.sessions import Parcel
 from rayvous.protocol.batch import batch_of
@@ -89,4 +91,17 @@ def test_what_pickle_finds_in_this_script_only_is_carried_whole(monkeypatch: pyt
     monkeypatch.setattr(__main__, "Mine", kind, raising=False)
     data = frames.packed(kind())
     monkeypatch.delattr(__main__, "Mine")
+    assert type(frames.unpacked([data])).__name__ == "Mine"
+
+
+def test_modules_that_are_registered_to_be_carried_whole_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("nowhere_else")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    module.Mine = type("Mine", (), {"__module__": module.__name__})  # type: ignore[attr-defined]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        data = frames.packed(module.Mine())
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+    monkeypatch.delitem(sys.modules, module.__name__)
     assert type(frames.unpacked([data])).__name__ == "Mine"
