@@ -4,7 +4,8 @@ Rules
 -----
 * A timestamp is a text in ISO 8601. What JSON has no number for is a text: ``"Infinity"``, ``"-Infinity"``.
 * What is told of one event is one line: no text of an event has a line break in it.
-* An event is written as JSON once, however many streams of a gateway bring it.
+* What is made of an event, its JSON say, is made once, however many streams of a gateway bring it; and of all events
+  of a batch together, from its columns.
 """
 
 from __future__ import annotations
@@ -12,58 +13,138 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, TypeVar
 
-from ..protocol.batch import EventBatch
-from ..protocol.values import Timestamp, Value, is_null
+from ..protocol.batch import Column, EventBatch
+from ..protocol.documents import FORM
+from ..protocol.values import NULL, Kind, Timestamp, Value, is_null
+from .positions import identity
 
 BATCHES_KEPT: Final = 4
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event that a stream brings.
+    """One event that a stream brings; all streams that are not durable are handed the same one.
 
     Attributes
     ----------
-    id
-        Names the delivery in its stream: what `Stream.acknowledge` and ``subscribe(after=)`` take.
-    event
-        Attribute names and values.
     publisher, sequence
         Name the event, the same for all who get it.
-    published_at
-        Seconds since 1970.
-    text
-        The event as JSON.
     """
 
-    id: str
-    event: Mapping[str, Value]
-    publisher: str
-    sequence: int
-    published_at: float
-    text: str
+    __slots__ = ("_id", "_reading", "_row", "publisher", "sequence")
+
+    def __init__(self, reading: Reading, row: int, publisher: str, sequence: int, id: str = "") -> None:
+        self._reading, self._row, self._id = reading, row, id
+        self.publisher, self.sequence = publisher, sequence
+
+    def under(self, id: str) -> Delivery:
+        """Return the same delivery with an id of its own."""
+        return Delivery(self._reading, self._row, self.publisher, self.sequence, id)
+
+    @property
+    def id(self) -> str:
+        """Names the delivery in its stream: what `Stream.acknowledge` and ``subscribe(after=)`` take."""
+        return self._id or identity(self.publisher, self.sequence)
+
+    @property
+    def event(self) -> Mapping[str, Value]:
+        """Attribute names and values."""
+        return self._reading.events[self._row]
+
+    @property
+    def published_at(self) -> float:
+        """Seconds since 1970."""
+        return float(self._reading.batch.published_at[self._row])
+
+    @property
+    def text(self) -> str:
+        """The event as JSON."""
+        return self._reading.texts[self._row]
+
+    @property
+    def size(self) -> int:
+        """The bytes of its text."""
+        text = self.text
+        return len(text) if text.isascii() else len(text.encode())
+
+    def written(self, write: Callable[[Reading], Sequence[T]]) -> T:
+        """Return what `write` makes of the event; it makes that of all events of a batch, once."""
+        return self._reading.written(write)[self._row]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """An event that waits to be handed out; `size` is the bytes of its text."""
+class Reading:
+    """A batch as the streams of one gateway read it: what is made of its events is made of all of them, once."""
 
-    event: Mapping[str, Value]
-    publisher: str
-    sequence: int
-    published_at: float
-    text: str
-    size: int
+    def __init__(self, batch: EventBatch) -> None:
+        self.batch = batch
+        names = [batch.publishers[code] for code in batch.publisher.tolist()]
+        of = zip(names, batch.sequence.tolist(), strict=True)
+        self.deliveries = [Delivery(self, row, *identity) for row, identity in enumerate(of)]
+        self._written: dict[Callable[[Reading], Sequence[Any]], Sequence[Any]] = {}
+
+    @cached_property
+    def events(self) -> Sequence[Mapping[str, Value]]:
+        """The events."""
+        return self.batch.documents()
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """The events as JSON."""
+        return texts_of(self.batch)
+
+    def written(self, write: Callable[[Reading], Sequence[T]]) -> Sequence[T]:
+        """Return what `write` makes of the batch, one an event."""
+        found = self._written.get(write)
+        if found is None:
+            found = self._written[write] = write(self)
+        return found
+
+
+def texts_of(batch: EventBatch) -> list[str]:
+    """Return the events of a batch as JSON, as `json_of` does of each; a string of a column is written once."""
+    parts = []
+    for (name, _), column in batch.columns.items():
+        if name == FORM:
+            return [json_of(event)[0] for event in batch.documents()]
+        head = _to_json(name) + ":"
+        parts.append(shown(column, lambda value, head=head: head + _to_json(plain_value(value))))  # type: ignore[misc]
+    if not parts:
+        return ["{}"] * len(batch)
+    texts = ["{" + ",".join(filter(None, some)) + "}" for some in zip(*parts, strict=True)]
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return [json_of(event)[0] for event in batch.documents()]
+    return texts
+
+
+def shown(column: Column, show: Callable[[Any], str]) -> list[str]:
+    """Return how each event's value in a column reads; empty where it has none. What is the same is shown once."""
+    if column.kind is Kind.STRING:
+        words = [show(word) for word in column.words]
+        texts = [words[code] for code in column.data.tolist()] if words else [""] * len(column.data)
+    elif column.kind is Kind.TIMESTAMP:
+        texts = [show(Timestamp(value)) for value in column.data.tolist()]
+    elif column.kind is Kind.NULL:
+        texts = [show(NULL)] * len(column.data)
+    else:
+        texts = list(map(show, column.data.tolist()))
+    if column.present is not None:
+        texts = [text if there else "" for text, there in zip(texts, column.present.tolist(), strict=True)]
+    return texts
+
+
+_to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def json_of(event: Mapping[str, Value]) -> tuple[str, int]:
     """Return an event as JSON on one line, and how many bytes that has in UTF-8."""
     plain = {name: plain_value(value) for name, value in event.items()}
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _to_json(plain)
     try:
         return text, len(text.encode())
     except UnicodeEncodeError:  # half a surrogate pair, which only an escape can say
@@ -90,21 +171,13 @@ class Texts:
     """Reads batches for the streams of one gateway; what was read last is kept, since many streams get the same."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[EventBatch, Sequence[Mapping[str, Value]], dict[int, Waiting]]] = (
-            OrderedDict()
-        )
+        self._kept: OrderedDict[int, Reading] = OrderedDict()
 
-    def read(self, batch: EventBatch, row: int) -> Waiting:
-        """Return one event of a batch."""
+    def read(self, batch: EventBatch) -> Sequence[Delivery]:
+        """Return the events of a batch."""
         found = self._kept.get(id(batch))
         if found is None:
-            found = self._kept[id(batch)] = (batch, batch.documents(), {})
+            found = self._kept[id(batch)] = Reading(batch)
             if len(self._kept) > BATCHES_KEPT:
                 self._kept.popitem(last=False)
-        _, events, read = found
-        waiting = read.get(row)
-        if waiting is None:
-            publisher, sequence = batch.identity(row)
-            at, event = float(batch.published_at[row]), events[row]
-            waiting = read[row] = Waiting(event, publisher, sequence, at, *json_of(event))
-        return waiting
+        return found.deliveries

@@ -3,6 +3,8 @@
 Rules
 -----
 * A publisher has a thread of its own, since it has one call in flight; all else that waits shares a few.
+* What came for a subscriber is taken from its inbox on the gateway's loop, with nobody waiting for it: one call over
+  to the loop is for all that have something.
 * A subscriber that is not durable shares one long poll with the others of this process, so what it gets is taken at
   once. A durable one has a poll of its own, and may be as slow as its client.
 * A publisher's name is that of its principal and of this process: two gateways never share one.
@@ -13,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +27,6 @@ import ray
 from ray.exceptions import ActorDiedError, RayError
 
 from ..actors.clients.durable import DurableSubscriber
-from ..actors.clients.inbox import Arrival
 from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.host.errors import broker_errors
@@ -114,7 +115,6 @@ class _RayOutlet:
 class _RayFeed:
     def __init__(self, network: Network, subscriber: Subscriber, pool: ThreadPoolExecutor) -> None:
         self._network, self._subscriber, self._pool = network, subscriber, pool
-        self._arrivals: AsyncIterator[Arrival] = subscriber.batches_async()
         self._losses = self._shed = 0
 
     @property
@@ -124,12 +124,14 @@ class _RayFeed:
     async def subscribe(self, wanted: Filter) -> None:
         await _in(self._pool, self._subscriber.subscribe, wanted)
 
-    async def arrived(self) -> Arrived | None:
-        try:
-            arrival = await anext(self._arrivals)
-        except StopAsyncIteration:
+    def listen(self, more: Callable[[], None]) -> None:
+        self._subscriber.listen(more)
+
+    def take(self) -> Arrived | None:
+        arrival = self._subscriber.take()
+        if arrival is None:
             return None
-        losses, shed = self._subscriber.losses[self._losses :], self._subscriber.shed - self._shed
+        losses, shed = self._subscriber.losses_after(self._losses), self._subscriber.shed - self._shed
         self._losses += len(losses)
         self._shed += shed
         return Arrived(arrival.batch, arrival.rows, losses, shed)

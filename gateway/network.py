@@ -5,7 +5,7 @@ Rule: nothing here knows of tokens, clients or protocols; names of publishers an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -70,8 +70,12 @@ class Feed(Protocol):
         """Subscribe; the subscription is in force when this returns."""
         ...
 
-    async def arrived(self) -> Arrived | None:
-        """Return what came next, or None at the end."""
+    def listen(self, more: Callable[[], None]) -> None:
+        """Call `more`, on this loop, whenever something has come since it was last looked for; and at the end."""
+        ...
+
+    def take(self) -> Arrived | None:
+        """Return what came next, or None when there is nothing now; ClientError when nothing more will come."""
         ...
 
     async def acknowledge(self, marks: Mapping[str, int]) -> None:

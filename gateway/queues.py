@@ -99,9 +99,14 @@ class DeliveryQueue(Generic[T]):
         if item.publisher in self._gap_of or len(self._gap_of) < NAMED_MAX:
             self._gap_of[item.publisher] = first, item.sequence
 
+    @property
+    def has_gap(self) -> bool:
+        """Whether something was shed since it was asked for last."""
+        return self._gap_count > 0
+
     def gap(self) -> Gap | None:
         """Return what was shed since it was asked for last; it stands before what waits now."""
-        if not self._gap_count:
+        if not self.has_gap:
             return None
         gap = Gap("slow", self._gap_count, self._gap_of)
         self._gap_count, self._gap_of = 0, {}

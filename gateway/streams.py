@@ -7,29 +7,50 @@ Rules
   other is shed, oldest first and told by name, or cut off, as the limits say.
 * A durable stream hands out at most `unacknowledged_max` that are not acknowledged.
 * Acknowledgements that come together are written down together.
+* Who reads it waits for `receive`; or it is handed over, as it comes, to a `Taker`, with nobody waiting: what finds
+  nothing before it, and room, does not even come into the queue.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ..protocol.errors import RayvousError, StreamEnded
 from ..protocol.gateways import GatewayLimits
 from ..routing.filters.filter import Filter
-from .deliveries import Delivery, Texts, Waiting
+from .deliveries import Delivery, Texts
 from .network import Arrived, Feed
-from .positions import Marks, Seal, Window, identity
+from .positions import Marks, Seal, Window
 from .queues import NAMED_MAX, DeliveryQueue, Gap
 
 TAKEN_MAX: Final = 256
 BREATH: Final = 64
-"""Events that are taken in before others have a turn."""
+"""Events that are taken in, or handed over, before others have a turn."""
 
 Item: TypeAlias = Delivery | Gap
+
+
+class Taker(Protocol):
+    """Who a stream hands over to what it brings, on its loop; it calls `Stream.go_on` when it has room again."""
+
+    @property
+    def room(self) -> int:
+        """How many it takes now."""
+        ...
+
+    def take(self, items: Sequence[Item]) -> None:
+        """Take deliveries and gaps; no more deliveries than there was room for."""
+        ...
+
+    def ended(self, reason: str) -> None:
+        """Take note that nothing more comes."""
+        ...
+
 
 _LOG = logging.getLogger("rayvous.gateway")
 
@@ -58,18 +79,20 @@ class Stream:
     ) -> None:
         self.filter, self.durable = filter, durable
         self._feed, self._limits, self._texts, self._seal = feed, limits, texts, seal
-        self._queue: DeliveryQueue[Waiting] = DeliveryQueue(limits.queue_events_max, limits.queue_bytes_max)
+        self._queue: DeliveryQueue[Delivery] = DeliveryQueue(limits.queue_events_max, limits.queue_bytes_max)
         self._window = Window(limits.unacknowledged_max)
         self._had: Marks = {}
         self._lost: dict[str, tuple[int, int]] = {}
         self._lost_count = 0
         self._gaps: list[Gap] = []
-        self._more, self._room = asyncio.Event(), asyncio.Event()
+        self._more = asyncio.Event()
+        self._coming: deque[Delivery] = deque()  # taken from the network, and not in the queue yet
+        self._taker: Taker | None = None
+        self._begun = self._called = False
         self._unwritten: Marks = {}
         self._writing = asyncio.Lock()
         self._ended: str | None = None
         self._on_end = on_end
-        self._pump: asyncio.Task[None] | None = None
 
     # Beginning and end.
 
@@ -88,7 +111,9 @@ class Stream:
                 self._had = self._seal.marks_of(after)
                 await self._feed.acknowledge(self._had)
                 self._window.marks = dict(reversed(self._had.items()))
-        self._pump = asyncio.get_running_loop().create_task(self._take_in())
+        self._begun = True
+        self._feed.listen(self.go_on)
+        self.go_on()
 
     @property
     def ended(self) -> str | None:
@@ -98,66 +123,89 @@ class Stream:
     async def close(self, reason: str = "closed", *, for_good: bool = False) -> None:
         """End it; what is durable stays, but with `for_good`. What waits is not handed out any more."""
         if self._ended is None:
-            self._end(reason)
-        if self._pump is not None:
-            pump, self._pump = self._pump, None
-            pump.cancel()
-            with suppress(asyncio.CancelledError):
-                await pump
+            self._ended = reason
+        self._more.set()
+        taker, self._taker = self._taker, None
+        if taker is not None:
+            taker.ended(self._ended)
+        if self._begun:
+            self._begun = False
             self._on_end(self)
             with suppress(RayvousError):  # a network that is gone has forgotten it
                 await (self._feed.end() if for_good else self._feed.close())
 
-    def _end(self, reason: str) -> None:
-        self._ended = reason
-        self._more.set()
-        self._room.set()
-
     # Taking in.
 
-    async def _take_in(self) -> None:
+    def go_on(self) -> None:
+        """Take in what has come, and hand over what there is room for, when the loop comes to it."""
+        if not self._called:
+            self._called = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._called = False
+        self._pass_on()
+        if self._ended is not None:
+            return
         try:
-            while (arrived := await self._feed.arrived()) is not None:
-                await self._take(arrived)
-            reason = "the network has ended it"
+            more = self._take_in()
+            reason = None
         except RayvousError as error:
             reason = str(error)
-        except asyncio.CancelledError:
-            raise
         except Exception:
             _LOG.exception("a stream has failed")
             reason = "the gateway has failed"
-        if self._ended is None:
-            self._end(reason)
+        if reason is not None:
+            self._ended = reason
+            self._more.set()
+        self._pass_on()
+        if self._ended is None and more:
+            self.go_on()
 
-    async def _take(self, arrived: Arrived) -> None:
+    def _take_in(self) -> bool:
+        """Take in some of what has come; return whether there is more, and room for it."""
+        left = BREATH
+        while left > 0:
+            if not self._coming:
+                left -= 1
+                if not self._fetch():
+                    return False
+            elif passed := self._pass_by(left):
+                left -= passed
+            else:
+                left -= 1
+                item = self._coming[0]
+                if not self._queue.has_room(item.size) and not self._make_room():
+                    return False
+                self._queue.put(self._coming.popleft())
+                self._more.set()
+        return True
+
+    def _fetch(self) -> bool:
+        """Take from the network what came next; return whether something had come."""
+        arrived = self._feed.take()
+        if arrived is None:
+            return False
         if arrived.losses or arrived.shed:
             self._note_losses(arrived)
-        if arrived.batch is None or arrived.rows is None:
-            return
-        for count, row in enumerate(arrived.rows.tolist(), 1):
-            item = self._texts.read(arrived.batch, row)
-            if item.sequence <= self._had.get(item.publisher, 0):
-                continue
-            if not self._queue.has_room(item.size) and not await self._make_room(item.size):
-                return
-            self._queue.put(item)
-            self._more.set()
-            if count % BREATH == 0:
-                await asyncio.sleep(0)
+        if arrived.batch is not None and arrived.rows is not None:
+            read, had = self._texts.read(arrived.batch), self._had
+            items = [read[row] for row in arrived.rows.tolist()]
+            if had:
+                items = [item for item in items if item.sequence > had.get(item.publisher, 0)]
+            self._coming += items
+        return True
 
-    async def _make_room(self, size: int) -> bool:
-        """Wait for room, leave it to the queue to shed, or end; return whether to go on."""
+    def _make_room(self) -> bool:
+        """Leave it to the queue to shed, end, or wait until something is handed out; return whether to go on."""
         if self.durable is not None:
-            while self._ended is None and not self._queue.has_room(size):
-                self._room.clear()
-                await self._room.wait()
-        elif self._limits.slow == "cut":
-            self._end(
+            return False
+        if self._limits.slow == "cut":
+            raise StreamEnded(
                 f"too slow: {len(self._queue):,} deliveries ({self._queue.bytes:,} bytes) were waiting "
                 "(queue_events_max, queue_bytes_max)"
             )
-        return self._ended is None
+        return True
 
     def _note_losses(self, arrived: Arrived) -> None:
         self._lost_count += arrived.shed
@@ -170,6 +218,32 @@ class Stream:
         self._more.set()
 
     # Handing out.
+
+    def hand_to(self, taker: Taker | None) -> None:
+        """Hand over what comes from now on, instead of letting it wait for `receive`; None ends that."""
+        self._taker = taker
+        self.go_on()
+
+    def _pass_by(self, most: int) -> int:
+        """Hand over what has just come if nothing is to go before it; return how many."""
+        taker = self._taker
+        if taker is None or self._seal is not None or self._queue or self._gaps or self._queue.has_gap:
+            return 0
+        count = min(most, taker.room, len(self._coming))
+        if count:
+            taker.take([self._coming.popleft() for _ in range(count)])
+        return count
+
+    def _pass_on(self) -> None:
+        """Hand over what waits, as far as there is room; when it has ended and nothing waits, say so."""
+        taker = self._taker
+        if taker is None:
+            return
+        while (room := taker.room) and (items := self._hand_out(min(room, BREATH))):
+            taker.take(items)
+        if self._ended is not None and not self._queue and not self._gaps and self._taker is taker:
+            self._taker = None
+            taker.ended(self._ended)
 
     @property
     def held(self) -> bool:
@@ -203,7 +277,8 @@ class Stream:
                 raise StreamEnded(self._ended)
             self._more.clear()
             await self._more.wait()
-        self._room.set()
+        if self._coming:  # it had no room
+            self.go_on()
         return items
 
     async def __aiter__(self) -> AsyncIterator[Item]:
@@ -224,13 +299,11 @@ class Stream:
             items.append(self._delivery(self._queue.take()))
         return items
 
-    def _delivery(self, item: Waiting) -> Delivery:
+    def _delivery(self, item: Delivery) -> Delivery:
         if self._seal is None:
-            id = identity(item.publisher, item.sequence)
-        else:
-            self._window.hand_out(item.publisher, item.sequence)
-            id = self._seal.id_of(self._window.marks, item.publisher)
-        return Delivery(id, item.event, item.publisher, item.sequence, item.published_at, item.text)
+            return item
+        self._window.hand_out(item.publisher, item.sequence)
+        return item.under(self._seal.id_of(self._window.marks, item.publisher))
 
     # Acknowledging.
 
@@ -254,6 +327,7 @@ class Stream:
             change = self._window.alone if alone else self._window.up_to
             marks = change(publisher, sequence)
             self._more.set()
+            self.go_on()
         elif alone:
             return  # acknowledged before
         await self._write(marks)

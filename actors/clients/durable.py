@@ -29,6 +29,7 @@ from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasCons
 from ..host.errors import broker_errors
 from ..host.requests import Away
 from .client import Context
+from .inbox import Arrival
 from .notification import Notification
 from .publisher import Publisher
 from .subscriber import Subscriber
@@ -127,6 +128,11 @@ class DurableSubscriber(Subscriber):
             return ray.get(call, timeout=self._directory.limits.call_seconds)
 
     # Acknowledgements.
+
+    def _hand_out_all(self, arrival: Arrival) -> None:
+        super()._hand_out_all(arrival)
+        for row in arrival.rows.tolist():
+            self._hand_out(*arrival.batch.identity(row))
 
     def _hand_out(self, publisher: ClientId, sequence: int) -> None:
         self._handed[publisher] = max(sequence, self._handed.get(publisher, 0))

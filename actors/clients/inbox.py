@@ -6,14 +6,18 @@ import asyncio
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
 from ...faults.replay.clients import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.messages.pubsub import Lost
+
+WOKEN_AT_ONCE: Final = 64
+"""Readers that are called before others on their loop have a turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,23 +30,30 @@ class Arrival:
 
 
 class _Wakeups:
-    """Wakes readers on one event loop from other threads: those that wait when the loop comes to it by one call."""
+    """Calls readers on one event loop from other threads: those that wait when the loop comes to it by one call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = ref(loop)
-        self._events: deque[asyncio.Event] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._called = False
 
-    def wake(self, event: asyncio.Event) -> None:
-        self._events.append(event)
+    def wake(self, reader: Callable[[], None]) -> None:
+        self._waiting.append(reader)
         if not self._called and (loop := self._loop()) is not None:
             self._called = True
-            loop.call_soon_threadsafe(self._set_all)
+            loop.call_soon_threadsafe(self._call_some)
 
-    def _set_all(self) -> None:
-        self._called = False  # before they are set: one that comes now calls again
-        while self._events:
-            self._events.popleft().set()
+    def _call_some(self) -> None:
+        self._called = False  # before they are called: one that comes now calls again
+        left = WOKEN_AT_ONCE
+        try:
+            while self._waiting and left:
+                left -= 1
+                self._waiting.popleft()()
+        finally:
+            if self._waiting and not self._called:
+                self._called = True
+                asyncio.get_running_loop().call_soon(self._call_some)
 
 
 _WAKEUPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Wakeups] = WeakKeyDictionary()
@@ -93,6 +104,8 @@ class Inbox:
         self._arrivals: deque[Arrival] = deque()
         self._changed = threading.Condition()
         self._wakers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._listener: tuple[asyncio.AbstractEventLoop, Callable[[], None]] | None = None
+        self._told = False  # the listener was called, and has not yet taken all
         self._room: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._lazy = False  # waited for in vain since it was last read; it is not waited for again
         self._error: BaseException | None = None
@@ -112,22 +125,25 @@ class Inbox:
             self._machine.lost(losses)
 
     async def _put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
-        room = None
         with self._changed:
-            if self.waiting > self._events_max and not self._closed:
-                room = asyncio.Event()
-                self._room = (asyncio.get_running_loop(), room)
-        if room is not None:
-            try:
-                await asyncio.wait_for(room.wait(), 0 if self._lazy else self._wait_seconds)
-            except TimeoutError:
-                self._lazy = True
-                self._shed_oldest()
+            if self.waiting <= self._events_max or self._closed:
+                self._add(batch, rows, received_at)
+                return
+            room = asyncio.Event()
+            self._room = (asyncio.get_running_loop(), room)
+        try:
+            await asyncio.wait_for(room.wait(), 0 if self._lazy else self._wait_seconds)
+        except TimeoutError:
+            self._lazy = True
+            self._shed_oldest()
         with self._changed:
-            if not self._closed:
-                self._arrivals.append(Arrival(batch, rows, received_at))
-                self.waiting += len(rows)
-                self._wake()
+            self._add(batch, rows, received_at)
+
+    def _add(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
+        if not self._closed:
+            self._arrivals.append(Arrival(batch, rows, received_at))
+            self.waiting += len(rows)
+            self._wake()
 
     def _shed_oldest(self) -> None:
         with self._changed:
@@ -139,8 +155,23 @@ class Inbox:
     def _wake(self) -> None:
         self._changed.notify_all()
         for loop, event in self._wakers:
-            _wakeups_of(loop).wake(event)
+            _wakeups_of(loop).wake(event.set)
         self._wakers.clear()
+        if self._listener is not None and not self._told:
+            self._told = True
+            loop, more = self._listener
+            _wakeups_of(loop).wake(more)
+
+    def listen(self, loop: asyncio.AbstractEventLoop, more: Callable[[], None]) -> None:
+        """Call `more` on a loop when something has come, and at the end; then not before `take` has returned None."""
+        with self._changed:
+            self._listener = loop, more
+            self._wake()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is wanted."""
+        return self._closed
 
     def take(self) -> Arrival | None:
         """Return the next arrival, or None when there is none now.
@@ -155,6 +186,7 @@ class Inbox:
 
     def _take(self) -> Arrival | None:
         if not self._arrivals:
+            self._told = False
             if self._error is not None and not self._closed:
                 raise BrokerUnavailable(f"the subscriber's broker is gone ({type(self._error).__name__})")
             return None

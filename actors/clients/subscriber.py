@@ -15,7 +15,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -24,7 +24,14 @@ from ray.exceptions import GetTimeoutError, RayTaskError
 
 from ...faults.replay.clients import SubscriberMachine
 from ...protocol import checks
-from ...protocol.errors import BrokerUnavailable, InputError, RayvousError, StorageFailed, SubscriptionTimeout
+from ...protocol.errors import (
+    BrokerUnavailable,
+    ClientError,
+    InputError,
+    RayvousError,
+    StorageFailed,
+    SubscriptionTimeout,
+)
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Refusal
 from ...protocol.messages.pubsub import Answers, Cancel, Detach, Lost
@@ -75,6 +82,10 @@ class Subscriber(Client):
     def losses(self) -> list[Lost]:
         """What it may have lost for good, by publisher and sequence, oldest first: see docs/exactly-once.md."""
         return list(self._machine.losses)
+
+    def losses_after(self, known: int) -> list[Lost]:
+        """Return what of `losses` came after the first so many."""
+        return self._machine.losses[known:]
 
     @property
     def shed(self) -> int:
@@ -312,10 +323,29 @@ class Subscriber(Client):
             self._hand_out_all(arrival)
             yield arrival
 
+    def listen(self, more: Callable[[], None]) -> None:
+        """Call `more` on the running loop whenever something has come since `take` had nothing; and at the end."""
+        self._inbox.listen(asyncio.get_running_loop(), more)
+
+    def take(self) -> Arrival | None:
+        """Return what has come next in batches, as `batches` does; None when nothing has.
+
+        Raises
+        ------
+        ClientError
+            If nothing more will come, since it is closed.
+        BrokerUnavailable
+            If nothing more will come, since its broker is gone.
+        """
+        arrival = self._inbox.take()
+        if arrival is not None:
+            self._hand_out_all(arrival)
+        elif self._inbox.closed:
+            raise ClientError(f"{self} is closed")
+        return arrival
+
     def _hand_out_all(self, arrival: Arrival) -> None:
         self.received += len(arrival.rows)
-        for row in arrival.rows.tolist():
-            self._hand_out(*arrival.batch.identity(row))
 
     def payload(self, notification: Notification) -> bytes:
         """Return the payload that a notification is about; see :meth:`Publisher.distribute`.

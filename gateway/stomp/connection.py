@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...protocol.batch import EventBatch, batch_of, concat
-from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError, StreamEnded
+from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError
 from ...protocol.values import Value
 from ..core import Delivery, Gateway, Stream
 from ..core import Session as CoreSession
 from ..queues import Gap
 from .content import event_of
-from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode, frames_of
+from .frames import HEARTBEAT, Decoder, Encoded, Frame, FrameError, FrameLimits, encode, frames_of
 from .gaps import Gaps
 from .outgoing import Outgoing, Wire
 from .runs import Sends
@@ -60,7 +60,7 @@ class _Sent:
 
     came: Frame | Sends
     events: tuple[dict[str, Value], ...] | EventBatch
-    receipts: list[Frame]
+    receipts: list[Frame | Encoded]
 
     def apart(self) -> Iterator[_Sent]:
         """Iterate over the frames of a run; a frame is one, whatever it publishes."""
@@ -118,11 +118,12 @@ class Connection:
         self._session = Session(name, SessionLimits.of(limits), self._clock())
         sizes = {"body_bytes_max": limits.body_bytes_max, "run_frames_max": limits.batch_events_max}
         self._decoder = Decoder(FrameLimits(limits.header_bytes_max, **sizes))
-        self._out = Outgoing(wire, limits.stall_seconds)
+        self._out = Outgoing(wire, limits.stall_seconds, self._go_on)
         self._core: CoreSession | None = None
         self._streams: dict[int, Stream] = {}
-        self._windows: dict[int, asyncio.Event] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._held_up: dict[int, Stream] = {}
+        self._sent: dict[int, str] = {}  # what is to be acknowledged, since it was sent
+        self._some_sent, self._acknowledging = asyncio.Event(), asyncio.Lock()
         self._sends: list[_Sent] = []
         self._events = 0
         self._over = asyncio.Event()
@@ -130,18 +131,22 @@ class Connection:
 
     async def run(self) -> None:
         """Serve the client until it or the gateway ends the connection."""
-        parts = (self._read(), self._out.run(), self._tick())
+        parts = (self._read(), self._out.run(), self._tick(), self._acknowledge_always())
         tasks = [asyncio.ensure_future(self._guarded(part)) for part in parts]
         try:
             await self._over.wait()
         finally:
-            for task in (*tasks, *self._tasks.values()):
-                if task is not tasks[1]:
-                    task.cancel()
-            await asyncio.gather(tasks[0], tasks[2], *self._tasks.values(), return_exceptions=True)
+            rest = [task for task in tasks if task is not tasks[1]]
+            for task in rest:
+                task.cancel()
+            for stream in self._streams.values():
+                stream.hand_to(None)
+            await asyncio.gather(*rest, return_exceptions=True)
             self._hold(0)
             self._gateway.counts["nacked"] += self._session.rejected
             try:
+                with suppress(RayvousError):
+                    await self._acknowledge_sent()
                 if self._core is not None:
                     await self._core.close()
                 await self._say_farewell(tasks[1])
@@ -226,8 +231,7 @@ class Connection:
             if not await self._carry_all(frame, self._session.frame(frame)):
                 return False
             if frame.command in ANSWERS:
-                for window in self._windows.values():
-                    window.set()
+                self._go_on()
         return True
 
     async def _carry_all(self, came: Frame | Sends, outs: list[Out]) -> bool:
@@ -285,16 +289,15 @@ class Connection:
         elif isinstance(out, Subscribe):
             assert core is not None
             stream = await core.subscribe(out.selector, durable=out.durable, narrow=out.narrow)
-            self._streams[out.number], self._windows[out.number] = stream, asyncio.Event()
-            work = self._guarded(self._hand_out(out.number, stream, self._windows[out.number]))
-            self._tasks[out.number] = asyncio.ensure_future(work)
+            self._streams[out.number] = stream
+            stream.hand_to(_Hand(self, out.number))
         elif isinstance(out, Unsubscribe):
             await self._unsubscribe(out.number)
         elif isinstance(out, Forget):
             assert core is not None
             await core.unsubscribe(out.durable)
         elif isinstance(out, Acknowledge):
-            await self._streams[out.number].acknowledge(out.delivery.id, alone=out.alone)
+            await self._streams[out.number].acknowledge(out.id, alone=out.alone)
         elif isinstance(out, Close):
             self._over.set()
 
@@ -347,46 +350,68 @@ class Connection:
 
     # Handing out.
 
-    async def _hand_out(self, number: int, stream: Stream, window: asyncio.Event) -> None:
-        gaps = Gaps()
-        while True:
-            window.clear()
-            room = self._session.room(number, DELIVERIES_AT_ONCE)
-            if not room:
-                await window.wait()
-                continue
-            try:
-                items = await stream.receive(room)
-            except StreamEnded as error:
-                self.fail(None, f"a subscription has ended: {error}")
-                return
-            await self._bring(number, stream, items, gaps)
+    def room(self, number: int) -> int:
+        """Return how many a subscription may be brought now; with none, it is told when there is room."""
+        room = 0 if self._out.full else self._session.room(number, DELIVERIES_AT_ONCE)
+        if not room and number in self._streams:
+            self._held_up[number] = self._streams[number]
+        return room
 
-    async def _bring(self, number: int, stream: Stream, items: list[Delivery | Gap], gaps: Gaps) -> None:
+    def _go_on(self) -> None:
+        held, self._held_up = self._held_up, {}
+        for stream in held.values():
+            stream.go_on()
+
+    def bring(self, number: int, items: Sequence[Delivery | Gap], gaps: Gaps) -> None:
         """Say what a stream has brought."""
-        last: Acknowledge | None = None
-        try:
-            for item in items:
-                await self._out.room()
-                if isinstance(item, Gap):
-                    gaps.add(item)
-                    continue
-                for out in self._session.deliver(number, item, gaps.tell()):
-                    if isinstance(out, Say):
-                        self._say(out)
-                        self._gateway.counts["delivered"] += 1
-                    elif isinstance(out, Acknowledge):
-                        last = out  # it stands for those before it, too
-        finally:
-            if last is not None:
-                await _whole(stream.acknowledge(last.delivery.id))
+        for item in items:
+            if isinstance(item, Gap):
+                gaps.add(item)
+                continue
+            for out in self._session.deliver(number, item, gaps.tell()):
+                if isinstance(out, Say):
+                    self._say(out)
+                    self._gateway.counts["delivered"] += 1
+                elif isinstance(out, Acknowledge):
+                    self._sent[number] = out.id  # it stands for those before it, too
+                    self._some_sent.set()
+
+    async def _acknowledge_always(self) -> None:
+        while await self._some_sent.wait():
+            await self._acknowledge_sent()
+
+    async def _acknowledge_sent(self) -> None:
+        """Acknowledge what was sent to subscriptions that do not do so themselves; be cancelled only after that."""
+        async with self._acknowledging:
+            self._some_sent.clear()
+            while self._sent:
+                number, id = self._sent.popitem()
+                if number in self._streams:
+                    await _whole(self._streams[number].acknowledge(id))
 
     async def _unsubscribe(self, number: int) -> None:
-        task, stream = self._tasks.pop(number), self._streams.pop(number)
-        del self._windows[number]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await stream.close()
+        self._streams[number].hand_to(None)
+        await self._acknowledge_sent()
+        self._held_up.pop(number, None)
+        await self._streams.pop(number).close()
+
+
+class _Hand:
+    """Takes what a stream brings, for a subscription."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self._connection, self._number = connection, number
+        self._gaps = Gaps()
+
+    @property
+    def room(self) -> int:
+        return self._connection.room(self._number)
+
+    def take(self, items: Sequence[Delivery | Gap]) -> None:
+        self._connection.bring(self._number, items, self._gaps)
+
+    def ended(self, reason: str) -> None:
+        self._connection.fail(None, f"a subscription has ended: {reason}")
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:

@@ -41,11 +41,11 @@ JMS_NAMES: Final = {
     "type": "JMSType",
     "priority": "JMSPriority",
 }
-_HEADER_NAMES: Final = {attribute: header for header, attribute in JMS_NAMES.items()}
+HEADER_NAMES: Final = {attribute: header for header, attribute in JMS_NAMES.items()}
 MEDIA_TYPES_KEPT: Final = 64
 
 NOT_CONTENT: Final = frozenset(("destination", "content-type", "content-length", "transaction", "receipt"))
-_MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gaps", *NOT_CONTENT))
+MESSAGE_ONLY: Final = frozenset(("subscription", "message-id", "ack", "redelivered", "gaps", *NOT_CONTENT))
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,17})?", re.ASCII)
 
 
@@ -121,9 +121,9 @@ def message_of(delivery: Delivery, known: Mapping[str, str], unsayable: str = "\
         text = str(plain_value(event.get(BODY, "")))
         as_text = headers | {"content-type": kind}
         for attribute, value in event.items():
-            name = _HEADER_NAMES.get(attribute, attribute)
-            if attribute not in (BODY, DESTINATION) and name and name not in _MESSAGE_ONLY:
-                as_text[name] = _written(value)
+            name = HEADER_NAMES.get(attribute, attribute)
+            if attribute not in (BODY, DESTINATION) and name and name not in MESSAGE_ONLY:
+                as_text[name] = written(value)
         if _sayable(unsayable, *as_text, *as_text.values()) and _sayable("\0", text):
             return Frame("MESSAGE", as_text, text.encode())
     headers["content-type"] = f"{JSON};charset=utf-8"
@@ -194,6 +194,7 @@ def typed(value: str) -> Value:
     return int(value) if -(2**63) <= int(value) < 2**63 else value
 
 
-def _written(value: Value) -> str:
+def written(value: Value) -> str:
+    """Return a value as it stands in a header."""
     plain = plain_value(value)
     return str(plain).lower() if isinstance(plain, bool) else str(plain)

@@ -6,6 +6,7 @@ Rules
 * Who is about to put something waits until less than `WAITING_BYTES` are left. One at a time is let in: so one frame
   comes on top.
 * What is put in one turn of the event loop goes out together, at once if the connection takes it; else in slices.
+* Who found no room, and does not wait, is told when there is some: see `relieved`.
 * Each slice has its own time: a client that reads slowly is slowed, one that takes nothing for `stall_seconds` is cut
   off.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 SLICE_BYTES: Final = 64 << 10
@@ -53,10 +55,12 @@ class Outgoing:
         Where they go.
     stall_seconds
         How long the client may take nothing.
+    relieved
+        Called when fewer than `WAITING_BYTES` are left of more.
     """
 
-    def __init__(self, wire: Wire, stall_seconds: float) -> None:
-        self._wire, self._stall_seconds = wire, stall_seconds
+    def __init__(self, wire: Wire, stall_seconds: float, relieved: Callable[[], None] = lambda: None) -> None:
+        self._wire, self._stall_seconds, self._relieved = wire, stall_seconds, relieved
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._sending = self._called = False
@@ -82,10 +86,14 @@ class Outgoing:
             data = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
             if self._wire.offer(data):
                 self._waiting.clear()
-                self._bytes = 0
-                self._less.set()
+                self._gone(len(data))
                 return
         self._more.set()
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is to be put before something has gone."""
+        return self._bytes >= WAITING_BYTES
 
     async def room(self, below: int = WAITING_BYTES) -> None:
         """Return when fewer bytes than that wait."""
@@ -117,6 +125,11 @@ class Outgoing:
                     part = data[start : start + SLICE_BYTES]
                     async with asyncio.timeout(self._stall_seconds):
                         await self._wire.send(part)
-                    self._bytes -= len(part)
-                    self._less.set()
+                    self._gone(len(part))
             self._sending = False
+
+    def _gone(self, size: int) -> None:
+        full, self._bytes = self.full, self._bytes - size
+        self._less.set()
+        if full and not self.full:
+            self._relieved()

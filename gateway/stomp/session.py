@@ -16,19 +16,19 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ...protocol import checks
 from ...protocol.errors import InputError, RayvousError
 from ...protocol.values import Value
-from ..deliveries import Delivery
-from ..positions import identity
+from ..deliveries import Delivery, Reading
 from .acknowledging import Unacknowledged
 from .columns import batch_of_run
-from .content import event_of, message_of, selector_of
-from .frames import Frame
+from .content import event_of, selector_of
+from .frames import Encoded, Frame
+from .messages import head_of, header_line, parts_1_1, parts_1_2
 from .runs import KEY_HEADERS, Sends
 from .wishes import (
     Acknowledge,
@@ -72,6 +72,7 @@ class State(enum.Enum):
 class _Subscription:
     number: int
     id: str
+    head: bytes
     durable: str | None
     open: Unacknowledged | None
     """None in mode auto."""
@@ -287,7 +288,8 @@ class Session:
         window = _prefetch(frame, limits.unacknowledged_max)
         self._numbers += 1
         unacknowledged = Unacknowledged(mode == "client", window, limits.unacknowledged_bytes_max)
-        one = _Subscription(self._numbers, id, durable, None if mode == "auto" else unacknowledged)
+        opens = None if mode == "auto" else unacknowledged
+        one = _Subscription(self._numbers, id, head_of(id), durable, opens)
         self._by_id[id] = self._by_number[one.number] = one
         return [Subscribe(one.number, selector, durable, headers.get("narrow") == "true")]
 
@@ -342,11 +344,13 @@ class Session:
             return []  # answered for already, or its subscription has ended
         assert one.open is not None
         if frame.command == "NACK" and frame.headers.get("requeue") == "true":
-            again = {"redelivered": "true"}
-            return [self._message(one, each, sent, again) for each, sent in one.open.meant(number).items()]
+            meant = one.open.meant(number).items()
+            return [self._message(one, each, sent, redelivered="true") for each, sent in meant]
         settled = one.open.settle(number)
         self.rejected += len(settled) * (frame.command == "NACK")
-        return [] if one.durable is None else [Acknowledge(one.number, settled[-1], not one.open.cumulative)]
+        return (
+            [] if one.durable is None else [Acknowledge(one.number, settled[-1].id, not one.open.cumulative)]
+        )
 
     # Transactions.
 
@@ -422,22 +426,24 @@ class Session:
         if one is None or self._state is not State.OPEN:
             return []
         self._numbers += 1
-        said = self._message(one, self._numbers, delivery, {"gaps": gaps} if gaps else {})
+        said = self._message(one, self._numbers, delivery, gaps=gaps)
         if one.open is not None:
-            assert said.frame is not None
-            one.open.sent(self._numbers, delivery, len(said.frame.body))
+            one.open.sent(self._numbers, delivery, len(delivery.written(self._parts)))
             return [said]
-        return [said] if one.durable is None else [said, Acknowledge(number, delivery, False)]
+        return [said] if one.durable is None else [said, Acknowledge(number, delivery.id, False)]
 
-    def _message(self, one: _Subscription, number: int, delivery: Delivery, told: dict[str, str]) -> Say:
-        known = {
-            "subscription": one.id,
-            "message-id": identity(delivery.publisher, delivery.sequence),
-            **told,
-        }
+    def _message(self, one: _Subscription, number: int, delivery: Delivery, **told: str) -> Say:
+        head = one.head
+        for name, value in told.items():
+            if value:
+                head += header_line(name, value)
         if one.open is not None:
-            known["ack"] = str(number)
-        return Say(message_of(delivery, known, "\0\r" if self._version == "1.1" else "\0"))
+            head += header_line("ack", str(number))
+        return Say(Encoded(head + delivery.written(self._parts)))
+
+    @property
+    def _parts(self) -> Callable[[Reading], Sequence[bytes]]:
+        return parts_1_1 if self._version == "1.1" else parts_1_2
 
 
 def _key_of(frame: Frame) -> tuple[str | None, Frame]:

@@ -14,8 +14,7 @@ from typing import TypeAlias
 from ...protocol.batch import EventBatch
 from ...protocol.gateways import GatewayLimits
 from ...protocol.values import Value
-from ..deliveries import Delivery
-from .frames import Frame
+from .frames import Encoded, Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class SessionLimits:
 class Say:
     """Send a frame; None is a heart-beat."""
 
-    frame: Frame | None
+    frame: Frame | Encoded | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +120,10 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Let a stream's position go on: a delivery and all before it, or that delivery `alone`."""
+    """Let a stream's position go on: the delivery of that id and all before it, or that delivery `alone`."""
 
     number: int
-    delivery: Delivery
+    id: str
     alone: bool
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -64,7 +65,8 @@ class Kept:
 class LocalFeed:
     def __init__(self, network: LocalNetwork, name: str, kept: Kept, durable: bool) -> None:
         self.network, self.name, self.kept, self.durable = network, name, kept, durable
-        self.arrivals: asyncio.Queue[Arrived | None] = asyncio.Queue()
+        self.arrivals: deque[Arrived] = deque()
+        self.more: Callable[[], None] = lambda: None
         self.writes: list[dict[str, int]] = []
         for batch, rows in kept.events:
             self.offer(batch, rows)
@@ -74,7 +76,11 @@ class LocalFeed:
             row for row in rows if batch.sequence[row] > self.kept.position.get(batch.identity(row)[0], 0)
         ]
         if after:
-            self.arrivals.put_nowait(Arrived(batch, np.array(after)))
+            self.come(Arrived(batch, np.array(after)))
+
+    def come(self, arrived: Arrived) -> None:
+        self.arrivals.append(arrived)
+        self.more()
 
     @property
     def filters(self) -> list[Filter]:
@@ -83,8 +89,11 @@ class LocalFeed:
     async def subscribe(self, wanted: Filter) -> None:
         self.kept.filters.append(wanted)
 
-    async def arrived(self) -> Arrived | None:
-        return await self.arrivals.get()
+    def listen(self, more: Callable[[], None]) -> None:
+        self.more = more
+
+    def take(self) -> Arrived | None:
+        return self.arrivals.popleft() if self.arrivals else None
 
     async def acknowledge(self, marks: dict[str, int]) -> None:
         await self.network.open_gate.wait()
@@ -134,7 +143,7 @@ class LocalNetwork:
     def lose(self, name: str, *losses: Lost) -> None:
         for feed in self.feeds:
             if feed.name == name:
-                feed.arrivals.put_nowait(Arrived(losses=losses))
+                feed.come(Arrived(losses=losses))
 
     async def alive(self) -> bool:
         return not self.broken

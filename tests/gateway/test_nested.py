@@ -28,7 +28,7 @@ def test_a_right_to_publish_has_to_match_every_way_of_an_event():
 
 
 def test_an_event_is_told_as_it_was_published():
-    told = json.loads(Texts().read(batch_of([{"x": 1}, EVENT]), 1).text)
+    told = json.loads(Texts().read(batch_of([{"x": 1}, EVENT]))[1].text)
     assert told == {"a": {"b": 1}, "t": [{"at": "1970-01-01T00:00:01Z"}, None, "x"], "n": None}
 
 

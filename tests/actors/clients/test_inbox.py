@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from rayvous.actors.clients.inbox import Arrival, Inbox
+from rayvous.actors.clients.inbox import WOKEN_AT_ONCE, Arrival, Inbox
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable
 
@@ -169,3 +169,38 @@ def test_readers_of_several_inboxes_are_woken_by_one_call():
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(work())
     assert len(calls) == 3, "one for each time that something came for them, and one for the end"
+
+
+def test_who_listens_is_called_when_something_has_come_and_again_when_it_has_taken_all() -> None:
+    async def run() -> None:
+        inbox, calls = Inbox("host", 100, 5.0), []
+        await put(inbox, 0, 1)
+        inbox.listen(asyncio.get_running_loop(), lambda: calls.append(inbox.waiting))
+        await pause()
+        assert calls == [1], "what was there before counts"
+        await put(inbox, 1, 1)
+        await pause()
+        assert calls == [1] and inbox.take() and inbox.take() and not inbox.take()
+        await put(inbox, 2, 1)
+        await pause()
+        assert calls == [1, 1] and inbox.take() and not inbox.take()
+        inbox.close()
+        await pause()
+        assert calls == [1, 1, 0] and inbox.closed
+
+    asyncio.run(run())
+
+
+def test_listeners_of_many_inboxes_let_others_have_a_turn() -> None:
+    async def run() -> None:
+        inboxes, calls, turns = [Inbox("host", 100, 5.0) for _ in range(3 * WOKEN_AT_ONCE)], [], set()
+        turn = 0
+        for inbox in inboxes:
+            inbox.listen(asyncio.get_running_loop(), lambda: (calls.append(0), turns.add(turn)))
+            await put(inbox, 0, 1)
+        while len(calls) < len(inboxes):
+            turn += 1
+            await asyncio.sleep(0)
+        assert len(turns) == 3 and len(calls) == len(inboxes)
+
+    asyncio.run(run())

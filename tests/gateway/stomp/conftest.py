@@ -4,11 +4,12 @@ import asyncio
 import json
 
 import pytest
-from rayvous.gateway.deliveries import Delivery, json_of
+from rayvous.gateway.deliveries import Reading
 from rayvous.gateway.stomp.frames import SERVER_COMMANDS, Decoder, Frame, FrameLimits, encode
 from rayvous.gateway.stomp.server import StompServer
 from rayvous.gateway.stomp.session import Session
 from rayvous.gateway.stomp.wishes import Say, SessionLimits
+from rayvous.protocol.batch import batch_of
 from rayvous.protocol.gateways import GatewayLimits
 
 LIMITS = GatewayLimits(heartbeat_seconds=60.0)
@@ -17,7 +18,15 @@ LIMITS = GatewayLimits(heartbeat_seconds=60.0)
 def delivery(sequence, publisher="alice", event=None):
     """Return a delivery as a stream brings it."""
     event = {"x": 1} if event is None else event
-    return Delivery(f"{publisher}:{sequence};signed", event, publisher, sequence, 1.5, json_of(event)[0])
+    batch = batch_of([event], publisher=publisher, first_sequence=sequence, published_at=1.5)
+    (one,) = Reading(batch).deliveries
+    return one.under(f"{publisher}:{sequence};signed")
+
+
+def frame_of(said):
+    """Return the frame that is said."""
+    (frame,) = Decoder(FrameLimits(1 << 20, 1000, 1 << 24), SERVER_COMMANDS).feed(encode(said.frame))
+    return frame
 
 
 class Talk:
@@ -42,7 +51,7 @@ class Talk:
 
     def ack_of(self, number, delivery):
         said, *_ = self.session.deliver(number, delivery)
-        return said.frame.headers.get("ack")
+        return frame_of(said).headers.get("ack")
 
 
 def error_of(outs):
@@ -141,6 +150,11 @@ def talks():
 @pytest.fixture
 def delivered():
     return delivery
+
+
+@pytest.fixture
+def frame_said():
+    return frame_of
 
 
 @pytest.fixture

@@ -248,6 +248,39 @@ def test_auto_is_acknowledged_as_it_is_sent(served):
     served(work)
 
 
+@pytest.mark.parametrize("leaving", ["unsubscribes", "is cut off"])
+def test_what_was_sent_is_acknowledged_before_its_stream_ends(served, leaving):
+    async def work(client, core):
+        bob, alice = await client().connect(), await client().connect()
+        await bob.ask("SUBSCRIBE", **(DURABLE | {"ack": "auto"}))
+        (feed,) = core.upstream.feeds
+        write, slow = feed.acknowledge, asyncio.Event()
+
+        async def acknowledge(marks):
+            await slow.wait()
+            await write(marks)
+
+        feed.acknowledge = acknowledge
+        await alice.publish(x=1)
+        await bob.next("MESSAGE")
+        if leaving == "unsubscribes":
+            bob.put(Frame("UNSUBSCRIBE", {"id": "0", "receipt": "r"}))
+        else:
+            bob.coming.put_nowait(b"")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert core.upstream.feeds == [feed] and bob.frames.empty()
+        slow.set()
+        if leaving == "unsubscribes":
+            await bob.next("RECEIPT")
+        else:
+            await bob.ended()
+        assert feed.kept.position == {"alice": 1}
+        assert core.upstream.feeds == []
+
+    served(work)
+
+
 def test_a_durable_name_that_comes_elsewhere_ends_here(served):
     async def work(client, core):
         one, other = await client().connect(), await client().connect()

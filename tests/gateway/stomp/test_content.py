@@ -201,9 +201,3 @@ def test_what_has_a_nul_or_is_no_text_goes_out_as_json_which_escapes_it(delivere
     assert where == "JMSDestination" or frame.headers["content-type"] == "application/json;charset=utf-8"
     assert frame.headers["destination"] == "/events"
     assert encode(frame).count(b"\0") == 1
-
-
-def test_a_name_with_a_nul_goes_out_as_json(delivered):
-    assert (
-        encode(message_of(delivered(1, event={"content-type": "text/plain", "n\0": 1}), {})).count(b"\0") == 1
-    )

@@ -1,0 +1,133 @@
+"""MESSAGEs as bytes: the part that all messages of an event have, made for a batch at once from its columns.
+
+Rules
+-----
+* What is made here is what `content.message_of` and `frames.encode` make of each event, but for the order of headers.
+* A batch whose events are not alike, or say what needs a closer look, is left to these.
+
+Reference: STOMP 1.2, "MESSAGE".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ...protocol.batch import EventBatch
+from ...protocol.documents import FORM
+from ...protocol.values import Kind
+from ..deliveries import Reading, shown
+from ..positions import identity
+from .content import (
+    BODY,
+    DESTINATION,
+    EVERYTHING,
+    HEADER_NAMES,
+    JSON,
+    MESSAGE_ONLY,
+    TEXT_KIND,
+    message_of,
+    written,
+)
+from .frames import Frame, encode, escaped
+
+_HEAD: Final = encode(Frame("MESSAGE"))[: len("MESSAGE\n")]
+
+
+def parts_1_2(reading: Reading) -> Sequence[bytes]:
+    """Return, for each event, what stands in each of its messages behind the headers of the subscription."""
+    return _parts(reading, "\0")
+
+
+def parts_1_1(reading: Reading) -> Sequence[bytes]:
+    """Return the same for STOMP 1.1, which cannot say CR in a header."""
+    return _parts(reading, "\0\r")
+
+
+def head_of(subscription: str) -> bytes:
+    """Return how all messages of a subscription begin."""
+    return _HEAD + header_line("subscription", subscription)
+
+
+def header_line(name: str, value: str) -> bytes:
+    """Return a line of a frame."""
+    return f"{name}:{escaped(value)}\n".encode()
+
+
+def _parts(reading: Reading, unsayable: str) -> Sequence[bytes]:
+    try:
+        parts = _of_columns(reading, unsayable)
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can say
+        parts = None
+    if parts is not None:
+        return parts
+    return [
+        encode(message_of(each, {"message-id": identity(each.publisher, each.sequence)}, unsayable))[
+            len(_HEAD) :
+        ]
+        for each in reading.deliveries
+    ]
+
+
+def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
+    """Return the parts of events that are alike, or None."""
+    batch = reading.batch
+    places, kinds = _words(batch, DESTINATION), _words(batch, TEXT_KIND)
+    if places is None or kinds is None or ("" in places and (DESTINATION, Kind.STRING) in batch.columns):
+        return None
+    named = [f"message-id:{escaped(identity(one.publisher, one.sequence))}\n" for one in reading.deliveries]
+    placed = [f"destination:{escaped(place or EVERYTHING)}\n" for place in places]
+    text = [kind.startswith("text/") for kind in kinds]
+    if any(
+        _has(unsayable, *column.words)
+        for (name, _), column in batch.columns.items()
+        if name != BODY and (name == DESTINATION or any(text))
+    ):
+        return None
+    if not any(text):
+        return _joined([named, placed, [f"content-type:{JSON};charset=utf-8\n"] * len(batch)], reading.texts)
+    bodies = _words(batch, BODY)
+    if (
+        bodies is None
+        or not all(text)
+        or _has("\0", *bodies)
+        or any(name == FORM for name, _ in batch.columns)
+    ):
+        return None
+    columns = [named, placed, [f"content-type:{escaped(kind)}\n" for kind in kinds]]
+    said: dict[str, str] = {}
+    for (attribute, _), column in batch.columns.items():
+        name = HEADER_NAMES.get(attribute, attribute)
+        if attribute in (BODY, DESTINATION) or name in MESSAGE_ONLY:
+            continue
+        if said.setdefault(name, attribute) != attribute:
+            return None
+        columns.append(shown(column, _line(name)))
+    return _joined(columns, bodies)
+
+
+def _words(batch: EventBatch, name: str) -> list[str] | None:
+    """Return an attribute of each event, empty where it has none; None where it is not always a string."""
+    if any(other == name and kind is not Kind.STRING for other, kind in batch.columns):
+        return None
+    column = batch.columns.get((name, Kind.STRING))
+    return [""] * len(batch) if column is None else shown(column, str)
+
+
+def _has(characters: str, *texts: str) -> bool:
+    together = "".join(texts)
+    return any(character in together for character in characters)
+
+
+def _line(name: str) -> Callable[[Any], str]:
+    head = escaped(name)
+    return lambda value: f"{head}:{escaped(written(value))}\n"
+
+
+def _joined(columns: Sequence[Sequence[str]], bodies: Sequence[str]) -> list[bytes]:
+    parts = []
+    for *lines, text in zip(*columns, bodies, strict=True):
+        body = text.encode()
+        length = f"content-length:{len(body)}\n\n" if body else "\n"
+        parts.append("".join((*lines, length)).encode() + body + b"\0")
+    return parts

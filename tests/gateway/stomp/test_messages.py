@@ -1,0 +1,96 @@
+"""MESSAGEs that are made of the columns of a batch are those that are made of each event."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rayvous.gateway.deliveries import Reading, json_of, texts_of
+from rayvous.gateway.positions import identity
+from rayvous.gateway.stomp.content import message_of
+from rayvous.gateway.stomp.frames import SERVER_COMMANDS, Decoder, FrameLimits, encode
+from rayvous.gateway.stomp.messages import head_of, header_line, parts_1_1, parts_1_2
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.values import NULL, Timestamp
+
+LIMITS = FrameLimits(1 << 20, 1000, 1 << 24)
+ODD = (
+    "",
+    "a\0b",
+    "a\rb",
+    "a:b\\c\n",
+    "é",
+    "\ud800",
+    7,
+    2.5,
+    -math.inf,
+    True,
+    NULL,
+    Timestamp(1),
+    {"x": 1},
+    ["y"],
+)
+PLAIN = {"content-type": "text/plain", "JMSDestination": "/a", "body": "hi", "price": 1.5, "symbol": "S"}
+
+
+def decoded(data):
+    (frame,) = Decoder(LIMITS, SERVER_COMMANDS).feed(data)
+    return frame
+
+
+@st.composite
+def batches(draw):
+    """Return events that are alike, but for some attributes of some of them."""
+    kinds = st.sampled_from([PLAIN, PLAIN, {"price": 1.5}, {"JMSDestination": "/a", "content-type": "x"}])
+    kind = draw(kinds)
+    events = [dict(kind) for _ in range(draw(st.integers(1, 4)))]
+    names = st.sampled_from([*PLAIN, "type", "JMSType", "message-id", "a:b", "gaps"])
+    for _ in range(draw(st.integers(0, 3))):
+        event = draw(st.sampled_from(events))
+        if draw(st.booleans()):
+            event[draw(names)] = draw(st.sampled_from(ODD))
+        else:
+            event.pop(draw(names), None)
+    return batch_of(events, publisher=draw(st.sampled_from(["all@1", "é:\\\n"])), first_sequence=5)
+
+
+def same(batch, old=False):
+    reading = Reading(batch)
+    for one in reading.deliveries:
+        part = one.written(parts_1_1 if old else parts_1_2)
+        known = {"subscription": "a:0", "message-id": identity(one.publisher, one.sequence), "ack": "1"}
+        frame = message_of(one, known, "\0\r" if old else "\0")
+        assert decoded(head_of("a:0") + header_line("ack", "1") + part) == decoded(encode(frame))
+        assert part.count(b"\0") == 1
+
+
+@settings(max_examples=100)
+@given(batches(), st.booleans())
+def test_what_is_made_of_columns_is_what_is_made_of_events(batch, old):
+    same(batch, old)
+
+
+@pytest.mark.parametrize("of", [PLAIN, {"price": 1.5}])
+@pytest.mark.parametrize("odd", ODD, ids=ascii)
+def test_whatever_is_odd_in_one_event_of_a_batch(of, odd):
+    for name in (*PLAIN, "type", "a:b", "gaps"):
+        same(batch_of([of, of | {name: odd}]))
+        same(batch_of([of, of | {name: odd}]), old=True)
+
+
+def test_two_attributes_that_are_one_header():
+    same(batch_of([PLAIN | {"type": "a"}, PLAIN | {"JMSType": "b"}, PLAIN | {"JMSType": "b", "type": "a"}]))
+
+
+@settings(max_examples=80)
+@given(batches())
+def test_json_of_columns_is_the_json_of_events(batch):
+    assert texts_of(batch) == [json_of(event)[0] for event in batch.documents()]
+
+
+@pytest.mark.parametrize("event", [PLAIN, {"price": 1.5}])
+def test_most_events_are_written_from_columns(event, monkeypatch):
+    """The fall-back would give the same, slowly."""
+    batch = batch_of([event] * 3)
+    monkeypatch.setattr("rayvous.protocol.batch.EventBatch.events", None)
+    assert len({part.partition(b"\n")[2] for part in parts_1_2(Reading(batch))}) == 1

@@ -1,0 +1,181 @@
+"""A stream that hands over what it brings: in order, as far as there is room, and the rest when there is."""
+
+import asyncio
+from collections import deque
+
+import numpy as np
+import pytest
+from rayvous.gateway.deliveries import Texts
+from rayvous.gateway.network import Arrived
+from rayvous.gateway.positions import Seal
+from rayvous.gateway.queues import Gap
+from rayvous.gateway.streams import BREATH, Stream
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.gateways import GatewayLimits
+from rayvous.protocol.messages.pubsub import Lost
+from rayvous.routing.language.questions import to_filter
+
+
+class Feed:
+    def __init__(self):
+        self.arrivals, self.last, self.error, self.marks = deque(), 0, None, []
+
+    def listen(self, more):
+        self.more = more
+
+    def take(self):
+        if not self.arrivals and self.error is not None:
+            raise self.error
+        return self.arrivals.popleft() if self.arrivals else None
+
+    def come(self, count, **more):
+        batch = batch_of([{"x": 1}] * count, publisher="a", first_sequence=self.last + 1)
+        self.last += count
+        self.arrivals.append(Arrived(batch, np.arange(count), **more))
+        self.more()
+
+    async def acknowledge(self, marks):
+        self.marks.append(marks)
+
+    async def close(self):
+        pass
+
+
+class Taker:
+    """Has room for so many in each turn of the loop."""
+
+    def __init__(self, room):
+        self.room, self.had, self.reason = room, [], None
+
+    def take(self, items):
+        self.room -= sum(not isinstance(item, Gap) for item in items)
+        assert self.room >= 0, "there was no room for that"
+        self.had += [item if isinstance(item, Gap) else item.sequence for item in items]
+
+    def ended(self, reason):
+        self.reason = reason
+
+
+async def turns(count=5):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def streaming(work, room, limits=None, **options):
+    async def whole():
+        feed, taker = Feed(), Taker(room)
+        stream = Stream(feed, limits or GatewayLimits(), Texts(), filter=to_filter("TRUE"), **options)
+        await stream.begin(None)
+        stream.hand_to(taker)
+        await turns()
+        await work(feed, stream, taker)
+        await stream.close()
+
+    asyncio.run(whole())
+
+
+def test_what_finds_room_is_handed_over_and_the_rest_when_there_is_room_again_in_order():
+    async def work(feed, stream, taker):
+        feed.come(5)
+        await turns()
+        assert taker.had == [1, 2, 3]
+        taker.room = 3  # and before it is said, something else comes
+        feed.come(2)
+        await turns()
+        assert taker.had == [1, 2, 3, 4, 5, 6]
+        taker.room = 3
+        stream.go_on()
+        await turns()
+        assert taker.had == [1, 2, 3, 4, 5, 6, 7]
+
+    streaming(work, 3)
+
+
+def test_what_was_shed_or_lost_is_told_before_what_comes_then():
+    async def work(feed, stream, taker):
+        feed.come(5)
+        await turns()
+        taker.room = 10
+        feed.come(1, losses=[Lost("b", 3, 4)])
+        await turns()
+        shed, *rest, lost, last = taker.had
+        assert (shed.reason, shed.count, shed.of) == ("slow", 3, {"a": (1, 3)})
+        assert (rest, lost.reason, last) == ([4, 5], "network", 6)
+
+    streaming(work, 0, GatewayLimits(queue_events_max=2))
+
+
+def test_a_gap_is_told_though_nothing_waits_behind_it():
+    async def work(feed, stream, taker):
+        feed.arrivals.append(Arrived(losses=[Lost("b", 3, 4)]))
+        feed.more()
+        await turns()
+        assert [gap.reason for gap in taker.had] == ["network"]
+        feed.come(1, losses=[Lost("b", 5, 5)])
+        await turns()
+        assert [type(item) for item in taker.had] == [Gap, Gap, int]
+
+    streaming(work, 9)
+
+
+def test_much_that_comes_at_once_lets_others_have_a_turn():
+    async def work(feed, stream, taker):
+        feed.come(3 * BREATH)
+        had = []
+        while len(taker.had) < 3 * BREATH:
+            await asyncio.sleep(0)
+            had.append(len(taker.had))
+        assert {BREATH, 2 * BREATH} <= {*had} or max(np.diff([0, *had])) <= BREATH
+
+    streaming(work, 10**6)
+
+
+@pytest.mark.parametrize("room", [9, 1])
+def test_what_waits_is_handed_over_before_the_end_is_told(room):
+    async def work(feed, stream, taker):
+        feed.come(3)
+        feed.error = BrokerUnavailable("the broker is gone")
+        feed.more()
+        await turns()
+        assert (taker.had, taker.reason) == (([1, 2, 3], "the broker is gone") if room > 3 else ([1], None))
+        taker.room = 9
+        stream.go_on()
+        await turns()
+        assert (taker.had, taker.reason) == ([1, 2, 3], "the broker is gone")
+
+    streaming(work, room)
+
+
+def test_a_durable_stream_goes_on_when_it_is_acknowledged_and_takes_no_more_than_there_is_room_for():
+    async def work(feed, stream, taker):
+        ids, take = [], taker.take
+        taker.take = lambda items: (ids.extend(item.id for item in items), take(items))
+        feed.come(6)
+        feed.come(1)
+        await turns()
+        assert taker.had == [1, 2] and len(feed.arrivals) == 1
+        await stream.acknowledge(ids[-1])
+        await turns()
+        assert taker.had == [1, 2, 3, 4] and feed.marks == [{"a": 2}]
+        await stream.acknowledge(ids[-1])
+        await turns()
+        assert taker.had == [1, 2, 3, 4, 5, 6] and not feed.arrivals
+
+    limits = GatewayLimits(queue_events_max=2, unacknowledged_max=2)
+    streaming(work, 100, limits, durable="d", seal=Seal("s", "d"))
+
+
+def test_who_has_let_go_is_brought_nothing_and_who_closes_it_tells_its_taker():
+    async def work(feed, stream, taker):
+        stream.hand_to(None)
+        feed.come(1)
+        await turns()
+        assert taker.had == []
+        stream.hand_to(taker)
+        await turns()
+        assert taker.had == [1]
+        await stream.close("opened elsewhere")
+        assert taker.reason == "opened elsewhere"
+
+    streaming(work, 9)
