@@ -100,13 +100,13 @@ class DeliveryQueue(Generic[T]):
             self._gap_of[item.publisher] = first, item.sequence
 
     @property
-    def has_gap(self) -> bool:
-        """Whether something was shed since it was asked for last."""
-        return self._gap_count > 0
+    def idle(self) -> bool:
+        """Whether nothing waits, and nothing was shed that is not told."""
+        return not self._waiting and not self._gap_count
 
     def gap(self) -> Gap | None:
         """Return what was shed since it was asked for last; it stands before what waits now."""
-        if not self.has_gap:
+        if not self._gap_count:
             return None
         gap = Gap("slow", self._gap_count, self._gap_of)
         self._gap_count, self._gap_of = 0, {}

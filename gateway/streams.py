@@ -224,10 +224,15 @@ class Stream:
         self._taker = taker
         self.go_on()
 
+    @property
+    def _waits(self) -> bool:
+        """Whether something is to be handed out, or told, before what comes now."""
+        return bool(self._gaps) or not self._queue.idle
+
     def _pass_by(self, most: int) -> int:
         """Hand over what has just come if nothing is to go before it; return how many."""
         taker = self._taker
-        if taker is None or self._seal is not None or self._queue or self._gaps or self._queue.has_gap:
+        if taker is None or self._seal is not None or self._waits:
             return 0
         count = min(most, taker.room, len(self._coming))
         if count:
@@ -237,11 +242,11 @@ class Stream:
     def _pass_on(self) -> None:
         """Hand over what waits, as far as there is room; when it has ended and nothing waits, say so."""
         taker = self._taker
-        if taker is None:
+        if taker is None or not (self._waits or self._ended is not None):
             return
         while (room := taker.room) and (items := self._hand_out(min(room, BREATH))):
             taker.take(items)
-        if self._ended is not None and not self._queue and not self._gaps and self._taker is taker:
+        if self._ended is not None and not self._waits and self._taker is taker:
             self._taker = None
             taker.ended(self._ended)
 

@@ -352,10 +352,11 @@ class Connection:
 
     def room(self, number: int) -> int:
         """Return how many a subscription may be brought now; with none, it is told when there is room."""
-        room = 0 if self._out.full else self._session.room(number, DELIVERIES_AT_ONCE)
-        if not room and number in self._streams:
+        if not self._out.full and (room := self._session.room(number, DELIVERIES_AT_ONCE)):
+            return room
+        if number in self._streams:
             self._held_up[number] = self._streams[number]
-        return room
+        return 0
 
     def _go_on(self) -> None:
         held, self._held_up = self._held_up, {}

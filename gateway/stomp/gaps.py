@@ -33,6 +33,7 @@ class Gaps:
 
     def tell(self) -> str:
         """Return all that was noted as a JSON array, and forget it; empty where there is none."""
+        if not self._by_reason:
+            return ""
         gaps, self._by_reason = self._by_reason, {}
-        told = [gap.to_dict() for gap in gaps.values()]
-        return json.dumps(told, separators=(",", ":")) if told else ""
+        return json.dumps([gap.to_dict() for gap in gaps.values()], separators=(",", ":"))
