@@ -112,7 +112,7 @@ class Stream:
                 await self._feed.acknowledge(self._had)
                 self._window.marks = dict(reversed(self._had.items()))
         self._begun = True
-        self._feed.listen(self.go_on)
+        self._feed.listen(self._come)
         self.go_on()
 
     @property
@@ -141,6 +141,10 @@ class Stream:
         if not self._called:
             self._called = True
             asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _come(self) -> None:
+        if not self._called:
+            self._go_on()
 
     def _go_on(self) -> None:
         self._called = False

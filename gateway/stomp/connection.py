@@ -25,7 +25,7 @@ from ..core import Delivery, Gateway, Stream
 from ..core import Session as CoreSession
 from ..queues import Gap
 from .content import event_of
-from .frames import HEARTBEAT, Decoder, Encoded, Frame, FrameError, FrameLimits, encode, frames_of
+from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode, frames_of
 from .gaps import Gaps
 from .outgoing import Outgoing, Wire
 from .runs import Sends
@@ -60,7 +60,7 @@ class _Sent:
 
     came: Frame | Sends
     events: tuple[dict[str, Value], ...] | EventBatch
-    receipts: list[Frame | Encoded]
+    receipts: list[Frame | bytes]
 
     def apart(self) -> Iterator[_Sent]:
         """Iterate over the frames of a run; a frame is one, whatever it publishes."""
@@ -302,7 +302,8 @@ class Connection:
             self._over.set()
 
     def _say(self, out: Say) -> None:
-        self._out.put(HEARTBEAT if out.frame is None else encode(out.frame))
+        frame = out.frame
+        self._out.put(frame if isinstance(frame, bytes) else HEARTBEAT if frame is None else encode(frame))
         self._session.said(self._clock())
 
     # Publishing.

@@ -78,13 +78,6 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """A frame that is bytes already."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class FrameLimits:
     """How large a frame may be.
 
@@ -331,7 +324,7 @@ class Decoder:
         return frame
 
 
-def encode(frame: Frame | Encoded) -> bytes:
+def encode(frame: Frame) -> bytes:
     """Return a frame as bytes; one with a body says how long that is.
 
     Raises
@@ -339,8 +332,6 @@ def encode(frame: Frame | Encoded) -> bytes:
     FrameError
         If a frame that is not escaped has a header with an end of a line, or a name with a colon.
     """
-    if isinstance(frame, Encoded):
-        return frame.data
     plain = frame.command in NOT_ESCAPED
     lines = [frame.command]
     for name, value in frame.headers.items():

@@ -31,6 +31,7 @@ from .content import (
 )
 from .frames import Frame, encode, escaped
 
+NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN)
 _HEAD: Final = encode(Frame("MESSAGE"))[: len("MESSAGE\n")]
 
 
@@ -75,7 +76,8 @@ def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
     places, kinds = _words(batch, DESTINATION), _words(batch, TEXT_KIND)
     if places is None or kinds is None or ("" in places and (DESTINATION, Kind.STRING) in batch.columns):
         return None
-    named = [f"message-id:{escaped(identity(one.publisher, one.sequence))}\n" for one in reading.deliveries]
+    names = {name: escaped(identity(name, 0))[:-1] for name in batch.publishers}
+    named = [f"message-id:{names[one.publisher]}{one.sequence}\n" for one in reading.deliveries]
     placed = [f"destination:{escaped(place or EVERYTHING)}\n" for place in places]
     text = [kind.startswith("text/") for kind in kinds]
     if any(
@@ -102,7 +104,7 @@ def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
             continue
         if said.setdefault(name, attribute) != attribute:
             return None
-        columns.append(shown(column, _line(name)))
+        columns.append(shown(column, _line(name, plain=column.kind in NUMBERS)))
     return _joined(columns, bodies)
 
 
@@ -119,8 +121,11 @@ def _has(characters: str, *texts: str) -> bool:
     return any(character in together for character in characters)
 
 
-def _line(name: str) -> Callable[[Any], str]:
+def _line(name: str, *, plain: bool) -> Callable[[Any], str]:
+    """Return what writes a line of this name; `plain` values need no escape."""
     head = escaped(name)
+    if plain:
+        return lambda value: f"{head}:{written(value)}\n"
     return lambda value: f"{head}:{escaped(written(value))}\n"
 
 

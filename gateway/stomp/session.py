@@ -27,7 +27,7 @@ from ..deliveries import Delivery, Reading
 from .acknowledging import Unacknowledged
 from .columns import batch_of_run
 from .content import event_of, selector_of
-from .frames import Encoded, Frame
+from .frames import Frame
 from .messages import head_of, header_line, parts_1_1, parts_1_2
 from .runs import KEY_HEADERS, Sends
 from .wishes import (
@@ -109,6 +109,7 @@ class Session:
         self._frame_began: float | None = None
         self._beat_seconds = self._silence_seconds = 0.0  # 0 for none
         self._client_id, self._version = "", VERSIONS[0]
+        self._parts: Callable[[Reading], Sequence[bytes]] = parts_1_2
         self._numbers = 0
         self._by_id: dict[str, _Subscription] = {}
         self._by_number: dict[int, _Subscription] = {}
@@ -222,6 +223,7 @@ class Session:
                 f"this gateway speaks STOMP {' and '.join(VERSIONS)}: send accept-version:{VERSIONS[0]}"
             )
         self._version = version
+        self._parts = parts_1_1 if version == "1.1" else parts_1_2
         beats = _BEATS.fullmatch(headers.get("heart-beat", "0,0"))
         if beats is None:
             raise Refused("heart-beat must be two numbers of milliseconds, such as heart-beat:10000,10000")
@@ -345,7 +347,7 @@ class Session:
         assert one.open is not None
         if frame.command == "NACK" and frame.headers.get("requeue") == "true":
             meant = one.open.meant(number).items()
-            return [self._message(one, each, sent, redelivered="true") for each, sent in meant]
+            return [self._message(one, each, sent, {"redelivered": "true"}) for each, sent in meant]
         settled = one.open.settle(number)
         self.rejected += len(settled) * (frame.command == "NACK")
         return (
@@ -426,24 +428,19 @@ class Session:
         if one is None or self._state is not State.OPEN:
             return []
         self._numbers += 1
-        said = self._message(one, self._numbers, delivery, gaps=gaps)
+        said = self._message(one, self._numbers, delivery, {"gaps": gaps} if gaps else {})
         if one.open is not None:
             one.open.sent(self._numbers, delivery, len(delivery.written(self._parts)))
             return [said]
         return [said] if one.durable is None else [said, Acknowledge(number, delivery.id, False)]
 
-    def _message(self, one: _Subscription, number: int, delivery: Delivery, **told: str) -> Say:
+    def _message(self, one: _Subscription, number: int, delivery: Delivery, told: dict[str, str]) -> Say:
         head = one.head
         for name, value in told.items():
-            if value:
-                head += header_line(name, value)
+            head += header_line(name, value)
         if one.open is not None:
             head += header_line("ack", str(number))
-        return Say(Encoded(head + delivery.written(self._parts)))
-
-    @property
-    def _parts(self) -> Callable[[Reading], Sequence[bytes]]:
-        return parts_1_1 if self._version == "1.1" else parts_1_2
+        return Say(head + delivery.written(self._parts))
 
 
 def _key_of(frame: Frame) -> tuple[str | None, Frame]:

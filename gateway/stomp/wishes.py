@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ...protocol.batch import EventBatch
 from ...protocol.gateways import GatewayLimits
 from ...protocol.values import Value
-from .frames import Encoded, Frame
+from .frames import Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Send a frame; None is a heart-beat."""
+    """Send a frame, which may be bytes already; None is a heart-beat."""
 
-    frame: Frame | Encoded | None
+    frame: Frame | bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def delivery(sequence, publisher="alice", event=None):
 
 def frame_of(said):
     """Return the frame that is said."""
-    (frame,) = Decoder(FrameLimits(1 << 20, 1000, 1 << 24), SERVER_COMMANDS).feed(encode(said.frame))
+    (frame,) = Decoder(FrameLimits(1 << 20, 1000, 1 << 24), SERVER_COMMANDS).feed(said.frame)
     return frame
 
 
