@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Final, Protocol, TypeVar
 
 from ray.exceptions import ActorDiedError, RayActorError, RayError
@@ -39,6 +40,11 @@ COME_BACK_SECONDS: Final = 0.1
 
 
 T = TypeVar("T")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether these are handles of one actor; mostly they are one handle, and to compare two takes longer."""
+    return one is other or bool(one == other)
 
 
 class Mover(Protocol):
@@ -234,7 +240,7 @@ class ClientProcess:
                     continue
                 for i, client in enumerate(parcel.clients):
                     target = self._inboxes.get(client)
-                    if target is None or target.host != host:
+                    if target is None or not _same(target.host, host):
                         continue
                     if parcel.losses:
                         target.tell(parcel.losses)
@@ -252,12 +258,12 @@ class ClientProcess:
     def _heard(self, host: Any, now: float) -> None:
         """Note that a host had nothing more for its subscribers: if it dies, that is what they may lack since."""
         for inbox in self._inboxes.values():
-            if inbox.host == host:
+            if _same(inbox.host, host):
                 inbox.heard_at = now
 
     def _anybody_at(self, host: Any) -> bool:
-        there = [mover.host for mover in self._movers] + [inbox.host for inbox in self._inboxes.values()]
-        return self._expected[host] > 0 or any(each == host for each in there)
+        hosts = chain((each.host for each in self._movers), (each.host for each in self._inboxes.values()))
+        return self._expected[host] > 0 or any(_same(each, host) for each in hosts)
 
     async def _fetch(self, host: Any, acknowledged: int) -> list[Any]:
         patience = self._patience_seconds
