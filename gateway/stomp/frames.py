@@ -153,11 +153,13 @@ class Decoder:
         """
         if self._broken is None:
             self._buffer += data
-            if self._command is None:
-                yield from self._plain_frames()
+        looked = False
         while True:
             if self._broken is not None:
                 raise FrameError(self._broken)
+            if self._command is None and not looked:  # once a read, behind the frame that it goes on with
+                looked = True
+                yield from self._plain_frames()
             try:
                 frame = self._next()
             except FrameError as error:

@@ -98,6 +98,16 @@ def test_what_is_looked_at_one_by_one_is_not_read_together(name):
     assert [type(frame) for frame in frames] == [Frame] * (LEARNT_AFTER + 5)
 
 
+@pytest.mark.parametrize("cut", [1, 7, 22, 30])
+def test_behind_a_frame_that_a_read_has_cut_frames_are_read_together_again(cut):
+    frame = sent([("destination", "/a"), ("x", "1")], b"hello")
+    data = frame * (LEARNT_AFTER + 20)
+    at = len(frame) * (LEARNT_AFTER + 5) + cut
+    came, _ = outcome([data[:at], data[at:]])
+    assert [len(each) for each in came if isinstance(each, Sends)] in ([5, 15], [5, 14])
+    assert apart(came) == outcome([data], replace(LIMITS, run_frames_max=0))[0]
+
+
 def test_a_run_has_no_more_frames_than_are_published_at_once():
     frames = [sent([("destination", "/a")], b"x")] * (LEARNT_AFTER + 8)
     came = list(Decoder(FrameLimits(run_frames_max=3)).feed(b"".join(frames)))
