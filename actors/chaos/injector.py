@@ -156,6 +156,11 @@ class Breaker:
         """Return those that would not answer now: the dead, who stands still, and who is behind a cut link."""
         return sorted((self._dead | self._paused | self._unreached.keys()) - self._gone)
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether brokers are behind a link that carries nothing, or have not been heard of since."""
+        return bool(self._unreached)
+
     # Brokers that come, and leave in good order.
 
     def came(self, brokers: Iterable[BrokerId]) -> None:

@@ -6,7 +6,8 @@ Rules
 * Whom it is about is chosen among those that are there by then and stay, as in the simulator
   (:class:`rayvous.simulator.operations.SimulatedOperations`).
 * A broker that has left, or was to leave and died, is never started again. The last one that stays is kept.
-* A broker that has not left in the end is a finding, and so is an operation that failed.
+* A broker that has not left in the end is a finding, and so is an operation that failed. But while a host is cut off,
+  Ray may have put a new broker there, and given it up before it had come.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...faults.chaos.cases import Operation
-from ...protocol.errors import InputError, RayvousError
+from ...protocol.errors import BrokerUnavailable, InputError, RayvousError
 from ...protocol.ids import BrokerId, ClusterId
 from ..network.network import Network
 from .injector import Breaker
 from .workload import RunningWorkload
 
 LEAVE_SECONDS: Final = 60.0
+COMING: Final = ("add_broker", "add_cluster")
 
 
 class Operator:
@@ -74,11 +76,13 @@ class Operator:
             time.sleep(wait)
         try:
             done = self._do(operation.do, operation.pick, operation.size)
-        except InputError as error:
-            done = f"came to nothing: {error}"  # whom it was about is gone meanwhile
         except Exception as error:  # a thread that ended of it would say nothing
-            self._finding(f"{self._breaker.now:.3f} s: {operation.do}: {type(error).__name__}: {error}")
-            return
+            gone = isinstance(error, InputError)  # whom it was about
+            never_came = isinstance(error, BrokerUnavailable) and operation.do in COMING
+            if not (gone or (never_came and self._breaker.cut_off)):
+                self._finding(f"{self._breaker.now:.3f} s: {operation.do}: {type(error).__name__}: {error}")
+                return
+            done = f"came to nothing: {error}"
         self._say(f"operation: {operation.do}: {done}")
 
     def _do(self, what: str, pick: float, size: int) -> str:

@@ -52,6 +52,8 @@ class Net:
 
     def add_broker(self, cluster: int) -> int:
         self.done.append(("add", cluster))
+        if self.error is not None:
+            raise self.error
         self.positions.append(Position(9, cluster, "N9", (0, 1, 9), 1, None, ()))
         return 9
 
@@ -137,6 +139,19 @@ def test_who_is_not_there_any_more_is_no_finding_and_stays_else() -> None:
     assert run.operator.unfinished() == [] and len(run.breaker.staying()) == 4
     run.net.error = BrokerUnavailable("gone")
     assert run.do("reoptimise") == "operation: reoptimise: cut short: gone" and not run.found
+
+
+def test_who_did_not_come_is_a_finding_unless_a_host_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray gives that up, with a new broker that it has put there. Reference: decision 0041."""
+    run = Run()
+    run.net.error = BrokerUnavailable("the broker's host is gone")
+    run.do("add_broker")
+    assert "add_broker: BrokerUnavailable" in run.found[0] and not run.said
+    monkeypatch.setattr(run.breaker, "_unreached", {1: None})
+    assert run.do("add_broker") == "operation: add_broker: came to nothing: the broker's host is gone"
+    assert len(run.found) == 1 and len(run.breaker.staying()) == 4
+    run.do("remove_broker", 0.9)
+    assert "remove_broker: BrokerUnavailable" in run.found[1]  # no broker may fail to leave for that
 
 
 def test_a_broker_that_does_not_leave_is_a_finding() -> None:
