@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, BrokerLink, ClusterId
@@ -213,9 +213,13 @@ def _said(
             answers = ray.get(its, timeout=0)
         except GetTimeoutError:
             silent.update(at[host])
-        except RayActorError:
-            if hosts.recovery is not None:  # else Ray may start it again
+        except RayActorError as error:
+            if hosts.recovery is None:
+                continue  # Ray may start it again
+            if isinstance(error, ActorDiedError):
                 hosts.dead.add(host)
+            else:
+                silent.update(at[host])  # out of reach just now
         else:
             for question, answer in zip(questions, answers, strict=True):
                 said[question] |= answer

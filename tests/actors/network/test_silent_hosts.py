@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.network import hosts as hosts_file
+from rayvous.actors.network import status
 from rayvous.actors.network.hosts import Hosts
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -41,7 +42,9 @@ class Ray:
     def __init__(self) -> None:
         self.waited = list[float]()
 
-    def get(self, call: Answer, timeout: float | None = None) -> Any:
+    def get(self, call: Answer | list[Answer], timeout: float | None = None) -> Any:
+        if isinstance(call, list):
+            return [self.get(each) for each in call]
         assert call.done, "nobody would answer"
         if isinstance(call.value, Exception):
             raise call.value
@@ -102,3 +105,16 @@ def test_who_is_out_of_reach_is_not_dead_and_who_is_dead_is_asked_no_more(
     assert sorted(hosts.survey()) == [0] and not hosts.lives(other)
     asked = len(other.asked)
     assert sorted(hosts.survey()) == [0] and len(other.asked) == asked
+
+
+def test_a_look_at_a_network_takes_nobody_for_dead_who_is_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    well, other = Host(0), Host(1)
+    monkeypatch.setattr(status, "ray", Ray())
+    hosts = hosts_of(well, other)
+    other.fails = ActorUnavailableError("not now", None)
+    assert status._said(hosts, ("survey",), 1.0) == ({"survey": {0: {"broker": 0}}}, {1}) and not hosts.dead
+    other.fails = ActorDiedError()
+    assert status._said(hosts, ("survey",), 1.0) == ({"survey": {0: {"broker": 0}}}, set())
+    assert hosts.dead == {other}
