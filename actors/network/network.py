@@ -45,7 +45,6 @@ from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
 from .gateways import end_gateways, start_gateways, urls_of
 from .hosts import Hosts
 from .launching import ensure_ray, networks, start_network, starts_ray
-from .network_file import from_file
 from .operations import Operations
 from .rolling import Rolling
 from .settings import Settings
@@ -268,6 +267,10 @@ class Network:
             access,
         )
         if isinstance(topology, str | Path):
+            from .network_file import (
+                from_file,
+            )  # pydantic: few networks come from a file
+
             settings = from_file(topology, name, settings)
         settings = replace(settings.validate(), telemetry=prepare(settings.telemetry))
         with told(progress) as stages:

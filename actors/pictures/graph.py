@@ -6,15 +6,17 @@ Rule: pure; the same places give the same graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId
 from ...routing.topologies.cube import cube_of
-from .layout import CUBE
 
 if TYPE_CHECKING:
     import networkx as nx
+
+CUBE: Final = "cube"
+"""The kind of a link between brokers none of which is above the other."""
 
 
 def graph_of_places(

@@ -21,11 +21,10 @@ from typing import Any, Final
 
 import networkx as nx
 
+from .graph import CUBE
+
 LEAVES_A_ROW: Final = 3
 """So many leaf children of one parent stand side by side if nothing else is asked for; more start another row."""
-
-CUBE: Final = "cube"
-"""The kind of a link between brokers none of which is above the other."""
 
 ROW_GAP: Final = 1.0
 LAYER_GAP: Final = 1.35

@@ -19,7 +19,8 @@ import networkx as nx
 import numpy as np
 
 from ...protocol.extras import extra
-from .layout import CUBE, Layout
+from .graph import CUBE
+from .layout import Layout
 from .picture import Picture, Sheet
 from .style import DEAD_COLOUR, OTHER_COLOUR, ROLE_COLOURS, role_handles, short
 from .tree_size import HUB_POINTS, LABEL_POINTS, SIDE_INCHES, Box, Canvas, Sizes, boxes_of, fit, sizes_of

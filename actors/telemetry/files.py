@@ -20,9 +20,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import networkx as nx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -31,6 +30,9 @@ from ...protocol.configs import Position
 from ...protocol.errors import InputError
 from ...protocol.telemetry.tables import SCHEMA_VERSION, SCHEMAS, TABLES
 from .arrow import VERSION_KEY, arrow_schema
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _PART: Final = re.compile(r"part-(\d+)-(\d+)\.parquet")
 
@@ -269,6 +271,8 @@ def graph_of(network: Mapping[str, Any]) -> nx.Graph:
 
     Nodes are broker ids with `label`, `role` and `cluster`; edges have `kind`.
     """
+    import networkx as nx  # a sixth of a second, which every host of brokers would pay
+
     graph = nx.Graph()
     for broker in network.get("brokers", ()):
         graph.add_node(broker["broker"], **{key: broker[key] for key in ("label", "role", "cluster")})

@@ -180,7 +180,8 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         ray.get(writer.flush.remote())
         assert alice.losses == []
         net.close()
-        with pytest.raises(StorageFailed, match="earlier network"):  # its name is free, also that of who was killed
+        # The name is free again, also that of the broker that was killed.
+        with pytest.raises(StorageFailed, match="earlier network"):
             rv.Network.launch(
                 rv.ClusterTree(1, 1), name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)
             )
