@@ -34,7 +34,7 @@ from ..actors.network.network import Network
 from ..actors.network.rendezvous import KEYS
 from ..faults.replay.repeats import Answer, Wish
 from ..protocol.batch import EventBatch
-from ..protocol.errors import ClientError, RayvousError
+from ..protocol.errors import BrokerUnavailable, ClientError, RayvousError
 from ..routing.filters.filter import Filter
 from .lanes import CALL_EVENTS_MAX
 from .network import Arrived, Feed, Outlet
@@ -78,7 +78,10 @@ class _RayOutlet:
                 continue
             if now - known.since < self._doubt_seconds:
                 continue
-            accepted = self._network.accepted(known.publisher) >= known.last
+            try:
+                accepted = self._network.accepted(known.publisher) >= known.last
+            except BrokerUnavailable:  # it is asked again when somebody comes again
+                continue
             self._rendezvous("settle", self._principal, [wish.key], known.publisher, accepted=accepted)
             answers[i] = replace(known, accepted=accepted)
         return answers

@@ -146,15 +146,18 @@ class Lane:
         """Claim the keys of a group; return what is to be published, and what was accepted before."""
         if all(asked.key is None for asked in group):
             return group, []
+        try:
+            answers = await self._outlet.claim([asked.wish for asked in group])
+        except BrokerUnavailable as error:  # what has no key does not need it
+            _refuse([asked for asked in group if asked.key is not None], error)
+            return [asked for asked in group if asked.key is None], []
         fresh: list[_Asked] = []
         accepted: list[tuple[_Asked, Accepted]] = []
-        for asked, known in zip(
-            group, await self._outlet.claim([asked.wish for asked in group]), strict=True
-        ):
+        for asked, known in zip(group, answers, strict=True):
             if known is None:
                 fresh.append(asked)
-            elif (error := _unanswerable(asked.wish, known)) is not None:
-                _refuse([asked], error)
+            elif (refusal := _unanswerable(asked.wish, known)) is not None:
+                _refuse([asked], refusal)
             else:
                 accepted.append((asked, Accepted(known.publisher, known.first, known.last, repeated=True)))
         return fresh, accepted

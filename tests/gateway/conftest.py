@@ -39,6 +39,8 @@ class LocalOutlet:
         return last
 
     async def claim(self, wishes: list[Wish]) -> list[Answer]:
+        if self.network.forgetful:
+            raise BrokerUnavailable("nobody knows of keys")
         last = self.network.last.get(self.name, 0)
         return self.network.repeats.claim(self.principal, self.name, last, wishes, self.network.now)
 
@@ -123,7 +125,7 @@ class LocalNetwork:
         self.outlets: list[LocalOutlet] = []
         self.calls = self.flushes = 0
         self.repeats, self.now = Repeats(), 0.0
-        self.broken = False
+        self.broken = self.forgetful = False
         self.open_gate = asyncio.Event()
         self.open_gate.set()
 

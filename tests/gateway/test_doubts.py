@@ -13,6 +13,7 @@ import pytest
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.faults.replay.repeats import Wish
 from rayvous.gateway.joined import _RayOutlet
+from rayvous.protocol.errors import BrokerUnavailable
 
 CALL_SECONDS = 60.0
 DOUBT_SECONDS = 2 * CALL_SECONDS
@@ -34,7 +35,7 @@ class Outlet(_RayOutlet):
 class Story:
     """A gateway has claimed a key and was killed; another is asked."""
 
-    def __init__(self, *, heals: bool, accepted: int) -> None:
+    def __init__(self, *, heals: bool, accepted: int | None) -> None:
         self.now, self.asked = 0.0, list[str]()
         self._accepted = accepted
         limits = SimpleNamespace(call_seconds=CALL_SECONDS, call_events_max=16_384)
@@ -47,6 +48,8 @@ class Story:
 
     def accepted(self, publisher: str) -> int:
         self.asked.append(publisher)
+        if self._accepted is None:
+            raise BrokerUnavailable("a broker does not answer")
         return self._accepted
 
     def at(self, seconds: float) -> Any:
@@ -72,6 +75,13 @@ def test_what_they_have_not_is_free_for_who_asks_next(accepted: int) -> None:
     story = Story(heals=True, accepted=accepted)
     assert not story.at(DOUBT_SECONDS).accepted
     assert story.at(DOUBT_SECONDS + 1) is None
+
+
+def test_while_brokers_do_not_answer_it_stays_open() -> None:
+    story = Story(heals=True, accepted=None)
+    assert not story.at(DOUBT_SECONDS).accepted
+    story._accepted = 2
+    assert story.at(DOUBT_SECONDS + 1).accepted
 
 
 def test_where_nothing_heals_nobody_knows() -> None:

@@ -109,6 +109,18 @@ def test_what_became_of_it_is_not_guessed(gateway, run, tokens):
     assert after == 1.0 and not accepted.repeated
 
 
+def test_where_nobody_knows_of_keys_what_has_none_is_published_all_the_same(gateway, run, tokens):
+    async def story():
+        gate = gateway()
+        gate.upstream.forgetful = True
+        async with await gate.open(tokens["alice"]) as alice:
+            asked = [alice.publish(ONE, key="k"), alice.publish(TWO)]
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    keyed, plain = run(story())
+    assert isinstance(keyed, BrokerUnavailable) and plain == Accepted("alice", 1, 2)
+
+
 def test_two_at_once_are_one(gateway, run, tokens):
     async def story():
         gate = gateway()
