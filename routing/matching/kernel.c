@@ -10,7 +10,7 @@
  *   numbers or a word. What matches is zero in the OR of all rows.
  * - Numbers, floats and moments are looked up as 64-bit keys in their order. A row stands for a bucket of keys and has the
  *   bits of those that reject all of it; a bound inside a bucket is a toggle: its column rejects the keys on one side.
- *   Toggles are sorted, so those that reject a key are two stretches. A gap between two spans of one bucket is compared.
+ *   Sixteen toggles are a cache line, compared with a key at once. A gap between two spans of one bucket is compared.
  * - A word has the columns that accept it beside one row for all words; a row of its own where these are many, or where
  *   sets of strings (patterns, intervals) have to be asked, which is done once a word. Rows of words are a cache.
  * - What depends on an instruction set is in kernel_hot.h, which level of it is used is chosen when the module is loaded.
@@ -24,6 +24,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -32,14 +35,14 @@
 #define TILE_COLUMNS (TILE_WORDS * 64)
 #define CHUNK_EVENTS 2048
 #define POOL_KEPT ((size_t)16 << 20) /* entries of 2 bytes */
-#define VERIFIED_MAX 64  /* columns of a tile that are looked at one by one, at most */
-#define LANES 16                     /* toggles of a cache line */
-#define STRUCK_SPARE 64              /* entries that a vector may write beyond those that count */
-#define FETCH_FROM 64 /* events that use most of a tile */
-#define FEW_EVENTS 8  /* events for which the next tiles are fetched row by row */
+#define LANES 16        /* toggles of a cache line */
+#define STRUCK_SPARE 64 /* entries that a vector may write beyond those that count */
+#define FETCH_FROM 64   /* events that use most of a tile */
+#define FEW_EVENTS 32   /* events for which the next tiles are fetched row by row */
 #define BUCKETS_MIN 64
 #define BUCKETS_MAX 1024
 #define TILE_BYTES (768 * 1024) /* of the rows of all numbers of a tile */
+#define HUGE_PAGE ((size_t)2 << 20)
 #define SAMPLE 65536            /* bounds that edges are chosen from */
 #define CHUNK_WORDS 512         /* events of a chunk where there are strings */
 #define WORD_ROWS_MIN (2 * CHUNK_WORDS)
@@ -63,7 +66,6 @@ enum { OF_FIRST, OF_KEY, OF_LAST }; /* where values share a place, in this order
 #define IS_NONE 0x4000              /* a lane without a toggle; its step is the highest */
 #define ID_BITS 0x0FFF
 #define EXACT_STEPS 0xFF            /* of a bucket: steps tell all values apart */
-
 
 /* what clauses are */
 
@@ -122,12 +124,18 @@ typedef struct { /* the numbers of one attribute and kind in one tile */
     uint32_t gap_count, gap_room;
 } Block;
 
+typedef struct { /* rows that were built together: tile by tile, as they are read */
+    uint64_t *rows, *end;
+    uint32_t users;
+} Slab;
+
 typedef struct {
     int wanted, built; /* a batch has brought this kind; there are rows */
     uint32_t buckets;
     int64_t *edges;  /* the first key of each bucket */
     uint8_t *shifts; /* how many bits of a bucket's keys make a step, or EXACT_STEPS */
     Block *blocks;
+    Slab *slab; /* where the rows are of the tiles that there were when it was built */
     uint32_t *toggles; /* of each bucket, over all tiles */
     uint64_t loose;    /* toggles since it was built */
 } Numbers;
@@ -179,6 +187,11 @@ typedef struct {
 } Pick;
 
 typedef struct {
+    const Block *blocks;
+    uint32_t row;
+} Selected;
+
+typedef struct {
     const uint64_t *rows;
     const Block *block;
     const Words *words;
@@ -188,7 +201,6 @@ typedef struct {
     const Source *sources;
     const uint32_t *active;
     uint32_t active_count, attributes, words, number, tiles;
-    const Column *columns;
     const uint64_t *init;
     uint64_t *scratch;
     uint16_t *struck;
@@ -241,6 +253,21 @@ static uint64_t *lines(size_t words) { /* zeroed, at a cache line's start */
     void *memory;
     if (posix_memalign(&memory, 64, words * 8 + 64)) Py_FatalError("the match index is out of memory");
     return memset(memory, 0, words * 8);
+}
+
+/* The same for much that is read all over: in large pages where there are such, so that each read does not need a page
+ * of its own to be looked up. */
+static uint64_t *large_lines(size_t words) {
+#if defined(MADV_HUGEPAGE)
+    size_t bytes = (words * 8 + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *memory;
+    if (bytes - words * 8 > bytes / 4) return lines(words); /* too much of it would be lost */
+    if (posix_memalign(&memory, HUGE_PAGE, bytes)) Py_FatalError("the match index is out of memory");
+    (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    return memset(memory, 0, words * 8);
+#else
+    return lines(words);
+#endif
 }
 
 static uint16_t *pool_room(Pool *pool, size_t more) {
@@ -384,24 +411,20 @@ static uint32_t spans_of(const Constraint *c, int kind, int64_t room[2], const i
     return room[0] <= room[1];
 }
 
-/* Whether a column accepts an event's numbers; of all else its rows have told. */
-static int accepts(const Column *column, const Pick *picks) {
-    for (uint32_t i = 0; i < column->count; i++) {
-        const Constraint *c = column->constraints + i;
-        const Pick *pick = picks + c->attribute;
-        int kind = (int)pick->source - (int)c->attribute * 5 - 1;
-        if (kind < 0 || kind >= KINDS) continue;
-        if ((c->flags & ~(uint32_t)(FIXED_BITS)) == PLAIN && kind == INTEGER) { /* nearly always */
-            if (pick->key < c->low || pick->key > c->high) return 0;
-            continue;
-        }
-        int64_t room[2];
-        const int64_t *spans;
-        uint32_t count = spans_of(c, kind, room, &spans), at = 0;
-        while (at < count && pick->key > spans[2 * at + 1]) at++;
-        if (at == count || pick->key < spans[2 * at]) return 0;
-    }
-    return 1;
+/* a call of a function that does nothing but fetch may be left out as one without effect */
+#define FETCHING static inline __attribute__((always_inline)) void
+
+FETCHING fetch(const void *memory, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)memory + at);
+}
+
+/* The lines of a bucket: three without a branch, which mostly are all. */
+FETCHING fetch_lines(const Toggles *t, uint32_t bucket) {
+    uint32_t first = t->starts[bucket], count = t->starts[bucket + 1] - first;
+    __builtin_prefetch(t->lines + first);
+    __builtin_prefetch(t->lines + first + (count > 1));
+    __builtin_prefetch(t->lines + first + (count > 2) + (count > 1));
+    for (uint32_t at = 3; __builtin_expect(at < count, 0); at++) __builtin_prefetch(t->lines + first + at);
 }
 
 /* the hot loops, by instruction set */
@@ -498,7 +521,11 @@ static uint32_t lanes_used(const Line *line) {
     return used;
 }
 
-/* Make `count` empty lines at the end of a bucket, or take its last line away. */
+static void empty_line(Line *line) {
+    for (uint32_t lane = 0; lane < LANES; lane++) line->steps[lane] = INT16_MAX, line->ids[lane] = IS_NONE;
+}
+
+/* Make an empty line at the end of a bucket (1), or take its last line away (-1). */
 static void shift_lines(Toggles *t, uint32_t buckets, uint32_t bucket, int count) {
     uint32_t from = t->starts[bucket + 1], behind = t->count - from;
     if (count > 0 && t->count == t->room) size_lines(t, t->room + t->room / 4 + 4);
@@ -507,10 +534,7 @@ static void shift_lines(Toggles *t, uint32_t buckets, uint32_t bucket, int count
             (size_t)behind * LANES * sizeof *t->values);
     for (uint32_t b = bucket + 1; b <= buckets; b++) t->starts[b] += (uint32_t)count;
     t->count += (uint32_t)count;
-    for (uint32_t lane = 0; count > 0 && lane < LANES; lane++) {
-        t->lines[from].steps[lane] = INT16_MAX;
-        t->lines[from].ids[lane] = IS_NONE;
-    }
+    if (count > 0) empty_line(t->lines + from);
 }
 
 static void put_toggle(const Numbers *n, Toggles *t, uint32_t bucket, uint32_t line, uint32_t lane, Bound bound) {
@@ -597,8 +621,12 @@ static void place(
     if (mode == REMOVE) clear_rows(block->rows, words, n->buckets, id);
 }
 
-static void free_block(Block *b) {
-    free(b->rows);
+static void free_rows(const Numbers *n, uint64_t *rows) {
+    if (!n->slab || rows < n->slab->rows || rows >= n->slab->end) free(rows);
+}
+
+static void free_block(const Numbers *n, Block *b) {
+    free_rows(n, b->rows);
     free(b->toggles.values), free(b->toggles.lines), free(b->toggles.bulk), free(b->toggles.starts);
     free(b->gaps);
     memset(b, 0, sizeof *b);
@@ -606,8 +634,9 @@ static void free_block(Block *b) {
 
 static void unbuild(Kernel *k, Numbers *n) {
     if (!n->built) return;
-    for (uint32_t t = 0; t < k->tiles; t++) free_block(n->blocks + t);
+    for (uint32_t t = 0; t < k->tiles; t++) free_block(n, n->blocks + t);
     free(n->blocks), free(n->edges), free(n->shifts), free(n->toggles);
+    if (!--n->slab->users) free(n->slab->rows), free(n->slab);
     *n = (Numbers){.wanted = n->wanted};
 }
 
@@ -661,8 +690,7 @@ static void line_up(const Numbers *n, Toggles *t) {
     t->count = 0;
     size_lines(t, t->starts[n->buckets]);
     t->count = t->room;
-    for (uint32_t line = 0; line < t->count; line++)
-        for (uint32_t lane = 0; lane < LANES; lane++) t->lines[line].steps[lane] = INT16_MAX, t->lines[line].ids[lane] = IS_NONE;
+    for (uint32_t line = 0; line < t->count; line++) empty_line(t->lines + line);
     for (uint32_t i = 0; i < bounds; i++) {
         uint32_t bucket = bucket_of(n, bulk[i].value), at = filled[bucket]++;
         put_toggle(n, t, bucket, t->starts[bucket] + at / LANES, at % LANES, bulk[i]);
@@ -680,10 +708,15 @@ static void finish_block(const Numbers *n, Block *block, uint32_t words) {
 
 /* tiles and attributes */
 
-static uint64_t *wider(uint64_t *rows, uint32_t count, uint32_t old, uint32_t words) {
+static uint64_t *copied(const uint64_t *rows, uint32_t count, uint32_t old, uint32_t words) {
     if (!rows) return NULL;
     uint64_t *out = lines((size_t)count * words);
     for (uint32_t row = 0; row < count; row++) memcpy(out + (size_t)row * words, rows + (size_t)row * old, old * 8);
+    return out;
+}
+
+static uint64_t *wider(uint64_t *rows, uint32_t count, uint32_t old, uint32_t words) {
+    uint64_t *out = copied(rows, count, old, words);
     free(rows);
     return out;
 }
@@ -699,7 +732,10 @@ static void widen_last(Kernel *k, uint32_t words) {
         a->words.base[t] = wider(a->words.base[t], 1, old, words);
         for (int kind = 0; kind < KINDS; kind++) {
             Numbers *n = a->numbers + kind;
-            if (n->built) n->blocks[t].rows = wider(n->blocks[t].rows, n->buckets + 1, old, words);
+            if (!n->built) continue;
+            uint64_t *rows = n->blocks[t].rows;
+            n->blocks[t].rows = copied(rows, n->buckets + 1, old, words);
+            free_rows(n, rows);
         }
     }
     k->last_words = words;
@@ -832,7 +868,7 @@ static void drop_tile(Kernel *k, Attribute *a, uint32_t t) {
     free(a->fixed[t]), free(a->words.base[t]);
     a->fixed[t] = a->words.base[t] = NULL;
     for (int kind = 0; kind < KINDS; kind++)
-        if (a->numbers[kind].built) free_block(a->numbers[kind].blocks + t);
+        if (a->numbers[kind].built) free_block(a->numbers + kind, a->numbers[kind].blocks + t);
 }
 
 /* constraints, from Python */
@@ -1202,6 +1238,25 @@ static PyObject *Kernel_loosen(Kernel *k, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* Make the rows of numbers that have edges and no rows yet, one more than buckets for marks. */
+static void make_slab(Kernel *k) {
+    Slab *slab = memset(grown(NULL, sizeof *slab), 0, sizeof *slab);
+    size_t at = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass) slab->rows = large_lines(at), slab->end = slab->rows + at, at = 0;
+        for (uint32_t t = 0; t < k->tiles; t++)
+            for (uint32_t i = 0; i < k->attribute_count * KINDS; i++) {
+                Attribute *a = k->attributes[i / KINDS];
+                Numbers *n = a ? a->numbers + i % KINDS : NULL;
+                if (!a || !n->built || (n->slab && n->slab != slab)) continue;
+                if (pass && !n->slab) n->slab = slab, slab->users++;
+                if (!a->named[t]) continue;
+                if (pass) n->blocks[t].rows = slab->rows + at;
+                at += (n->buckets + 1) * words_of(k, t);
+            }
+    }
+}
+
 /* Build the rows of all numbers that batches have asked for and that have none, in two passes over the columns. */
 static void settle(Kernel *k) {
     typedef struct {
@@ -1257,14 +1312,10 @@ static void settle(Kernel *k) {
             Attribute *a = k->attributes[i / KINDS];
             Numbers *n = a->numbers + i % KINDS;
             if (!pass) choose_edges(k, a, (int)(i % KINDS), samples[i].bounds, samples[i].count, buckets);
-            for (uint32_t t = 0; t < k->tiles; t++) {
-                if (!a->named[t]) continue;
-                if (pass)
-                    finish_block(n, n->blocks + t, words_of(k, t));
-                else
-                    make_block(k, n, t);
-            }
+            for (uint32_t t = 0; pass && t < k->tiles; t++)
+                if (a->named[t]) finish_block(n, n->blocks + t, words_of(k, t));
         }
+        if (!pass) make_slab(k);
     }
     for (uint32_t i = 0; i < k->attribute_count * KINDS; i++) free(samples[i].bounds);
     free(samples);
@@ -1288,6 +1339,8 @@ typedef struct {
     Source *sources;
     uint32_t *active;
     uint64_t *init;
+    Selected *selected;
+    uint32_t selected_count;
 } Plan;
 
 #define NOT_LOOKED_UP (UINT32_MAX - 1)
@@ -1299,7 +1352,7 @@ static void free_plan(Plan *p) {
         Py_XDECREF(p->inputs[i].words);
         free(p->inputs[i].places);
     }
-    free(p->inputs), free(p->there), free(p->sources), free(p->active), free(p->init);
+    free(p->inputs), free(p->there), free(p->sources), free(p->active), free(p->init), free(p->selected);
 }
 
 static int take_buffer(PyObject *column, PyObject *name, Py_buffer *view, Py_ssize_t size, Py_ssize_t events) {
@@ -1330,6 +1383,7 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
     p->sources = grown(NULL, (size_t)p->attributes * 5 * sizeof(Source));
     p->active = grown(NULL, p->attributes * sizeof(uint32_t));
     p->init = lines(TILE_WORDS);
+    p->selected = grown(NULL, (size_t)p->attributes * FEW_EVENTS * sizeof(Selected));
     while (PyDict_Next(columns, &at, &key, &column)) {
         PyObject *name;
         Input in = {0};
@@ -1427,40 +1481,40 @@ static int pick(Kernel *k, Plan *p, Py_ssize_t begin, uint32_t events) {
     return 0;
 }
 
-static void fetch(const void *memory, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)memory + at);
-}
-
 /* Bring a block into the cache from one end to the other, which is faster than line by line as events come upon it. */
-static void fetch_block(const Numbers *n, const Block *b, uint32_t words) {
+FETCHING fetch_block(const Numbers *n, const Block *b, uint32_t words) {
     fetch(b->rows, (size_t)n->buckets * words * 8);
     fetch(b->toggles.lines, b->toggles.count * sizeof(Line));
 }
 
-/* Bring what a few events need of the tiles to come: what says where it is three tiles ahead, then what says where
- * toggles are and the rows, then the toggles, so that none of it waits for what is before it. */
-static void fetch_ahead(const Kernel *k, const Plan *p, uint32_t tile, uint32_t events) {
-    for (uint32_t ahead = 1; ahead <= 3; ahead++) {
-        uint32_t t = tile + ahead;
-        if (t >= k->tiles) return;
-        size_t row_bytes = words_of(k, t) * 8;
-        const Pick *pick = k->picks;
-        for (uint32_t e = 0; e < events; e++)
-            for (uint32_t i = 0; i < p->attributes; i++, pick++) {
-                const Attribute *a = k->attributes[i];
-                int kind = (int)pick->source - (int)i * 5 - 1;
-                if (!p->there[i] || !a || !a->named[t] || kind < 0 || kind >= KINDS) continue;
-                const Block *b = a->numbers[kind].blocks + t;
-                if (ahead == 3) {
-                    __builtin_prefetch(b);
-                } else if (ahead == 2) {
-                    fetch((const char *)b->rows + pick->row * row_bytes, row_bytes);
-                    if (b->toggles.count) __builtin_prefetch(b->toggles.starts + pick->row);
-                } else if (b->toggles.count) {
-                    const uint32_t *starts = b->toggles.starts + pick->row;
-                    fetch(b->toggles.lines + starts[0], (starts[1] - starts[0]) * sizeof(Line));
-                }
-            }
+/* The rows of numbers that a few events select, the first ones or those named: by these the next tiles are fetched. */
+static void select_rows(const Kernel *k, Plan *p, const uint32_t *events, uint32_t count) {
+    p->selected_count = 0;
+    for (uint32_t e = 0; e < count; e++) {
+        const Pick *picks = k->picks + (size_t)(events ? events[e] : e) * p->attributes;
+        for (uint32_t i = 0; i < p->attributes; i++) {
+            uint32_t kind = picks[i].source - i * 5 - 1u;
+            if (kind >= KINDS) continue;
+            p->selected[p->selected_count++] = (Selected){k->attributes[i]->numbers[kind].blocks, picks[i].row};
+        }
+    }
+}
+
+/* Bring what a few events need of the tiles to come: first what says where it is, then what says where toggles are, then
+ * rows and toggles, so that none of it waits for what is before it. */
+enum { BLOCKS_AHEAD = 3, STARTS_AHEAD = 2, ROWS_AHEAD = 1 };
+
+FETCHING fetch_ahead(const Kernel *k, const Plan *p, int64_t tile) {
+    int64_t blocks = tile + BLOCKS_AHEAD, starts = tile + STARTS_AHEAD, rows = tile + ROWS_AHEAD, end = k->tiles;
+    for (uint32_t i = 0; i < p->selected_count; i++) {
+        const Block *b = p->selected[i].blocks;
+        uint32_t row = p->selected[i].row;
+        if (blocks < end) __builtin_prefetch(b + blocks);
+        if (starts >= 0 && starts < end && b[starts].toggles.count) __builtin_prefetch(b[starts].toggles.starts + row);
+        if (rows < 0 || rows >= end || !b[rows].rows) continue;
+        size_t bytes = words_of(k, (uint32_t)rows) * 8;
+        if (b[rows].toggles.count) fetch_lines(&b[rows].toggles, row);
+        fetch((const char *)b[rows].rows + row * bytes, bytes);
     }
 }
 
@@ -1496,8 +1550,7 @@ static Tile tile_of(Kernel *k, Plan *p, uint32_t t, uint32_t events) {
         free(k->scratch);
         k->scratch = lines(k->scratch_room = active * TILE_WORDS);
     }
-    return (Tile){p->sources, p->active, active, p->attributes, words, t, k->tiles,
-                  k->columns + (size_t)t * TILE_COLUMNS, p->init, k->scratch, k->struck};
+    return (Tile){p->sources, p->active, active, p->attributes, words, t, k->tiles, p->init, k->scratch, k->struck};
 }
 
 
@@ -1561,8 +1614,10 @@ static PyObject *Kernel_find(Kernel *k, PyObject *args) {
     for (uint32_t begin = 0; begin < events; begin += plan.chunk) {
         uint32_t size = events - begin < plan.chunk ? events - begin : plan.chunk;
         if (pick(k, &plan, begin, size) < 0) goto failed;
+        if (size <= FEW_EVENTS) select_rows(k, &plan, NULL, size);
+        for (int64_t before = -BLOCKS_AHEAD; before < 0; before++) fetch_ahead(k, &plan, before);
         for (uint32_t t = 0; t < k->tiles; t++) {
-            if (size <= FEW_EVENTS) fetch_ahead(k, &plan, t, size);
+            fetch_ahead(k, &plan, t);
             Tile tile = tile_of(k, &plan, t, size);
             level->match(&tile, k->picks, size, k->counts + (size_t)begin * k->tiles + t, &k->pool);
         }
@@ -1656,6 +1711,10 @@ static PyObject *Kernel_groups(Kernel *k, PyObject *args) {
         failed = pick(k, &plan, begin, size) < 0;
         for (uint32_t e = 0; e < size; e++) left[e] = e;
         for (uint32_t t = 0; t < k->tiles && going && !failed; t++) {
+            if (going <= FEW_EVENTS) {
+                select_rows(k, &plan, left, going);
+                fetch_ahead(k, &plan, t);
+            }
             Tile tile = tile_of(k, &plan, t, going);
             going = level->groups(&tile, k->picks, left, going, groups.buf, goal, (uint64_t *)out.buf + begin);
         }
@@ -1799,7 +1858,7 @@ static const char *check_block(Kernel *k, Attribute *a, int kind, uint32_t t) {
     if (!wrong && memcmp(mine->rows, wanted.rows, (size_t)n.buckets * words * 8)) wrong = "a row differs from the clauses'";
     if (!wrong && mine->gap_count != wanted.gap_count) wrong = "gaps differ from the clauses'";
     free(n.toggles);
-    free_block(&wanted);
+    free_block(&n, &wanted);
     return wrong;
 }
 

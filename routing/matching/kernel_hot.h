@@ -109,10 +109,12 @@ static inline uint32_t FN(toggles)(const Block *block, const Pick *pick, const u
     return found;
 }
 
-/* rejected = init | every row */
-static inline void FN(or_rows)(
+/* rejected = init | every row; returns whether any column is left */
+static inline int FN(or_rows)(
     uint64_t *rejected, const uint64_t *init, const uint64_t *const *rows, uint32_t count, uint32_t words) {
+    uint64_t all = ~(uint64_t)0;
     if (words % GROUP_WORDS == 0) {
+        FN(vector) common = (FN(vector)){0} - 1;
         for (uint32_t at = 0; at < words; at += GROUP_WORDS) {
             FN(vector) sum[8];
             for (int i = 0; i < 8; i++) sum[i] = ((const FN(vector) *)(init + at))[i];
@@ -120,40 +122,22 @@ static inline void FN(or_rows)(
                 const FN(vector) *line = (const FN(vector) *)(rows[row] + at);
                 for (int i = 0; i < 8; i++) sum[i] |= line[i];
             }
-            for (int i = 0; i < 8; i++) ((FN(vector) *)(rejected + at))[i] = sum[i];
+            for (int i = 0; i < 8; i++) ((FN(vector) *)(rejected + at))[i] = sum[i], common &= sum[i];
         }
-        return;
+        for (uint32_t i = 0; i < VECTOR_BYTES / 8; i++) all &= common[i];
+        return all != ~(uint64_t)0;
     }
     memcpy(rejected, init, words * sizeof *rejected);
     for (uint32_t row = 0; row < count; row++)
         for (uint32_t word = 0; word < words; word++) rejected[word] |= rows[row][word];
+    for (uint32_t word = 0; word < words; word++) all &= rejected[word];
+    return all != ~(uint64_t)0;
 }
 
-/* Look at each column that is left in its constraints: 0 where they are more than searches for
- * toggles, of which one costs about as much. */
-static inline int FN(verify)(const Tile *tile, const Pick *picks, uint64_t *rejected, uint32_t searches) {
-    uint32_t most = searches < VERIFIED_MAX ? searches : VERIFIED_MAX, left = 0, count = 0;
-    uint16_t ids[VERIFIED_MAX];
-    for (uint32_t word = 0; word < tile->words;) { /* mostly there are too many, which shows at once */
-        for (uint32_t end = word + 8 < tile->words ? word + 8 : tile->words; word < end; word++)
-            left += (uint32_t)__builtin_popcountll(~rejected[word]);
-        if (left > most) return 0;
-    }
-    for (uint32_t word = 0; word < tile->words; word++)
-        for (uint64_t accepted = ~rejected[word]; accepted; accepted &= accepted - 1)
-            ids[count++] = (uint16_t)(word * 64 + (uint32_t)__builtin_ctzll(accepted));
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t at = 0; at < 256; at += 64)
-            __builtin_prefetch((const char *)tile->columns[ids[i]].constraints + at);
-    for (uint32_t i = 0; i < count; i++)
-        if (!accepts(tile->columns + ids[i], picks)) rejected[ids[i] >> 6] |= (uint64_t)1 << (ids[i] & 63);
-    return 1;
-}
-
-/* Which columns of a tile an event rejects, exactly. */
-static inline void FN(reject)(const Tile *tile, const Pick *picks, uint64_t *rejected) {
+/* Which columns of a tile an event rejects, exactly; returns 0 where it is all of them. */
+static inline int FN(reject)(const Tile *tile, const Pick *picks, uint64_t *rejected) {
     const uint64_t *rows[tile->active_count + 1];
-    uint32_t count = 0, searches = 0, struck = 0;
+    uint32_t count = 0, struck = 0;
     uint64_t *scratch = tile->scratch;
     for (uint32_t i = 0; i < tile->active_count; i++) {
         const Pick *pick = picks + tile->active[i];
@@ -164,14 +148,9 @@ static inline void FN(reject)(const Tile *tile, const Pick *picks, uint64_t *rej
             continue;
         }
         rows[count++] = source->rows + (size_t)pick->row * tile->words;
-        if (!source->block) continue;
-        searches++;
-        const Toggles *t = &source->block->toggles; /* they are wanted when the rows have come */
-        if (t->count)
-            for (uint32_t at = t->starts[pick->row]; at < t->starts[pick->row + 1]; at++) __builtin_prefetch(t->lines + at);
+        if (source->block && source->block->toggles.count) fetch_lines(&source->block->toggles, pick->row); /* wanted after the rows */
     }
-    FN(or_rows)(rejected, tile->init, rows, count, tile->words);
-    if (!searches || FN(verify)(tile, picks, rejected, searches)) return;
+    if (!FN(or_rows)(rejected, tile->init, rows, count, tile->words)) return 0;
     for (uint32_t i = 0; i < tile->active_count; i++) {
         const Pick *pick = picks + tile->active[i];
         const Source *source = tile->sources + pick->source;
@@ -181,9 +160,10 @@ static inline void FN(reject)(const Tile *tile, const Pick *picks, uint64_t *rej
         uint32_t id = tile->struck[i] & ID_BITS;
         ((uint8_t *)rejected)[id >> 3 ^ BYTE_ORDER_XOR] |= (uint8_t)(1u << (id & 7));
     }
+    return 1;
 }
 
-/* Write the columns whose bit is clear; up to 32 entries beyond the last one are overwritten. */
+/* Write the columns whose bit is clear; up to 63 entries beyond the last one are overwritten. */
 static inline uint32_t FN(write_columns)(const uint64_t *rejected, uint32_t words, uint16_t *out) {
     uint16_t *begin = out;
 #if LEVEL >= 3
@@ -195,11 +175,14 @@ static inline uint32_t FN(write_columns)(const uint64_t *rejected, uint32_t word
     for (uint32_t word = 0; word < words; word++) {
         uint64_t accepted = ~rejected[word];
         __m512i packed = _mm512_maskz_compress_epi8(accepted, bytes);
+        __m256i few = _mm256_cvtepu8_epi16(_mm512_castsi512_si128(packed));
         uint32_t count = (uint32_t)__builtin_popcountll(accepted);
-        _mm512_storeu_si512(out, _mm512_add_epi16(first, _mm512_cvtepu8_epi16(_mm512_castsi512_si256(packed))));
-        if (__builtin_expect(count > 32, 0)) {
-            __m512i wide = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(packed, 1));
-            _mm512_storeu_si512(out + 32, _mm512_add_epi16(first, wide));
+        _mm256_storeu_si256((__m256i *)out, _mm256_add_epi16(_mm512_castsi512_si256(first), few));
+        if (__builtin_expect(count > 16, 0)) {
+            __m512i low = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(packed));
+            __m512i high = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(packed, 1));
+            _mm512_storeu_si512(out, _mm512_add_epi16(first, low));
+            _mm512_storeu_si512(out + 32, _mm512_add_epi16(first, high));
         }
         out += count;
         first = _mm512_add_epi16(first, step);
@@ -236,8 +219,9 @@ static void FN(write_pairs)(
 static void FN(match_tile)(const Tile *tile, const Pick *picks, uint32_t events, uint16_t *counts, Pool *pool) {
     uint64_t rejected[TILE_WORDS] __attribute__((aligned(64)));
     for (uint32_t event = 0; event < events; event++, picks += tile->attributes) {
-        FN(reject)(tile, picks, rejected);
-        uint32_t count = FN(write_columns)(rejected, tile->words, pool_room(pool, TILE_COLUMNS + 64));
+        uint32_t count = 0;
+        if (FN(reject)(tile, picks, rejected))
+            count = FN(write_columns)(rejected, tile->words, pool_room(pool, TILE_COLUMNS + 64));
         counts[(size_t)event * tile->tiles] = (uint16_t)count;
         pool->count += count;
     }
@@ -253,8 +237,8 @@ static uint32_t FN(groups_tile)(
     for (uint32_t i = 0; i < events; i++) {
         uint32_t event = left[i];
         uint64_t wanted = out[event];
-        FN(reject)(tile, picks + (size_t)event * tile->attributes, rejected);
-        for (uint32_t word = 0; word < tile->words && wanted != goal; word++)
+        int some = FN(reject)(tile, picks + (size_t)event * tile->attributes, rejected);
+        for (uint32_t word = 0; some && word < tile->words && wanted != goal; word++)
             for (uint64_t accepted = ~rejected[word]; accepted; accepted &= accepted - 1)
                 wanted |= groups[word * 64 + (uint32_t)__builtin_ctzll(accepted)];
         out[event] = wanted;

@@ -94,7 +94,7 @@ def compare(both: list[MatchIndex], batch: Any) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("width", [0.25, 0.5])
 def test_both_kernels_give_the_same_where_few_columns_of_a_tile_are_left(level: str, width: float) -> None:
-    """With 0.25 the kernel looks at the columns that are left, with 0.5 at toggles; 20 buckets have many bounds."""
+    """20 buckets have many bounds, so toggles reject most of what the rows have left."""
     assert NATIVE is not None
     before = NATIVE.level()
     load = make(Shape("intervals", 10, 6, width), 3000, 120, 5)
@@ -105,6 +105,35 @@ def test_both_kernels_give_the_same_where_few_columns_of_a_tile_are_left(level: 
         for index in both:
             index.insert_many(load.filters(0, 3000))
         compare(both, load.batch())
+    finally:
+        NATIVE.set_level(before)
+        NATIVE.set_limits()
+
+
+@needs_native
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("buckets", [2, 20])
+def test_bounds_closer_together_than_a_step_and_of_one_value(level: str, buckets: int) -> None:
+    """Of two buckets one is so wide that all bounds have one step; of twenty most are so narrow that each has its own.
+
+    Columns in a row match, so all 64 of a word are written.
+    """
+    assert NATIVE is not None
+    before = NATIVE.level()
+    texts = [
+        text.format(n)
+        for text in ("x >= {}", "x <= {}", "x > {}.5", "x < {}.5", "x = {}")
+        for n in range(100)
+    ]
+    both = [MatchIndex("native"), MatchIndex("numpy")]
+    NATIVE.set_level(level)
+    NATIVE.set_limits(buckets)
+    try:
+        for index in both:
+            index.insert_many(map(to_filter, texts))
+        for value in (-0.5, 1.0, 50, 98.5, 100.0):
+            compare(both, batch_of({"x": value + more} for more in (0, 1)))
+        both[0].check()
     finally:
         NATIVE.set_level(before)
         NATIVE.set_limits()
