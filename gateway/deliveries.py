@@ -77,14 +77,25 @@ class Delivery:
 
 
 class Reading:
-    """A batch as the streams of one gateway read it: what is made of its events is made of all of them, once."""
+    """A batch as the streams of one gateway read it: what is made of its events is made of all of them, once.
+
+    Attributes
+    ----------
+    batch
+        The batch.
+    identities
+        Publisher and number of each event.
+    """
 
     def __init__(self, batch: EventBatch) -> None:
         self.batch = batch
-        names = [batch.publishers[code] for code in batch.publisher.tolist()]
-        of = zip(names, batch.sequence.tolist(), strict=True)
-        self.deliveries = [Delivery(self, row, *identity) for row, identity in enumerate(of)]
+        publishers = [batch.publishers[code] for code in batch.publisher.tolist()]
+        self.identities = list(zip(publishers, batch.sequence.tolist(), strict=True))
         self._written: dict[Callable[[Reading], Sequence[Any]], Sequence[Any]] = {}
+
+    def deliveries(self) -> list[Delivery]:
+        """Return what to hand out; it is not kept, so that all of it goes with the last stream that has some of it."""
+        return [Delivery(self, row, *identity) for row, identity in enumerate(self.identities)]
 
     @cached_property
     def events(self) -> Sequence[Mapping[str, Value]]:
@@ -171,13 +182,13 @@ class Texts:
     """Reads batches for the streams of one gateway; what was read last is kept, since many streams get the same."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, Reading] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[EventBatch, Sequence[Delivery]]] = OrderedDict()
 
     def read(self, batch: EventBatch) -> Sequence[Delivery]:
         """Return the events of a batch."""
         found = self._kept.get(id(batch))
         if found is None:
-            found = self._kept[id(batch)] = Reading(batch)
+            found = self._kept[id(batch)] = batch, Reading(batch).deliveries()
             if len(self._kept) > BATCHES_KEPT:
                 self._kept.popitem(last=False)
-        return found.deliveries
+        return found[1]

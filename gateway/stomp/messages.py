@@ -66,7 +66,7 @@ def _parts(reading: Reading, unsayable: str) -> Sequence[bytes]:
         encode(message_of(each, {"message-id": identity(each.publisher, each.sequence)}, unsayable))[
             len(_HEAD) :
         ]
-        for each in reading.deliveries
+        for each in reading.deliveries()
     ]
 
 
@@ -77,7 +77,7 @@ def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
     if places is None or kinds is None or ("" in places and (DESTINATION, Kind.STRING) in batch.columns):
         return None
     names = {name: escaped(identity(name, 0))[:-1] for name in batch.publishers}
-    named = [f"message-id:{names[one.publisher]}{one.sequence}\n" for one in reading.deliveries]
+    named = [f"message-id:{names[publisher]}{sequence}\n" for publisher, sequence in reading.identities]
     placed = [f"destination:{escaped(place or EVERYTHING)}\n" for place in places]
     text = [kind.startswith("text/") for kind in kinds]
     if any(

@@ -1,6 +1,8 @@
 """A stream that hands over what it brings: in order, as far as there is room, and the rest when there is."""
 
 import asyncio
+import gc
+import weakref
 from collections import deque
 
 import numpy as np
@@ -179,3 +181,16 @@ def test_who_has_let_go_is_brought_nothing_and_who_closes_it_tells_its_taker():
         assert taker.reason == "opened elsewhere"
 
     streaming(work, 9)
+
+
+def test_what_was_read_goes_without_the_search_for_rings():
+    gc.collect()
+    gc.disable()
+    try:
+        read = Texts().read(batch_of([{"x": 1}]))
+        assert read[0].text == '{"x":1}' and read[0].event == {"x": 1}
+        gone = weakref.ref(read[0]._reading)
+        del read
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -19,7 +19,7 @@ def delivery(sequence, publisher="alice", event=None):
     """Return a delivery as a stream brings it."""
     event = {"x": 1} if event is None else event
     batch = batch_of([event], publisher=publisher, first_sequence=sequence, published_at=1.5)
-    (one,) = Reading(batch).deliveries
+    (one,) = Reading(batch).deliveries()
     return one.under(f"{publisher}:{sequence};signed")
 
 

@@ -56,7 +56,7 @@ def batches(draw):
 
 def same(batch, old=False):
     reading = Reading(batch)
-    for one in reading.deliveries:
+    for one in reading.deliveries():
         part = one.written(parts_1_1 if old else parts_1_2)
         known = {"subscription": "a:0", "message-id": identity(one.publisher, one.sequence), "ack": "1"}
         frame = message_of(one, known, "\0\r" if old else "\0")
