@@ -10,6 +10,7 @@ import networkx as nx
 import pytest
 import ray
 import rayvous as rv
+from rayvous.actors.host.frames import INLINE_BYTES_MAX, PIECE_BYTES
 from rayvous.actors.network.network import networks
 
 
@@ -53,6 +54,18 @@ def test_subscribe_returns_when_every_broker_can_reach_the_subscriber(net, fresh
         net.publisher(f"{fresh}-{broker}", broker=broker).publish({"test": fresh})
     net.settle()
     assert sorted(identities(subscriber)) == sorted((f"{fresh}-{broker}", 1) for broker in (0, 3, 5, 6))
+    net.release(subscriber)
+
+
+@pytest.mark.parametrize("characters", [10, PIECE_BYTES, INLINE_BYTES_MAX // 3])
+def test_events_arrive_as_they_left_however_they_are_carried(net, fresh, characters):
+    """In one argument, in several, and through the object store: decision 0103."""
+    subscriber = net.subscriber(fresh, broker=0)
+    subscriber.subscribe(rv.attr("test") == fresh)
+    events = [{"test": fresh, "n": number, "text": f"{number}" + "ä" * characters} for number in range(3)]
+    net.publisher(fresh, broker=7).publish_batch(events)
+    net.settle()
+    assert [note.event for note in subscriber.notifications(timeout_seconds=0)] == events
     net.release(subscriber)
 
 
@@ -192,7 +205,8 @@ def test_a_network_is_not_detached_on_a_ray_that_ends_with_this_process(ray_star
 ALONE = """
     import ray
     import rayvous as rv
-    from rayvous.actors.network.network import networks
+    from rayvous.actors.host.frames import INLINE_BYTES_MAX, PIECE_BYTES
+from rayvous.actors.network.network import networks
     try:
         rv.Network.launch(rv.ClusterTree(1, 1), detached=True)
     except rv.InputError as error:
