@@ -3,7 +3,6 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
-# The package under its name, for what reads sources: without the tests, and without what is in $(VENV).
 PACKAGE := __init__.py py.typed $(patsubst %/,%,$(dir $(wildcard */__init__.py)))
 FAST   := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
 
@@ -13,13 +12,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check types fast slow ray spark beside bench mutants docs clean setup
 
-setup: $(STAMP)
+setup: $(STAMP) $(VENV)/types
 
 $(STAMP): pyproject.toml routing/matching/kernel.c routing/matching/kernel_hot.h
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[all,dev]'
-	rm -rf $(VENV)/types && mkdir -p $(VENV)/types/rayvous && ln -s $(PACKAGE:%=../../../%) $(VENV)/types/rayvous/
 	touch $@
+
+# The package under its name, for what reads sources: without the tests, and without what is in $(VENV).
+$(VENV)/types: $(STAMP) $(wildcard */__init__.py)
+	rm -rf $@ && mkdir -p $@/rayvous
+	ln -s $(PACKAGE:%=../../../%) $@/rayvous/
 
 demo: setup            ## the main job: flights through a network that loses a broker meanwhile, the verdict, the report
 	$(BIN)/rayvous demo --kill deb --out out/demo
