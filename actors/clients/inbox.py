@@ -30,7 +30,11 @@ class Arrival:
 
 
 class _Wakeups:
-    """Calls readers on one event loop from other threads: those that wait when the loop comes to it by one call."""
+    """Calls readers on one event loop from other threads: those that wait when the loop comes to it by one call.
+
+    Who wakes them from another event loop calls over when its turn is done: all that came with one poll is one call.
+    Called at the first of them, readers would contend for the interpreter with who has yet to bring the rest.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = ref(loop)
@@ -39,8 +43,16 @@ class _Wakeups:
 
     def wake(self, reader: Callable[[], None]) -> None:
         self._waiting.append(reader)
-        if not self._called and (loop := self._loop()) is not None:
-            self._called = True
+        if self._called:
+            return
+        self._called = True
+        try:
+            asyncio.get_running_loop().call_soon(self._call_over)
+        except RuntimeError:  # this thread has none
+            self._call_over()
+
+    def _call_over(self) -> None:
+        if (loop := self._loop()) is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._call_some)
 
     def _call_some(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -204,3 +205,41 @@ def test_listeners_of_many_inboxes_let_others_have_a_turn() -> None:
         assert len(turns) == 3 and len(calls) == len(inboxes)
 
     asyncio.run(run())
+
+
+def test_readers_on_another_loop_are_called_when_all_that_came_with_a_poll_is_there() -> None:
+    """Called at the first, they would contend for the interpreter with who brings the others."""
+    there: list[int] = []
+    inboxes = [Inbox("host", 100, 5.0) for _ in range(20)]
+    came = threading.Event()
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(self, callback, *args, **named):  # type: ignore[no-untyped-def]
+            there.append(sum(inbox.waiting > 0 for inbox in inboxes))
+            return super().call_soon_threadsafe(callback, *args, **named)
+
+    loop = Loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    left = list(inboxes)
+
+    def taken(inbox: Inbox) -> None:
+        if inbox.take() is not None:
+            left.remove(inbox)
+        inbox.take()
+        if not left:
+            came.set()
+
+    for inbox in inboxes:
+        inbox._listener = loop, partial(taken, inbox)
+
+    async def poll() -> None:
+        for inbox in inboxes:
+            await put(inbox, 0, 1)
+
+    asyncio.run(poll())
+    all_came, called = came.wait(5.0), list(there)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+    assert all_came and called == [len(inboxes)]
