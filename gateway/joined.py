@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import ray
-from ray.exceptions import ActorDiedError, RayError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayError
 
 from ..actors.clients.durable import DurableSubscriber
 from ..actors.clients.publisher import Publisher
@@ -34,7 +34,7 @@ from ..actors.network.network import Network
 from ..actors.network.rendezvous import KEYS
 from ..faults.replay.repeats import Answer, Wish
 from ..protocol.batch import EventBatch
-from ..protocol.errors import BrokerUnavailable, ClientError, RayvousError
+from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
 from ..routing.filters.filter import Filter
 from .lanes import CALL_EVENTS_MAX
 from .network import Arrived, Feed, Outlet
@@ -58,21 +58,46 @@ class _RayOutlet:
     ) -> None:
         self._network, self._principal = network, principal
         self._publisher, self._thread = publisher, thread
+        self._claimed: int | None = None  # above which number something is claimed for what is published next
+        self._unused: int | None = None  # above which number what is claimed was not published
+        self._said: Any = None  # the call that says so
 
     @property
     def name(self) -> str:
         return self._publisher.name
 
     async def publish(self, batch: EventBatch) -> int:
-        return await _in(self._thread, self._publisher.publish_batch, batch)
+        return await _in(self._thread, self._publish, batch)
+
+    def _publish(self, batch: EventBatch) -> int:
+        self._say_unused()
+        claimed, self._claimed = self._claimed, None
+        try:
+            return self._publisher.publish_batch(batch)
+        except BaseException as error:  # whether it was accepted is not known, but in these cases
+            refused = isinstance(error, InputError) or self._publisher.published == claimed
+            if claimed is not None and refused:
+                self._withdraw(claimed)
+            raise
 
     async def claim(self, wishes: Sequence[Wish]) -> list[Answer]:
         return await _in(self._thread, self._claim, wishes)
 
     def _claim(self, wishes: Sequence[Wish]) -> list[Answer]:
-        asked = self._principal, self.name, self._publisher.published, wishes
-        answers: list[Answer]
-        answers, now = self._rendezvous("claim", *asked)
+        if self._unused is not None:  # said again and waited for: it is not to meet what is claimed now
+            self._rendezvous("withdraw", self._principal, self.name, self._unused)
+            self._unused = self._said = None
+        last = self._publisher.published
+        try:
+            answers, now = self._rendezvous("claim", self._principal, self.name, last, wishes)
+            answers = self._without_doubts(wishes, answers, now)
+        except BaseException:  # it may be claimed all the same, now or later, and is not published
+            self._withdraw(last)
+            raise
+        self._claimed = last
+        return answers
+
+    def _without_doubts(self, wishes: Sequence[Wish], answers: list[Answer], now: float) -> list[Answer]:
         for i, (wish, known) in enumerate(zip(wishes, answers, strict=True)):
             if known is None or known.accepted or not self._network.heals:
                 continue
@@ -86,15 +111,45 @@ class _RayOutlet:
             answers[i] = replace(known, accepted=accepted)
         return answers
 
-    async def settle(self, keys: Sequence[str], *, accepted: bool) -> None:
-        await _in(
-            self._thread, self._rendezvous, "settle", self._principal, keys, self.name, accepted=accepted
-        )
+    async def settle(self, keys: Sequence[str]) -> None:
+        await _in(self._thread, self._rendezvous, "settle", self._principal, keys, self.name, accepted=True)
+
+    def _withdraw(self, last: int) -> None:
+        """Say that what was claimed above this number was not published, before other events get these numbers.
+
+        It is not waited for, so that what has no key does not wait either: it is done behind the claim, in turn.
+        """
+        self._unused, self._said = last, None
+        self._say_unused()
+
+    def _say_unused(self) -> None:
+        """Say it until it was heard; one call is under way at most."""
+        if self._unused is None:
+            return
+        heard = False if self._said is None else self._heard(self._said)
+        if heard:
+            self._unused = self._said = None
+        elif heard is False:
+            self._said = self._asked("withdraw", self._principal, self.name, self._unused)
+
+    def _heard(self, call: Any) -> bool | None:
+        """Return whether a call was made, or None while it is under way."""
+        try:
+            ray.get(call, timeout=0)
+        except GetTimeoutError:
+            return None
+        except RayError:
+            return False
+        return True
 
     def _rendezvous(self, method: str, *args: Any, **kwargs: Any) -> Any:
         with broker_errors("asking for the key of a publication", "the rendezvous point"):
-            asked = getattr(self._network.rendezvous, method).options(concurrency_group=KEYS)
-            return ray.get(asked.remote(*args, **kwargs), timeout=self._call_seconds)
+            return ray.get(self._asked(method, *args, **kwargs), timeout=self._call_seconds)
+
+    def _asked(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return (
+            getattr(self._network.rendezvous, method).options(concurrency_group=KEYS).remote(*args, **kwargs)
+        )
 
     @property
     def _call_seconds(self) -> float:

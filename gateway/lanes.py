@@ -18,7 +18,6 @@ from ..protocol import checks
 from ..protocol.batch import EventBatch, concat
 from ..protocol.errors import (
     BrokerUnavailable,
-    InputError,
     KeyReused,
     LimitReached,
     PublicationUnderWay,
@@ -167,12 +166,10 @@ class Lane:
         if not group:
             return []
         keys = [asked.key.text for asked in group if asked.key is not None]
-        try:
-            last = await self._outlet.publish(concat([asked.batch for asked in group]))
-        except InputError:  # it was not taken; of any other error that is not known
-            await self._settle(keys, accepted=False)
-            raise
-        await self._settle(keys, accepted=True)
+        last = await self._outlet.publish(concat([asked.batch for asked in group]))
+        if keys:
+            with suppress(BrokerUnavailable):  # then it is found out when somebody asks
+                await self._outlet.settle(keys)
         first = last - sum(len(asked.batch) for asked in group) + 1
         accepted: list[tuple[_Asked, Accepted]] = []
         for asked in group:
@@ -180,11 +177,6 @@ class Lane:
             accepted.append((asked, Accepted(self._outlet.name, first, end)))
             first = end + 1
         return accepted
-
-    async def _settle(self, keys: list[str], *, accepted: bool) -> None:
-        if keys:
-            with suppress(BrokerUnavailable):  # then it is found out when somebody asks
-                await self._outlet.settle(keys, accepted=accepted)
 
     async def _answer(self, accepted: list[tuple[_Asked, Accepted]]) -> None:
         flushed = []

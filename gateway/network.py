@@ -34,7 +34,10 @@ class Outlet(Protocol):
         ...
 
     async def publish(self, batch: EventBatch) -> int:
-        """Publish events, and return the number of the last when all are accepted."""
+        """Publish events, and return the number of the last when all are accepted.
+
+        What was claimed for them is free again where they certainly were not: on InputError, or if none has a number.
+        """
         ...
 
     async def claim(self, wishes: Sequence[Wish]) -> list[Answer]:
@@ -45,8 +48,8 @@ class Outlet(Protocol):
         """
         ...
 
-    async def settle(self, keys: Sequence[str], *, accepted: bool) -> None:
-        """Say what became of it: it was accepted, or certainly was not."""
+    async def settle(self, keys: Sequence[str]) -> None:
+        """Say that it was accepted."""
         ...
 
     async def flush(self) -> None:

@@ -222,6 +222,10 @@ class Rendezvous:
         """Take in what became of it; see :meth:`Repeats.settle`."""
         self._repeats.settle(owner, keys, publisher, accepted=accepted)
 
+    def withdraw(self, owner: str, publisher: ClientId, last: int) -> None:
+        """Take in what was not published; see :meth:`Repeats.withdraw`."""
+        self._repeats.withdraw(owner, publisher, last)
+
     def bury(self, dead: Mapping[BrokerId, Any]) -> None:
         """Take in that brokers are dead, as a client saw, and which actor that was: it may have come back since."""
         self._lose(dead)

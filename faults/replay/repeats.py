@@ -6,6 +6,7 @@ Rules
   refused.
 * It is claimed before its events are published, with the numbers that they are about to have, and settled afterwards.
   In between, and when nobody settles it, whether they were accepted is not known here.
+* What was claimed and certainly not published is withdrawn, before its numbers go to other events.
 * Each owner's keys are bounded by number, bytes and time; the oldest are forgotten first. What is published again under
   a key that is forgotten is published twice.
 
@@ -121,7 +122,13 @@ class Repeats:
                 continue
             if accepted:
                 there[key] = replace(known, accepted=True)
-            else:
+            elif not known.accepted:
+                self._drop(owner, key)
+
+    def withdraw(self, owner: str, publisher: ClientId, last: int) -> None:
+        """Take in that what a publisher claimed above its number `last` was not published: those keys are free."""
+        for key, known in list(self._owners.setdefault(owner, OrderedDict()).items()):
+            if known.publisher == publisher and known.first > last and not known.accepted:
                 self._drop(owner, key)
 
     def _put(self, owner: str, key: str, published: Published) -> None:

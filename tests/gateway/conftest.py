@@ -44,8 +44,8 @@ class LocalOutlet:
         last = self.network.last.get(self.name, 0)
         return self.network.repeats.claim(self.principal, self.name, last, wishes, self.network.now)
 
-    async def settle(self, keys: list[str], *, accepted: bool) -> None:
-        self.network.repeats.settle(self.principal, keys, self.name, accepted=accepted)
+    async def settle(self, keys: list[str]) -> None:
+        self.network.repeats.settle(self.principal, keys, self.name, accepted=True)
 
     async def flush(self) -> None:
         self.flushes += 1

@@ -1,10 +1,15 @@
 """A publication that nobody settled: brokers say what they accepted, once no call can be under way any more.
 
+What was claimed and not published leaves nothing behind that other events under its numbers could be taken for.
+
 Reference: docs/decisions/0100-published-again-once.md.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +18,9 @@ import pytest
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.faults.replay.repeats import Wish
 from rayvous.gateway.joined import _RayOutlet
-from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.gateway.lanes import Lane, named_by
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import BrokerUnavailable, InputError, RayvousError
 
 CALL_SECONDS = 60.0
 DOUBT_SECONDS = 2 * CALL_SECONDS
@@ -21,15 +28,35 @@ WISH = Wish("k", b"digest", 2)
 
 
 class Outlet(_RayOutlet):
-    """The publisher of a gateway that asks a rendezvous point in this process."""
+    """The publisher of a gateway that asks a rendezvous point in this process; it answers late while it is told to."""
 
-    def __init__(self, rendezvous: Rendezvous, network: Any, name: str) -> None:
-        publisher: Any = SimpleNamespace(name=name, published=0)
+    def __init__(self, rendezvous: Rendezvous, network: Any, name: str, publisher: Any = None) -> None:
+        publisher = publisher or SimpleNamespace(name=name, published=0)
         super().__init__(network, "alice", publisher, ThreadPoolExecutor(1))
-        self._asked = rendezvous
+        self._point, self.late, self.under_way = rendezvous, False, deque[Callable[[], Any]]()
+
+    def _asked(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        def call() -> Any:
+            return getattr(self._point, method)(*args, **kwargs)
+
+        self.under_way.append(call)
+        return call
+
+    def catch_up(self) -> Any:
+        """Make the calls that are under way, in turn, and return what the last answered."""
+        answer = None
+        while self.under_way:
+            answer = self.under_way.popleft()()
+        return answer
+
+    def _heard(self, call: Any) -> bool | None:
+        return None if call in self.under_way else True
 
     def _rendezvous(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._asked, method)(*args, **kwargs)
+        self._asked(method, *args, **kwargs)
+        if self.late:
+            raise BrokerUnavailable("no answer in time")
+        return self.catch_up()
 
 
 class Story:
@@ -88,3 +115,115 @@ def test_where_nothing_heals_nobody_knows() -> None:
     story = Story(heals=False, accepted=2)
     assert not story.at(DOUBT_SECONDS).accepted and not story.at(10 * CALL_SECONDS).accepted
     assert not story.asked
+
+
+class Numbers:
+    """A publisher whose broker takes everything, unless it refuses before or after it has numbers."""
+
+    name, published, accepted = "alice@1", 10, 10
+
+    def __init__(self) -> None:
+        self.refuses: RayvousError | None = None
+        self.numbers_first = False
+
+    def publish_batch(self, batch: Any) -> int:
+        if self.refuses is None or self.numbers_first:
+            self.published += len(batch)
+        if self.refuses is not None:
+            raise self.refuses
+        self.accepted = self.published
+        return self.published
+
+
+class Shared:
+    """Clients of one principal at one gateway, in a network that heals."""
+
+    def __init__(self) -> None:
+        self.now, self.broker = 0.0, Numbers()
+        limits = SimpleNamespace(call_seconds=CALL_SECONDS, call_events_max=16_384)
+        network: Any = SimpleNamespace(
+            heals=True, accepted=lambda name: self.broker.accepted, directory=SimpleNamespace(limits=limits)
+        )
+        rendezvous = Rendezvous(clock=lambda: self.now)
+        self.outlet = Outlet(rendezvous, network, "alice@1", self.broker)
+        self.other = Outlet(rendezvous, network, "alice@2")
+        self.lane = Lane(self.outlet, 100)
+
+    async def publish(self, *keys: str | None) -> list[Any]:
+        """Publish an event under each key in one group; return the number of each, or why it has none."""
+        events = [{"n": 1}]
+        asked = [
+            self.lane.publish(batch_of(events), key=None if key is None else named_by(key, events))
+            for key in keys
+        ]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [answer if isinstance(answer, BaseException) else answer.first for answer in answers]
+
+    def known_later(self, key: str) -> list[bool]:
+        """Return whether another gateway finds the key taken, when it is asked after all doubt and then again."""
+        self.now += 2 * DOUBT_SECONDS
+        wish = Wish(key, named_by(key, [{"n": 1}]).digest, 1)
+        return [known is not None and known.accepted for _ in range(2) for known in self.other._claim([wish])]
+
+
+def test_a_claim_that_was_not_answered_takes_no_number_of_what_is_published_instead() -> None:
+    async def story() -> None:
+        shared = Shared()
+        shared.outlet.late = True
+        plain, refused = await shared.publish(None, "k")
+        assert plain == 11 and isinstance(refused, BrokerUnavailable)
+        shared.outlet.catch_up()
+        shared.outlet.late = False
+        assert await shared.publish(None) == [12]
+        assert shared.known_later("k") == [False, False]
+
+    asyncio.run(story())
+
+
+def test_while_nobody_answers_what_has_no_key_goes_on_with_one_call_under_way() -> None:
+    async def story() -> None:
+        shared = Shared()
+        shared.outlet.late = True
+        await shared.publish("k")
+        assert [await shared.publish(None) for _ in range(3)] == [[11], [12], [13]]
+        assert len(shared.outlet.under_way) == 2, "the claim, and that it was in vain"
+        shared.outlet.late = False
+        assert await shared.publish("k") == [14]
+        shared.outlet.catch_up()
+        assert await shared.publish("k") == [14], "what came late has not freed it"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("refusal", "numbers_first"),
+    [(InputError("wrong"), False), (InputError("wrong"), True), (BrokerUnavailable("gone"), False)],
+)
+def test_what_was_certainly_not_taken_is_free_before_others_have_its_numbers(
+    refusal: RayvousError, numbers_first: bool
+) -> None:
+    async def story() -> None:
+        shared = Shared()
+        shared.broker.refuses, shared.broker.numbers_first = refusal, numbers_first
+        assert await shared.publish("k") == [refusal]
+        shared.outlet.catch_up()
+        shared.broker.refuses = None
+        await shared.publish(None, None)
+        assert shared.known_later("k") == [False, False]
+
+    asyncio.run(story())
+
+
+def test_what_a_broker_may_have_taken_is_not_freed_by_a_later_refusal() -> None:
+    async def story() -> None:
+        shared = Shared()
+        shared.broker.refuses, shared.broker.numbers_first = BrokerUnavailable("no answer"), True
+        await shared.publish("k")
+        shared.broker.accepted = 11
+        shared.broker.refuses = InputError("wrong")
+        await shared.publish(None)
+        await shared.publish("l")
+        shared.outlet.catch_up()
+        assert shared.known_later("k") == [True, True]
+
+    asyncio.run(story())

@@ -39,6 +39,29 @@ def test_what_is_settled_is_known_as_accepted_or_free_again_and_nobody_settles_w
     assert yes is not None and yes.accepted and no is None
 
 
+def test_what_was_accepted_stays_when_somebody_says_later_that_it_was_not() -> None:
+    machine = Repeats()
+    machine.claim("alice", "alice@1", 0, [Wish("k", A, 1)], 0.0)
+    machine.settle("alice", ["k"], "alice@1", accepted=True)
+    machine.settle("alice", ["k"], "alice@1", accepted=False)
+    machine.withdraw("alice", "alice@1", 0)
+    [known] = machine.claim("alice", "alice@1", 1, [Wish("k", A, 1)], 1.0)
+    assert known is not None and known.accepted
+
+
+def test_what_is_withdrawn_is_free_and_what_has_lower_numbers_or_another_publisher_stays() -> None:
+    machine = Repeats()
+    machine.withdraw("alice", "alice@1", 0)
+    machine.claim("alice", "alice@1", 0, [Wish("low", A, 1), Wish("high", A, 1)], 0.0)
+    machine.claim("alice", "alice@2", 0, [Wish("none", A, 1), Wish("other", A, 1)], 0.0)
+    machine.withdraw("alice", "alice@1", 1)
+    machine.check()
+    wishes = [Wish("low", A, 1), Wish("high", A, 1), Wish("other", A, 1)]
+    assert [known is None for known in machine.claim("alice", "alice@3", 0, wishes, 1.0)] == [
+        False, True, False,
+    ]  # fmt: skip
+
+
 def test_the_same_call_made_again_claims_the_same() -> None:
     machine = Repeats()
     wishes = [Wish("a", A, 2), Wish("b", B, 1)]
