@@ -3,7 +3,8 @@
 Rules
 -----
 * A node that the network may use has a gateway, or several processes of one: the nodes that it was launched with, where
-  somebody named them; else every node with CPUs, or every node where none has any. A head without CPUs gets none.
+  somebody named them; else every node with CPUs. A head without CPUs gets none, also while no other node lives; only
+  where no node ever had any CPUs, every node has one. When one with CPUs comes then, the others lose theirs.
 * A node that Ray has given up is gone for good: one that comes back has another id. A node that is not in Ray's list is
   not known to be gone.
 * A gateway that could not serve is started again `AGAIN_SECONDS` later, as long as its node lives: what was in its way,
@@ -33,7 +34,7 @@ class GatewayPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be done: gateways to start, and gateways whose node is gone."""
+    """What is to be done: gateways to start, and those to give up: their node is gone, or not wanted any more."""
 
     start: tuple[GatewayPlace, ...] = ()
     gone: tuple[GatewayPlace, ...] = ()
@@ -54,27 +55,33 @@ class GatewayPlaces:
         self._named, self._processes = tuple(named), processes
         self._started: dict[GatewayPlace, None] = {}
         self._failed: dict[GatewayPlace, float] = {}
+        self._had_cpus = False
 
     def look(self, nodes: Sequence[Mapping[str, Any]], now: float) -> Changes:
         """Take in which nodes there are, as `ray.nodes` has them, and return what is to be done about it."""
         dead = {node["NodeID"] for node in nodes if not node["Alive"]}
-        gone = tuple(place for place in (*self._started, *self._failed) if place.node in dead)
+        unwanted = self._unwanted(nodes)
+        gone = tuple(place for place in (*self._started, *self._failed) if place.node in dead | unwanted)
         for place in gone:
             self._started.pop(place, None)
             self._failed.pop(place, None)
-        start = tuple(place for place in self._wanted(nodes) if self._is_due(place, now))
+        start = tuple(place for place in self._wanted(nodes, unwanted) if self._is_due(place, now))
         for place in start:
             self._failed.pop(place, None)
             self._started[place] = None
         return Changes(start, gone)
 
-    def _wanted(self, nodes: Sequence[Mapping[str, Any]]) -> list[GatewayPlace]:
-        living = [node for node in nodes if node["Alive"]]
+    def _unwanted(self, nodes: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the nodes that get none, whoever lives."""
         if self._named:
-            chosen = [node for node in living if node["NodeID"] in self._named]
-        else:
-            chosen = [node for node in living if node["Resources"].get("CPU")] or living
-        names = sorted(node["NodeID"] for node in chosen)
+            return {node["NodeID"] for node in nodes} - set(self._named)
+        without = {node["NodeID"] for node in nodes if not node["Resources"].get("CPU")}
+        # It is remembered, since Ray says no resources of nodes that are dead, and forgets them after a while.
+        self._had_cpus = self._had_cpus or len(without) < len(nodes)
+        return without if self._had_cpus else set()
+
+    def _wanted(self, nodes: Sequence[Mapping[str, Any]], unwanted: set[str]) -> list[GatewayPlace]:
+        names = sorted(node["NodeID"] for node in nodes if node["Alive"] and node["NodeID"] not in unwanted)
         return [GatewayPlace(name, process) for name in names for process in range(self._processes)]
 
     def _is_due(self, place: GatewayPlace, now: float) -> bool:

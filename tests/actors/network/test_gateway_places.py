@@ -41,6 +41,23 @@ def test_a_head_without_cpus_gets_none_where_another_node_has_some() -> None:
     assert GatewayPlaces((), 1).look([node("h", cpus=0), node("x", cpus=0)], 0.0).start == places("h", "x")
 
 
+def test_a_head_without_cpus_gets_none_either_while_the_others_are_away_for_a_moment() -> None:
+    head, machine = node("h", cpus=0), GatewayPlaces((), 1)
+    machine.look([head, node("a")], 0.0)
+    assert machine.look([head, node("a", cpus=0, alive=False)], 1.0) == Changes(gone=places("a"))
+    assert machine.look([head], 2.0) == Changes()
+    assert machine.look([head, node("b")], 3.0) == Changes(start=places("b"))
+
+
+def test_what_nodes_without_cpus_got_is_given_up_when_one_with_cpus_comes() -> None:
+    head, machine = node("h", cpus=0), GatewayPlaces((), 1)
+    machine.look([head, node("x", cpus=0)], 0.0)
+    machine.failed(places("x")[0], 1.0)
+    later = 1.0 + AGAIN_SECONDS
+    assert machine.look([head, node("x", cpus=0), node("a")], later) == Changes(places("a"), places("h", "x"))
+    assert machine.look([head, node("x", cpus=0), node("a")], 2 * later) == Changes()
+
+
 def test_where_nodes_were_named_no_other_gets_one() -> None:
     machine = GatewayPlaces(("b",), 1)
     assert machine.look([node("a"), node("b", cpus=0), node("c")], 0.0).start == places("b")
