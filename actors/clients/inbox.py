@@ -41,19 +41,26 @@ class _Wakeups:
         self._waiting: deque[Callable[[], None]] = deque()
         self._called = False
 
-    def wake(self, reader: Callable[[], None]) -> None:
+    def wake(self, reader: Callable[[], None]) -> bool:
+        """Let a reader be called; return False when its loop has ended, and there is nobody to call."""
+        loop = self._loop()
+        if loop is None or loop.is_closed():
+            return False
         self._waiting.append(reader)
-        if self._called:
-            return
-        self._called = True
-        try:
-            asyncio.get_running_loop().call_soon(self._call_over)
-        except RuntimeError:  # this thread has none
-            self._call_over()
+        if not self._called:
+            self._called = True
+            try:
+                asyncio.get_running_loop().call_soon(self._call_over)
+            except RuntimeError:  # this thread has none
+                self._call_over()
+        return True
 
     def _call_over(self) -> None:
-        if (loop := self._loop()) is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._call_some)
+        try:
+            if (loop := self._loop()) is not None:
+                loop.call_soon_threadsafe(self._call_some)
+        except RuntimeError:  # it was closed just now
+            self._called = False
 
     def _call_some(self) -> None:
         self._called = False  # before they are called: one that comes now calls again
@@ -172,12 +179,20 @@ class Inbox:
         if self._listener is not None and not self._told:
             self._told = True
             loop, more = self._listener
-            _wakeups_of(loop).wake(more)
+            if not _wakeups_of(loop).wake(more):
+                self._listener = None  # its loop has ended; whoever listens next is told at once
+
+    def _make_room(self) -> None:
+        """Let whoever waits to put events in do so, unless it was cancelled and its loop has ended."""
+        if self._room is not None:
+            loop, event = self._room
+            self._room = None
+            _wakeups_of(loop).wake(event.set)
 
     def listen(self, loop: asyncio.AbstractEventLoop, more: Callable[[], None]) -> None:
         """Call `more` on a loop when something has come, and at the end; then not before `take` has returned None."""
         with self._changed:
-            self._listener = loop, more
+            self._listener, self._told = (loop, more), False
             self._wake()
 
     @property
@@ -205,10 +220,8 @@ class Inbox:
         arrival = self._arrivals.popleft()
         self._lazy = False
         self.waiting -= len(arrival.rows)
-        if self._room is not None and self.waiting <= self._events_max:
-            loop, event = self._room
-            self._room = None
-            loop.call_soon_threadsafe(event.set)
+        if self.waiting <= self._events_max:
+            self._make_room()
         return arrival
 
     def wait(self, timeout_seconds: float | None) -> Arrival | None:
@@ -254,8 +267,5 @@ class Inbox:
         """Note that nothing more is wanted; whoever waits is woken."""
         with self._changed:
             self._closed = True
-            if self._room is not None:
-                loop, event = self._room
-                self._room = None
-                loop.call_soon_threadsafe(event.set)
+            self._make_room()
             self._wake()

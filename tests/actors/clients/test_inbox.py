@@ -111,6 +111,51 @@ def test_a_reader_whose_loop_has_ended_does_not_stop_the_others() -> None:
     assert values(inbox.take()) == [3]
 
 
+def test_a_listener_whose_loop_has_ended_does_not_stop_the_delivery() -> None:
+    """What is raised into the poll ends it, for all subscribers of the process. Reference: promise 1."""
+    inbox, told = Inbox("host", 100, 5.0), list[str]()
+
+    async def listen(who: str) -> None:
+        inbox.listen(asyncio.get_running_loop(), lambda: told.append(who))
+        await pause()
+        inbox.take()
+
+    asyncio.run(listen("gone"))
+    asyncio.run(put(inbox, 3, 1))
+    asyncio.run(put(inbox, 4, 1))
+    asyncio.run(listen("next"))
+    assert told == ["gone", "next"] and values(inbox.take()) == [4]
+    inbox.close()
+
+
+def test_a_loop_that_ends_while_a_reader_is_woken_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox, told = Inbox("host", 100, 5.0), list[int]()
+    loop = asyncio.new_event_loop()
+    inbox.listen(loop, lambda: told.append(1))
+    loop.run_until_complete(pause())
+    inbox.take()
+    loop.close()
+    monkeypatch.setattr(loop, "is_closed", lambda: False)  # as it was when it was asked
+    asyncio.run(put(inbox, 3, 1))
+    assert told == [1] and values(inbox.take()) == [3]
+
+
+def test_what_came_is_read_and_the_inbox_closed_when_the_loop_of_the_poll_has_ended() -> None:
+    async def cancelled(inbox: Inbox) -> None:
+        await put(inbox, 0, 2)
+        waiting = asyncio.create_task(put(inbox, 10, 2))
+        await pause()
+        waiting.cancel()
+
+    read, closed = Inbox("host", 1, 60.0), Inbox("host", 1, 60.0)
+    for inbox in (read, closed):
+        asyncio.run(cancelled(inbox))
+    closed.close()
+    assert values(read.take()) == values(closed.wait(None)) == [0, 1] and closed.wait(None) is None
+
+
 def test_after_the_host_is_gone_what_came_is_read_and_then_it_is_said() -> None:
     async def run() -> None:
         inbox = Inbox("host", 100, 5.0)
