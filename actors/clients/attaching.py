@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 from uuid import uuid4
 
@@ -135,19 +136,29 @@ class Attaching:
             Its name.
         without
             Brokers that are not asked, since they could not answer.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If another does not answer that is not known to be dead.
         """
         checks.text("publisher", publisher)
         checks.instance("without", without, Collection, "a collection of brokers")
-        return max(
-            self._hosts.ask("accepted_here", publisher, timeout_seconds=60, without=without), default=0
+        found = self._hosts.ask(
+            "accepted_here", publisher, timeout_seconds=60, without=without, all_living=True
         )
+        return max(found, default=0)
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Return the events that could not be delivered to durable subscribers, oldest first."""
-        letters = [
-            letter for answer in self._hosts.ask("dead_letters", timeout_seconds=60) for letter in answer
-        ]
-        return sorted(letters, key=lambda letter: letter.at_seconds)
+        """Return the events that could not be delivered to durable subscribers, oldest first.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If a broker does not answer that is not known to be dead.
+        """
+        answers = self._hosts.ask("dead_letters", timeout_seconds=60, all_living=True)
+        return sorted(chain.from_iterable(answers), key=lambda letter: letter.at_seconds)
 
     def _attach(
         self, kind: Any, names: list[ClientId], broker: BrokerId | None, place: Placement | None

@@ -6,7 +6,8 @@ Rules
   within a client's patience: Ray may take longer to give a node up than its brokers' fellows. Who answers at last is
   asked again. Whom another process started again is found at the rendezvous point.
 * Dead is who Ray says has died, which is for good. Who is out of reach just now is left out of that question only: its
-  link may be cut, or its process has ended and Ray is about to say so.
+  link may be cut, or its process has ended and Ray is about to say so. A question that only all the living can answer
+  (`all_living`) fails instead: whether a number was accepted is not known as long as one of them has not said so.
 * A broker that is started again is a new actor in its next life: the rendezvous point knows it first, then its peers.
 """
 
@@ -26,7 +27,7 @@ from ...faults.chaos.routes import SeenRoutes
 from ...faults.chaos.structure import Survey
 from ...protocol import checks
 from ...protocol.configs import Position
-from ...protocol.errors import ClientError, InputError
+from ...protocol.errors import BrokerUnavailable, ClientError, InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ..chaos.convergence import standing
@@ -100,8 +101,12 @@ class Hosts:
         *args: Any,
         timeout_seconds: float | None = None,
         without: Collection[BrokerId] = (),
+        all_living: bool = False,
     ) -> list[Any]:
-        """Return what the living hosts answer; those of the brokers `without` are not asked."""
+        """Return what the living hosts answer; those of the brokers `without` are not asked.
+
+        With `all_living`, BrokerUnavailable is raised when one does not answer that is not known to be dead.
+        """
         self.require_open()
         with broker_errors(f"{method} in network {self.name!r}"):
             if self.recovery is None:
@@ -114,6 +119,9 @@ class Hosts:
             asked = {known[broker] for broker in without if broker in known}
             while True:
                 self.find_reborn()
+                silent = self._silent.keys() & set(known.values()) - asked
+                if all_living and silent and not self._hear_silent(silent, timeout_seconds):
+                    raise BrokerUnavailable(f"{method} in network {self.name!r}: a broker does not answer")
                 hosts = [host for host in self.hosts() if host not in asked]
                 if not hosts:
                     return answers
@@ -122,7 +130,7 @@ class Hosts:
                 by_host = dict(zip(hosts, calls, strict=True))
                 if method == "survey":  # which is answered at once, whatever goes on
                     by_host = self._without_silent(by_host)
-                answers += self._answers(by_host, timeout_seconds)
+                answers += self._answers(by_host, timeout_seconds, all_living)
 
     def _without_silent(self, calls: dict[Any, Any]) -> dict[Any, Any]:
         """Return the calls that are answered within a client's patience; who does not answer is silent from now on."""
@@ -132,8 +140,10 @@ class Hosts:
         self._silent |= {host: call for host, call in calls.items() if call in late}
         return {host: call for host, call in calls.items() if call not in late}
 
-    def _answers(self, calls: Mapping[Any, Any], timeout_seconds: float | None) -> list[Any]:
-        """Return what those hosts answer that can be reached, and note which are dead."""
+    def _answers(
+        self, calls: Mapping[Any, Any], timeout_seconds: float | None, all_living: bool = False
+    ) -> list[Any]:
+        """Return what those hosts answer that can be reached, or all that live, and note which are dead."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         answers = []
         for host, call in calls.items():
@@ -143,6 +153,8 @@ class Hosts:
             except ActorDiedError:
                 self.dead.add(host)
             except RayActorError:
+                if all_living:
+                    raise
                 continue  # out of reach: a survey shows that it is missing, to whom it is a member
         return answers
 
@@ -177,16 +189,17 @@ class Hosts:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
         without = checks.whole_numbers("without", without)
         survey: dict[BrokerId, dict[str, Any]] = {}
-        self._hear_silent()
+        self._hear_silent(self._silent.keys(), 0.0)
         for answer in self.ask("survey", timeout_seconds=60, without=without):
             survey |= answer
         return survey
 
-    def _hear_silent(self) -> None:
-        """Take back those that have answered at last, or are known to be dead by now."""
-        if self._silent:
-            answered, _ = ray.wait(list(self._silent.values()), num_returns=len(self._silent), timeout=0)
-            self._silent = {host: call for host, call in self._silent.items() if call not in answered}
+    def _hear_silent(self, hosts: Collection[Any], seconds: float | None) -> bool:
+        """Take back those of these that answer within so long, or are known to be dead; return whether all are."""
+        owed = [self._silent[host] for host in hosts]
+        answered, late = ray.wait(owed, num_returns=len(owed), timeout=seconds) if owed else ([], [])
+        self._silent = {host: call for host, call in self._silent.items() if call not in answered}
+        return not late
 
     def routes(self) -> dict[BrokerId, SeenRoutes | None]:
         """Return what the table of every living broker holds and what it has told others, filters and all, to judge it.

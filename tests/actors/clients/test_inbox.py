@@ -112,7 +112,7 @@ def test_a_reader_whose_loop_has_ended_does_not_stop_the_others() -> None:
 
 
 def test_a_listener_whose_loop_has_ended_does_not_stop_the_delivery() -> None:
-    """What is raised into the poll ends it, for all subscribers of the process. Reference: promise 1."""
+    """What is raised into the poll ends it, for all subscribers of the process. Reference: promise 2."""
     inbox, told = Inbox("host", 100, 5.0), list[str]()
 
     async def listen(who: str) -> None:

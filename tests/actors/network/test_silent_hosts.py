@@ -3,14 +3,17 @@
 Reference: promise 6; docs/decisions/0094-a-node-is-noticed-by-its-fellows.md.
 """
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
+from rayvous.actors.clients.attaching import Attaching
 from rayvous.actors.network import hosts as hosts_file
 from rayvous.actors.network import status
 from rayvous.actors.network.hosts import Hosts
+from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.messages.recovery import Recovery
 
 
@@ -30,6 +33,8 @@ class Host:
         self.survey = SimpleNamespace(remote=lambda: self.call(self.fails or {broker: {"broker": broker}}))
         self.pid = SimpleNamespace(remote=lambda: self.call(self.fails or ("node", broker)))
         self.quiet = SimpleNamespace(remote=lambda: self.call(broker))
+        self.accepted_here = SimpleNamespace(remote=lambda publisher: self.call(self.fails or 7 * broker))
+        self.dead_letters = SimpleNamespace(remote=lambda: self.call(self.fails or []))
 
     def call(self, value: Any) -> Answer:
         self.asked.append(Answer(value, done=self.answers))
@@ -105,6 +110,32 @@ def test_who_is_out_of_reach_is_not_dead_and_who_is_dead_is_asked_no_more(
     assert sorted(hosts.survey()) == [0] and not hosts.lives(other)
     asked = len(other.asked)
     assert sorted(hosts.survey()) == [0] and len(other.asked) == asked
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_what_only_all_can_answer_is_not_answered_without_who_is_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    """A number that is too low would let an event be published twice. Reference: promise 1."""
+    well, other = Host(0), Host(1)
+    ray = Ray()
+    monkeypatch.setattr(hosts_file, "ray", ray)
+    hosts = hosts_of(well, other)
+    clients = Attaching(hosts, None)  # type: ignore[arg-type]
+    assert clients.accepted("p") == 7 and clients.dead_letters() == []
+    other.answers, other.fails = not silent, ActorUnavailableError("not now", None)
+    hosts.survey()
+    for ask in (partial(clients.accepted, "p"), clients.dead_letters):
+        with pytest.raises(BrokerUnavailable):
+            ask()
+    assert ray.waited[1:] == [60, 60] * silent, "who is only slow has time to answer"
+    assert clients.accepted("p", without=[1]) == 0 and not hosts.dead
+    other.answers, other.fails = True, None
+    for call in other.asked:
+        call.done = True
+    assert clients.accepted("p") == 7
+    other.fails = ActorDiedError()
+    assert clients.accepted("p") == 0 and hosts.dead == {other}
 
 
 def test_a_look_at_a_network_takes_nobody_for_dead_who_is_out_of_reach(
