@@ -474,12 +474,13 @@ class BrokerHost:
     dismiss = later_of("attachments", Attachments.dismiss)
 
     async def attached(self, broker: BrokerId) -> int:
-        """Return how many subscribers a broker has."""
-        return len(self.seats[broker].owners)
+        """Return how many subscribers a broker has; none when it has left."""
+        return len(self.seats[broker].owners) if broker in self.seats else 0
 
     async def detach_all(self, broker: BrokerId) -> None:
         """Let go whoever is still attached; they go on elsewhere when they notice, with all that they have missed."""
-        self.attachments.let_all_go(self.seats[broker])
+        if broker in self.seats:
+            self.attachments.let_all_go(self.seats[broker])
 
     async def left(self, broker: BrokerId) -> bool:
         """Return whether a broker has left the network."""

@@ -7,7 +7,9 @@ Rules
 * Whoever is to leave gets no new client, and its clients go to other brokers, before it is told to leave. A client that
   does not go within `client_patience_seconds` is let go; it goes on elsewhere when it notices, and misses nothing.
 * A broker that does not leave in time stays as it is, and is said to be; `kill_broker` is what is left then.
-* One that is out of reach for a while is asked again. Only who Ray says has died is gone, with what nobody else has.
+* One that is out of reach for a while, or does not answer in time, is asked again: all that it is told may be repeated.
+  Before it is told to leave it has let its clients go, also when it was out of reach as they were sent away.
+  Only who Ray says has died is gone, with what nobody else has.
 * One cluster after another looks for a nearer parent. Where views say who is in, there is no tree; a cluster is the
   brokers that came together, near whom one joins. Where every broker is a node of the tree by itself, a cluster is the
   brokers that came together, too, and each finds a parent.
@@ -23,7 +25,7 @@ from functools import partial
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError, RayActorError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
 from ...protocol import checks
 from ...protocol.configs import Position
@@ -38,6 +40,8 @@ from .hosts import Hosts
 from .launching import start_new
 
 LOOK_SECONDS = 0.05
+ANSWER_SECONDS_MIN = 1.0
+"""How long a broker that leaves has to answer at least, also when the time to leave is over."""
 CLUSTER_BROKERS_MAX = 10_000
 SEARCH_SECONDS_MAX = 20.0
 """How long one cluster may look for a nearer parent before the next one's turn comes."""
@@ -146,41 +150,53 @@ class Operations:
 
     def send_clients_away(self, brokers: list[BrokerId]) -> None:
         """Let the clients of these brokers go to others, and nobody come; let those go that have not in time."""
-        assert self._hosts.recovery is not None
         ray.get(self._hosts.rendezvous.retire.remote(brokers), timeout=60)
-        self._tell(brokers, "dismiss")
-        patience = 2 * self._hosts.recovery.client_patience_seconds
+        patience = self._patience
+        self._tell(brokers, "dismiss", patience)
 
         def gone() -> bool:
-            attached = sum(self._tell(brokers, "attached"))
+            attached = sum(self._tell(brokers, "attached", patience))
             return not attached and not ray.get(self._hosts.rendezvous.clients_at.remote(brokers), timeout=60)
 
         self._until(gone, time.monotonic() + patience)
-        self._tell(brokers, "detach_all")
+        self._tell(brokers, "detach_all", patience)
 
-    def _tell(self, brokers: list[BrokerId], method: str) -> list[Any]:
-        """Return what the hosts of those of the brokers answer that can be reached."""
+    @property
+    def _patience(self) -> float:
+        """Seconds that clients have to go, and that a host has to answer before it is asked again."""
+        assert self._hosts.recovery is not None
+        return 2 * self._hosts.recovery.client_patience_seconds
+
+    def _tell(self, brokers: list[BrokerId], method: str, seconds: float) -> list[Any]:
+        """Return what the hosts of those of the brokers answer that can be reached, and do within so long."""
         answers = []
+        deadline = time.monotonic() + seconds
         for broker, call in [(b, getattr(self._hosts.host_of(b), method).remote(b)) for b in brokers]:
             try:
-                answers.append(ray.get(call, timeout=60))
+                answers.append(ray.get(call, timeout=max(0.0, deadline - time.monotonic())))
             except ActorDiedError:
                 self._hosts.dead.add(self._hosts.host_of(broker))
-            except RayActorError:
-                continue  # out of reach: it is led out when it is back
+            except (RayActorError, GetTimeoutError):
+                continue  # out of reach: it is told again when it is led out
         return answers
 
     def _lead_out(self, broker: BrokerId, deadline: float) -> None:
         host = self._hosts.host_of(broker)
         rest: list[int] = []  # once it has left: how many brokers are still there
 
+        def answer(call: Any) -> Any:
+            left = max(ANSWER_SECONDS_MIN, deadline - time.monotonic())
+            return ray.get(call, timeout=min(left, self._patience))
+
         def told() -> bool:
-            ray.get(host.receive.remote(broker, RENDEZVOUS, [LeaveNetwork()]), timeout=60)
+            answer(host.dismiss.remote(broker))
+            answer(host.detach_all.remote(broker))
+            answer(host.receive.remote(broker, RENDEZVOUS, [LeaveNetwork()]))
             return True
 
         def unseated() -> bool:
-            if ray.get(host.left.remote(broker), timeout=60):
-                rest.append(ray.get(host.unseat.remote(broker), timeout=60))
+            if answer(host.left.remote(broker)):
+                rest.append(answer(host.unseat.remote(broker)))
             return bool(rest)
 
         try:
@@ -266,12 +282,12 @@ class Operations:
 
 
 def _reached(step: Callable[[], bool]) -> bool:
-    """Return whether something is done; it is not yet when the host is out of reach just now."""
+    """Return whether something is done; it is not yet when the host is out of reach just now, or hangs."""
     try:
         return step()
     except ActorDiedError:
         raise
-    except RayActorError:
+    except (RayActorError, GetTimeoutError):
         return False
 
 

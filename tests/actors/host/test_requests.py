@@ -209,6 +209,22 @@ def test_nothing_begins_at_a_broker_that_leaves_but_what_was_there_can_end() -> 
     go(test())
 
 
+def test_a_broker_that_has_left_may_be_told_again_to_let_its_clients_go() -> None:
+    async def test() -> None:
+        host = await single(Recovery.for_tests())
+        await host.request(0, "alice", [Resume({}), Register(1, ANY, admitted=True)], "process")
+        for attached in (1, 0):
+            assert await host.attached(0) == attached
+            await host.dismiss(0)
+            await host.detach_all(0)
+        assert await host.unseat(0) == 0
+        await host.dismiss(0)
+        await host.detach_all(0)
+        assert await host.attached(0) == 0 and await host.unseat(0) == 0
+
+    go(test())
+
+
 async def quick(config: AdmissionConfig, rate: float) -> BrokerHost:
     """Return a host at which bob advertises so many events a second, and alice wants them."""
     host = BrokerHost("hybrid", Limits.for_tests(), admission=config)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray.exceptions import ActorDiedError, ActorUnavailableError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
 from rayvous.actors.network import operations
 from rayvous.actors.network.operations import Operations
 from rayvous.protocol.errors import BrokerUnavailable
@@ -19,6 +19,7 @@ class Net:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> None:
         self.now = 0.0
         self.done: list[Any] = []
+        self.waits: list[float] = []
         self.dead: set[Any] = set()
         self.recovery = Recovery.for_tests()
         self.directory = SimpleNamespace(scheme="hybrid")
@@ -39,6 +40,9 @@ class Net:
         return SimpleNamespace(**{name: method(name, list(mine)) for name, mine in answers.items()})
 
     def get(self, answer: Any, timeout: float) -> Any:
+        if isinstance(answer, GetTimeoutError):
+            self.waits.append(timeout)
+            self.passes(timeout)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -58,8 +62,8 @@ class Net:
     def find_reborn(self) -> None:
         pass
 
-    def remove(self) -> None:
-        Operations(self).remove_broker(3, timeout_seconds=5.0)  # type: ignore[arg-type]
+    def remove(self, timeout_seconds: float = 5.0) -> None:
+        Operations(self).remove_broker(3, timeout_seconds)  # type: ignore[arg-type]
 
 
 def test_who_is_out_of_reach_is_asked_again_until_it_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +72,29 @@ def test_who_is_out_of_reach_is_asked_again_until_it_has_left(monkeypatch: pytes
     net.remove()
     assert net.done.count("receive") == 3 and net.done.count("unseat") == 2
     assert net.done[-2:] == ["forget", "kill"] and not net.dead
+
+
+def test_who_was_out_of_reach_lets_its_clients_go_before_it_is_told_to_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its subscribers may poll on at an actor that it shares: they would hear nothing more. Reference: promise 2."""
+    host = {"dismiss": [AWAY, None], "attached": [AWAY], "detach_all": [AWAY, AWAY, None]}
+    net = Net(monkeypatch, receive=["node"], left=[True], unseat=[1], **host)
+    net.remove()
+    told = [what for what in net.done if what in ("dismiss", "detach_all", "receive")]
+    assert told == ["dismiss", "detach_all", *["dismiss", "detach_all"] * 2, "receive"]
+    assert net.done[-1] == "forget"
+
+
+def test_who_does_not_answer_is_asked_again_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    mute = GetTimeoutError("not in time")
+    net = Net(monkeypatch, dismiss=[mute, None], receive=["node"], left=[mute, True], unseat=[mute, 0])
+    net.remove(60.0)
+    assert net.done[-2:] == ["forget", "kill"] and not net.dead
+    net = Net(monkeypatch, receive=[mute])
+    with pytest.raises(BrokerUnavailable, match="broker 3 has not left in time"):
+        net.remove()
+    assert net.waits and max(net.waits) <= 5.0 and "forget" not in net.done
 
 
 def test_who_stays_out_of_reach_stays_in_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
