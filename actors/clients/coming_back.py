@@ -1,18 +1,23 @@
-"""How a client comes back under its name: what it asks before it is made."""
+"""How a client comes back under its name: what it asks before it is made.
+
+Rule: a publisher goes on from what every broker says that may have accepted its last events. Only who Ray says has died
+is passed over, and said to be dead. Who is out of reach is asked again; while it is, the publisher does not come back.
+"""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from uuid import uuid4
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import ActorDiedError, RayActorError
 
 from ...faults.membership.places import Tiers
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..host.requests import Accepted
-from .client import Context
+from .client import CALL_AGAIN_SECONDS, Context
 from .durable import DurableSubscriber, ReturningPublisher
 from .process import ClientProcess
 
@@ -47,8 +52,8 @@ def publisher_back(
             if host is None:
                 continue  # it has left the network
             try:
-                known[home] = ray.get(host.request.remote(home, name, [Accepted()]), timeout=seconds)
-            except RayActorError:
+                known[home] = _accepted(host, home, name, seconds)
+            except ActorDiedError:
                 ray.get(rendezvous.bury.remote({home: host}), timeout=seconds)
         published, kept = 0, []
         if known:
@@ -61,3 +66,18 @@ def publisher_back(
             published = reserved  # what one had accepted that died is not known
         ray.get(rendezvous.home_of_publisher.remote(name, place, True), timeout=seconds)
     return ReturningPublisher(name, place, context, (published, kept, reserved))
+
+
+def _accepted(host: Any, broker: BrokerId, publisher: ClientId, seconds: float) -> Any:
+    """Return what a broker has accepted of a publisher; ask again for so long while its host is out of reach."""
+    deadline = time.monotonic() + seconds
+    while True:
+        left = max(0.0, deadline - time.monotonic())
+        try:
+            return ray.get(host.request.remote(broker, publisher, [Accepted()]), timeout=left)
+        except ActorDiedError:
+            raise
+        except RayActorError:
+            if not left:
+                raise
+            time.sleep(CALL_AGAIN_SECONDS)

@@ -1,0 +1,74 @@
+"""A publisher that comes back asks every broker that may have accepted its last events.
+
+Reference: promise 1; docs/exactly-once.md.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+from rayvous.actors.clients import coming_back
+from rayvous.protocol.errors import BrokerUnavailable
+
+AWAY = ActorUnavailableError("not now", None)
+CALL_SECONDS = 20.0
+HOME = 4
+
+
+class Net:
+    """Stands for Ray, time and a network: broker 4 knows the publisher, and answers as it is told, at last for ever."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
+        self.now = 0.0
+        self.answers = list(answers)
+        self.buried = list[Any]()
+        monkeypatch.setattr(coming_back, "ray", SimpleNamespace(get=self.get))
+        monkeypatch.setattr(
+            coming_back, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
+        )
+        monkeypatch.setattr(
+            coming_back, "ReturningPublisher", lambda name, place, context, known: (place, known)
+        )
+
+    def get(self, answer: Any, timeout: float) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    def come_back(self) -> Any:
+        def ask(*_: Any) -> Any:
+            return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+        host = SimpleNamespace(request=SimpleNamespace(remote=ask))
+        rendezvous = SimpleNamespace(
+            publisher_comes_back=SimpleNamespace(remote=lambda *_: (HOME, {HOME: host}, 100)),
+            bury=SimpleNamespace(remote=self.buried.append),
+            home_of_publisher=SimpleNamespace(remote=lambda *_: None),
+        )
+        limits = SimpleNamespace(call_seconds=CALL_SECONDS)
+        context = SimpleNamespace(directory=SimpleNamespace(name="net", limits=limits), rendezvous=rendezvous)
+        return coming_back.publisher_back(context, "p", None, None)  # type: ignore[arg-type]
+
+
+def test_a_broker_that_is_out_of_reach_is_asked_again_and_not_buried(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(monkeypatch, AWAY, AWAY, (7, []))
+    assert net.come_back() == (HOME, (7, [], 100)) and not net.buried
+
+
+def test_nobody_comes_back_past_a_broker_that_stays_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(monkeypatch, AWAY)
+    with pytest.raises(BrokerUnavailable):
+        net.come_back()
+    assert not net.buried and CALL_SECONDS <= net.now < CALL_SECONDS + 1.0
+
+
+def test_a_broker_that_has_died_is_buried_and_its_last_number_is_not_used_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = Net(monkeypatch, AWAY, ActorDiedError())
+    assert net.come_back() == (HOME, (100, [], 100))
+    assert [list(dead) for dead in net.buried] == [[HOME]]
