@@ -47,8 +47,11 @@ class BrokerStores:
         self._sums = recovery is not None and recovery.compare_seconds is not None
         self._in_database: PostgresqlStores | None = None
 
-    def store_of(self, broker: BrokerId, life: int) -> Store:
+    def store_of(self, broker: BrokerId, life: int, *, again: bool = False) -> Store:
         """Return the store of a broker: what its earlier lives have left.
+
+        `again` says that Ray has started its process again, maybe while the former one still ends.
+        Where that is so, and in a later life, opening waits longer.
 
         Raises
         ------
@@ -56,21 +59,21 @@ class BrokerStores:
             If it cannot be read, or a network that heals begins with what another one has left.
         """
         fresh = self._heals and not life
-        store = self._open(broker, life, fresh)
+        waits = SUCCESSOR_SECONDS if life or again else OPEN_SECONDS
+        store = self._open(broker, life, fresh, waits)
         return SummedStore(store) if self._sums else store
 
-    def _open(self, broker: BrokerId, life: int, fresh: bool) -> Store:
+    def _open(self, broker: BrokerId, life: int, fresh: bool, waits: float) -> Store:
         if self.stable.database is None:
-            return self._in_file(broker, life, fresh)
+            return self._in_file(broker, fresh, waits)
         if self._in_database is None:
             from ...faults.durability.postgresql_store import PostgresqlStores
 
             self._in_database = PostgresqlStores(self.stable.database, self.stable.synchronous)
         return self._in_database.store_of(broker, life, fresh=fresh)
 
-    def _in_file(self, broker: BrokerId, life: int, fresh: bool) -> Store:
+    def _in_file(self, broker: BrokerId, fresh: bool, waits: float) -> Store:
         file = self.stable.file_of(broker)
-        waits = SUCCESSOR_SECONDS if life else OPEN_SECONDS
         store = SqliteStore(file, self.stable.synchronous, self.stable.pages_max, waits)
         if fresh and any(True for _ in store.rows(IDENTITY)):
             raise StorageFailed(f"{file} is of an earlier network: name an empty directory, or remove it")

@@ -154,10 +154,10 @@ class BrokerHost:
             self._take_seat(position, life)
         self._asleep = False
 
-    def _take_seat(self, position: Position, life: int, *, joins: bool = False) -> None:
+    def _take_seat(self, position: Position, life: int, *, joins: bool = False, again: bool = False) -> None:
         """Make a broker, from its store when there is one."""
         broker = position.broker
-        store = None if self._stores is None else self._stores.store_of(broker, life)
+        store = None if self._stores is None else self._stores.store_of(broker, life, again=again)
         self.transport.born(broker, life)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
         log = self.transport.log_of(broker)
@@ -253,7 +253,7 @@ class BrokerHost:
             me = ray.get_runtime_context().current_actor
             for place in directory.positions:
                 if directory.hosts[place.broker] == me:
-                    self._take_seat(place, 0)
+                    self._take_seat(place, 0, again=True)
             await self.connect(directory.hosts)
             await self.begin()
             self._asleep = False

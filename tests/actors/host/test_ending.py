@@ -5,8 +5,11 @@ import os
 import subprocess
 from pathlib import Path
 from threading import Timer
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import ray
 from rayvous.actors.host import broker_store
 from rayvous.actors.host.broker_store import BrokerStores
 from rayvous.actors.host.ending import RAYLET
@@ -15,6 +18,7 @@ from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stable
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 BOUND_SECONDS = 10.0
 
@@ -70,3 +74,26 @@ def test_a_later_life_waits_for_the_process_of_the_one_before(
         stores.store_of(3, life=0)
     Timer(0.15, former.close).start()
     stores.store_of(3, life=1).close()
+
+
+def test_a_process_that_ray_has_started_again_waits_for_the_former_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its brokers do not heal, and go on in their life 0. Reference: decision 0102."""
+    monkeypatch.setattr(broker_store, "OPEN_SECONDS", 0.0)
+    places, stable = ClusterTree(1, 1).positions(), Stable(tmp_path)
+
+    async def directory() -> Any:
+        return SimpleNamespace(positions=places, hosts={places[0].broker: "me"})
+
+    rendezvous = SimpleNamespace(directory=SimpleNamespace(remote=directory))
+    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: rendezvous)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(current_actor="me"))
+
+    async def live() -> None:
+        former = BrokerStores(stable, None).store_of(places[0].broker, life=0)
+        host = BrokerHost("hybrid", Limits.for_tests(), network="net", stable=stable)
+        Timer(0.15, former.close).start()
+        assert list(await host.describe()) == [places[0].broker]
+
+    asyncio.run(live())
