@@ -189,6 +189,7 @@ class Breaker:
         """Take note of brokers that have left, or died before they had."""
         self._gone.update(brokers)
         for broker in brokers:
+            self._unreached.pop(broker, None)
             place = self.positions[broker]
             rest = (other for other in self.members[place.cluster] if other != broker)
             self.members[place.cluster] = tuple(rest)
@@ -221,6 +222,7 @@ class Breaker:
             self._net.restart_broker(broker)
             self._met(broker)
             self._dead.discard(broker)
+            self._unreached.pop(broker, None)  # that was its former life
             ray.get(self._net.host_of(broker).link_faults.remote(self._forecast()))
             return True
 
@@ -346,6 +348,9 @@ class Breaker:
             return
         self._bad_links.discard(host)
         links.change(self._layout, host)
+        for broker in [broker for broker, asked in list(self._unreached.items()) if asked is None]:
+            if self._places[broker] == self._nodes[host]:
+                self._unreached.pop(broker, None)  # who died behind it is dead, and not silent
         actors = {broker: self._host(broker) for broker in self._on_host(host)}
         self._unreached |= {
             broker: actor.pid.remote() for broker, actor in actors.items() if actor is not None
@@ -354,10 +359,12 @@ class Breaker:
 
     def _hear(self, seconds: float = 0.0) -> None:
         """Take in who has answered, and who is dead as Ray says; look again later, or wait so long for all."""
-        asked = {answer: broker for broker, answer in self._unreached.items() if answer is not None}
+        asked = {answer: broker for broker, answer in list(self._unreached.items()) if answer is not None}
         ready = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)[0] if asked else []
         for answer in ready:
             broker = asked[answer]
+            if self._unreached.get(broker) != answer:
+                continue  # it was started afresh, or has left, meanwhile
             try:
                 ray.get(answer)
             except ActorDiedError:
@@ -366,8 +373,8 @@ class Breaker:
                 if (actor := self._host(broker)) is not None:
                     self._unreached[broker] = actor.pid.remote()
                     continue
-            del self._unreached[broker]
-        if any(answer is not None for answer in self._unreached.values()):
+            self._unreached.pop(broker, None)
+        if any(answer is not None for answer in list(self._unreached.values())):
             self.at(self.now + LEFT_SECONDS, self._hear)
 
     def given_up(self) -> list[int]:

@@ -133,3 +133,34 @@ def test_who_is_behind_a_cut_link_has_not_ended_of_itself(run: Run, monkeypatch:
     monkeypatch.setattr(run.breaker, "restart", lambda broker: True)
     run.breaker.host_link(HostLink(0.0, 1, 2.0))
     assert run.breaker.start_fallen() == [0, 2]
+
+
+def test_who_dies_behind_a_cut_link_is_dead_and_not_silent_when_the_link_is_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it is left out of every question for the rest of the run, which hides what is wrong with it."""
+    monkeypatch.setattr(run.breaker, "_signal", lambda broker, number: True)
+    run.answers = {1: ("b", 1)}
+    run.breaker.host_link(HostLink(0.0, 1, 2.0))
+    assert run.breaker.crash(3) and run.breaker.silent() == [1, 3]
+    run.breaker.run()
+    assert run.breaker.silent() == run.breaker.dead() == [3] and not run.breaker.cut_off
+
+
+@pytest.mark.parametrize("back", ["restarted", "left"])
+def test_who_was_behind_a_cut_link_and_has_started_afresh_or_left_is_not_waited_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch, back: str
+) -> None:
+    monkeypatch.setattr(run.breaker, "_signal", lambda broker, number: True)
+    monkeypatch.setattr(run, "kill_broker", lambda broker: None, raising=False)
+    monkeypatch.setattr(run, "restart_broker", lambda broker: None, raising=False)
+    monkeypatch.setattr(injector.ray, "kill", lambda host, no_restart: None)
+    monkeypatch.setattr(injector.ray, "get", lambda call: None)
+    run.breaker.host_link(HostLink(0.0, 1, 2.0))
+    for broker in (1, 3):
+        assert run.breaker.cut_off and run.breaker.crash(broker)
+        if back == "left":
+            run.breaker.left([broker])
+        else:
+            assert run.breaker.restart(broker)
+    assert run.breaker.silent() == [] and not run.breaker.cut_off
