@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 from ..protocol.batch import Column, EventBatch
 from ..protocol.documents import FORM
 from ..protocol.values import NULL, Kind, Timestamp, Value, is_null
@@ -134,19 +136,25 @@ def texts_of(batch: EventBatch) -> list[str]:
 
 
 def shown(column: Column, show: Callable[[Any], str]) -> list[str]:
-    """Return how each event's value in a column reads; empty where it has none. What is the same is shown once."""
+    """Return how each event's value in a column reads; empty where it has none. What is the same is shown once.
+
+    What stands in `data` where nothing is present may be anything, and is not looked at.
+    """
+    if column.present is not None:
+        rows = np.flatnonzero(column.present)
+        texts = [""] * len(column.data)
+        there = Column(column.kind, column.data[rows], None, column.words)
+        for row, text in zip(rows.tolist(), shown(there, show), strict=True):
+            texts[row] = text
+        return texts
     if column.kind is Kind.STRING:
         words = [show(word) for word in column.words]
-        texts = [words[code] for code in column.data.tolist()] if words else [""] * len(column.data)
-    elif column.kind is Kind.TIMESTAMP:
-        texts = [show(Timestamp(value)) for value in column.data.tolist()]
-    elif column.kind is Kind.NULL:
-        texts = [show(NULL)] * len(column.data)
-    else:
-        texts = list(map(show, column.data.tolist()))
-    if column.present is not None:
-        texts = [text if there else "" for text, there in zip(texts, column.present.tolist(), strict=True)]
-    return texts
+        return [words[code] for code in column.data.tolist()]
+    if column.kind is Kind.TIMESTAMP:
+        return [show(Timestamp(value)) for value in column.data.tolist()]
+    if column.kind is Kind.NULL:
+        return [show(NULL)] * len(column.data)
+    return list(map(show, column.data.tolist()))
 
 
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode

@@ -147,24 +147,27 @@ class Stream:
             self._go_on()
 
     def _go_on(self) -> None:
-        self._called = False
-        self._pass_on()
-        if self._ended is not None:
-            return
+        self._called = more = False
         try:
-            more = self._take_in()
-            reason = None
-        except RayvousError as error:
-            reason = str(error)
+            self._pass_on()
+            if self._ended is None:
+                try:
+                    more = self._take_in()
+                except RayvousError as error:
+                    self._note_end(str(error))
+                self._pass_on()
         except Exception:
             _LOG.exception("a stream has failed")
-            reason = "the gateway has failed"
-        if reason is not None:
-            self._ended = reason
-            self._more.set()
-        self._pass_on()
+            self._note_end("the gateway has failed")
+            taker, self._taker = self._taker, None
+            if taker is not None:
+                taker.ended("the gateway has failed")
         if self._ended is None and more:
             self.go_on()
+
+    def _note_end(self, reason: str) -> None:
+        self._ended = reason
+        self._more.set()
 
     def _take_in(self) -> bool:
         """Take in some of what has come; return whether there is more, and room for it."""

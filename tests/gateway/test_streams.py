@@ -168,6 +168,21 @@ def test_a_durable_stream_goes_on_when_it_is_acknowledged_and_takes_no_more_than
     streaming(work, 100, limits, durable="d", seal=Seal("s", "d"))
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_cannot_be_handed_over_ends_the_stream_and_its_taker_is_told(waits, caplog):
+    async def work(feed, stream, taker):
+        if waits:
+            feed.come(1)
+            await turns()
+        taker.room, taker.take = 9, lambda items: 1 / 0
+        feed.come(1)
+        await turns()
+        assert taker.reason == stream.ended == "the gateway has failed"
+        assert "ZeroDivisionError" in caplog.text
+
+    streaming(work, 0)
+
+
 def test_who_has_let_go_is_brought_nothing_and_who_closes_it_tells_its_taker():
     async def work(feed, stream, taker):
         stream.hand_to(None)

@@ -2,16 +2,18 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rayvous.actors.clients.columns import batch_from
 from rayvous.gateway.deliveries import Reading, json_of, texts_of
 from rayvous.gateway.positions import identity
 from rayvous.gateway.stomp.content import message_of
 from rayvous.gateway.stomp.frames import SERVER_COMMANDS, Decoder, FrameLimits, encode
 from rayvous.gateway.stomp.messages import head_of, header_line, parts_1_1, parts_1_2
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.values import NULL, Timestamp
+from rayvous.protocol.values import NULL, Kind, Timestamp
 
 LIMITS = FrameLimits(1 << 20, 1000, 1 << 24)
 ODD = (
@@ -86,6 +88,23 @@ def test_two_attributes_that_are_one_header():
 @given(batches())
 def test_json_of_columns_is_the_json_of_events(batch):
     assert texts_of(batch) == [json_of(event)[0] for event in batch.documents()]
+
+
+@pytest.mark.parametrize("more", [{}, {"content-type": ["text/plain"] * 3, "body": [None, "b", "c"]}])
+def test_what_is_absent_in_a_table_is_absent_whatever_stands_there(more):
+    """NaN stands in the columns of a table where a number is missing, and JSON has no such number."""
+    moments = np.array(["2026-01-01", "NaT", "2026-01-02"], "datetime64[ns]")
+    columns = {
+        "price": [1.5, math.nan, math.inf],
+        "count": [None, 7, 8],
+        "open": [True, False, None],
+        "symbol": ["S", None, "T"],
+        "at": moments,
+    }
+    batch = batch_from(columns | more)
+    assert math.isnan(batch.columns["price", Kind.FLOAT].data[1])
+    assert texts_of(batch) == [json_of(event)[0] for event in batch.documents()]
+    same(batch)
 
 
 @pytest.mark.parametrize("event", [PLAIN, {"price": 1.5}])
