@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
@@ -39,12 +39,12 @@ class Taker(Protocol):
     """Who a stream hands over to what it brings, on its loop; it calls `Stream.go_on` when it has room again."""
 
     @property
-    def room(self) -> int:
-        """How many it takes now."""
+    def room(self) -> bool:
+        """Whether it takes one more now; it is asked before each, since one may fill all the room."""
         ...
 
-    def take(self, items: Sequence[Item]) -> None:
-        """Take deliveries and gaps; no more deliveries than there was room for."""
+    def take(self, item: Item) -> None:
+        """Take a delivery, or a gap."""
         ...
 
     def ended(self, reason: str) -> None:
@@ -241,18 +241,20 @@ class Stream:
         taker = self._taker
         if taker is None or self._seal is not None or self._waits:
             return 0
-        count = min(most, taker.room, len(self._coming))
-        if count:
-            taker.take([self._coming.popleft() for _ in range(count)])
-        return count
+        coming, passed = self._coming, 0
+        while passed < most and coming and taker.room:
+            taker.take(coming.popleft())
+            passed += 1
+        return passed
 
     def _pass_on(self) -> None:
         """Hand over what waits, as far as there is room; when it has ended and nothing waits, say so."""
         taker = self._taker
         if taker is None or not (self._waits or self._ended is not None):
             return
-        while (room := taker.room) and (items := self._hand_out(min(room, BREATH))):
-            taker.take(items)
+        while taker.room and (items := self._hand_out(1)):
+            for item in items:  # gaps, or one delivery
+                taker.take(item)
         if self._ended is not None and not self._waits and self._taker is taker:
             self._taker = None
             taker.ended(self._ended)

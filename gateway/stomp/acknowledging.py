@@ -40,9 +40,9 @@ class Unacknowledged:
         return number in self._sent
 
     @property
-    def room(self) -> int:
-        """How many more may be sent."""
-        return self._messages_max - len(self._sent) if self._bytes < self._bytes_max else 0
+    def room(self) -> bool:
+        """Whether one more may be sent."""
+        return len(self._sent) < self._messages_max and self._bytes < self._bytes_max
 
     def sent(self, number: int, delivery: Delivery, size: int) -> None:
         """Write down that a delivery of that many bytes goes out under that number, which is the highest so far."""

@@ -44,7 +44,6 @@ from .wishes import (
     Unsubscribe,
 )
 
-DELIVERIES_AT_ONCE: Final = 64
 FREE_BYTES: Final = 16 << 10
 """What each connection may keep of frames and transactions, however much all keep together."""
 TICKS_A_HEARTBEAT: Final = 8
@@ -351,32 +350,28 @@ class Connection:
 
     # Handing out.
 
-    def room(self, number: int) -> int:
-        """Return how many a subscription may be brought now; with none, it is told when there is room."""
-        if not self._out.full and (room := self._session.room(number, DELIVERIES_AT_ONCE)):
-            return room
+    def room(self, number: int) -> bool:
+        """Return whether a subscription may be brought one more now; if not, it is told when there is room."""
+        if not self._out.full and self._session.room(number):
+            return True
         if number in self._streams:
             self._held_up[number] = self._streams[number]
-        return 0
+        return False
 
     def _go_on(self) -> None:
         held, self._held_up = self._held_up, {}
         for stream in held.values():
             stream.go_on()
 
-    def bring(self, number: int, items: Sequence[Delivery | Gap], gaps: Gaps) -> None:
+    def bring(self, number: int, item: Delivery, gaps: Gaps) -> None:
         """Say what a stream has brought."""
-        for item in items:
-            if isinstance(item, Gap):
-                gaps.add(item)
-                continue
-            for out in self._session.deliver(number, item, gaps.tell()):
-                if isinstance(out, Say):
-                    self._say(out)
-                    self._gateway.counts["delivered"] += 1
-                elif isinstance(out, Acknowledge):
-                    self._sent[number] = out.id  # it stands for those before it, too
-                    self._some_sent.set()
+        for out in self._session.deliver(number, item, gaps.tell()):
+            if isinstance(out, Say):
+                self._say(out)
+                self._gateway.counts["delivered"] += 1
+            elif isinstance(out, Acknowledge):
+                self._sent[number] = out.id  # it stands for those before it, too
+                self._some_sent.set()
 
     async def _acknowledge_always(self) -> None:
         while await self._some_sent.wait():
@@ -406,11 +401,14 @@ class _Hand:
         self._gaps = Gaps()
 
     @property
-    def room(self) -> int:
+    def room(self) -> bool:
         return self._connection.room(self._number)
 
-    def take(self, items: Sequence[Delivery | Gap]) -> None:
-        self._connection.bring(self._number, items, self._gaps)
+    def take(self, item: Delivery | Gap) -> None:
+        if isinstance(item, Gap):
+            self._gaps.add(item)
+        else:
+            self._connection.bring(self._number, item, self._gaps)
 
     def ended(self, reason: str) -> None:
         self._connection.fail(None, f"a subscription has ended: {reason}")

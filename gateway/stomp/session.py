@@ -410,12 +410,12 @@ class Session:
 
     # Messages.
 
-    def room(self, number: int, most: int) -> int:
-        """Return how many a subscription may be sent now, at most so many."""
+    def room(self, number: int) -> bool:
+        """Return whether a subscription may be sent one more now."""
         one = self._by_number.get(number)
         if one is None or self._state is not State.OPEN:
-            return 0
-        return most if one.open is None else min(most, one.open.room)
+            return False
+        return one.open is None or one.open.room
 
     def deliver(self, number: int, delivery: Delivery, gaps: str = "") -> list[Out]:
         """Return the MESSAGE for a delivery to a subscription; nothing when that has ended.

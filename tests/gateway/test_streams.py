@@ -45,15 +45,15 @@ class Feed:
 
 
 class Taker:
-    """Has room for so many in each turn of the loop."""
+    """Has room for so many, of which one may fill more."""
 
     def __init__(self, room):
-        self.room, self.had, self.reason = room, [], None
+        self.room, self.had, self.reason, self.each = room, [], None, 1
 
-    def take(self, items):
-        self.room -= sum(not isinstance(item, Gap) for item in items)
-        assert self.room >= 0, "there was no room for that"
-        self.had += [item if isinstance(item, Gap) else item.sequence for item in items]
+    def take(self, item):
+        assert self.room > 0, "there was no room for that"
+        self.room -= self.each * (not isinstance(item, Gap))
+        self.had.append(item if isinstance(item, Gap) else item.sequence)
 
     def ended(self, reason):
         self.reason = reason
@@ -90,6 +90,26 @@ def test_what_finds_room_is_handed_over_and_the_rest_when_there_is_room_again_in
         stream.go_on()
         await turns()
         assert taker.had == [1, 2, 3, 4, 5, 6, 7]
+
+    streaming(work, 3)
+
+
+def test_room_is_asked_for_before_each_since_one_may_fill_it():
+    async def work(feed, stream, taker):
+        taker.each = 3
+        feed.come(3)
+        await turns()
+        assert taker.had == [1]  # the others wait
+        taker.room = 6
+        stream.go_on()
+        await turns()
+        assert taker.had == [1, 2, 3]
+        feed.come(2)
+        await turns()
+        taker.room = 3
+        stream.go_on()
+        await turns()
+        assert taker.had == [1, 2, 3, 4]
 
     streaming(work, 3)
 
@@ -152,7 +172,7 @@ def test_what_waits_is_handed_over_before_the_end_is_told(room):
 def test_a_durable_stream_goes_on_when_it_is_acknowledged_and_takes_no_more_than_there_is_room_for():
     async def work(feed, stream, taker):
         ids, take = [], taker.take
-        taker.take = lambda items: (ids.extend(item.id for item in items), take(items))
+        taker.take = lambda item: (ids.append(item.id), take(item))
         feed.come(6)
         feed.come(1)
         await turns()
@@ -174,7 +194,7 @@ def test_what_cannot_be_handed_over_ends_the_stream_and_its_taker_is_told(waits,
         if waits:
             feed.come(1)
             await turns()
-        taker.room, taker.take = 9, lambda items: 1 / 0
+        taker.room, taker.take = 9, lambda item: 1 / 0
         feed.come(1)
         await turns()
         assert taker.reason == stream.ended == "the gateway has failed"

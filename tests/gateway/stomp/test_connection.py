@@ -328,6 +328,28 @@ def test_a_slow_reader_disturbs_nobody_and_is_told_what_was_shed(served):
     served(work, replace(LIMITS, queue_events_max=10))
 
 
+def test_of_what_comes_at_once_no_more_is_put_out_than_there_is_room_for(served):
+    """One message comes on top of what may wait."""
+
+    async def work(client, core):
+        slow, publisher = await client().connect(), await client().connect()
+        await slow.ask("SUBSCRIBE", id="0", destination="/events")
+        out = next(each for each in slow.server._connections if each._wire is slow)._out
+        slow.reads.clear()
+        event = json.dumps({"filler": "x" * 40_000}).encode()
+        publisher.put(*(send(event, receipt=str(x)) for x in range(8)))
+        for _ in range(8):
+            await publisher.next("RECEIPT")
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert 40_000 < len(out) < 100_000
+        slow.reads.set()
+        for _ in range(8):
+            await slow.next("MESSAGE")
+
+    served(work)
+
+
 def test_what_the_network_lost_is_told_with_the_next_message(served):
     async def work(client, core):
         one = await client().connect()
