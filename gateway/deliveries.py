@@ -6,6 +6,7 @@ Rules
 * What is told of one event is one line: no text of an event has a line break in it.
 * What is made of an event, its JSON say, is made once, however many streams of a gateway bring it; and of all events
   of a batch together, from its columns.
+* What waits does not keep a batch of which it is a small part.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from ..protocol.values import NULL, Kind, Timestamp, Value, is_null
 from .positions import identity
 
 BATCHES_KEPT: Final = 4
+PART: Final = 4
+"""Less than one part in so many of a batch is kept without the rest."""
 T = TypeVar("T")
 
 
@@ -115,6 +118,14 @@ class Reading:
         if found is None:
             found = self._written[write] = write(self)
         return found
+
+
+def apart(deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+    """Return deliveries of one batch, to be kept for a while: without the rest of it, where that is most of it."""
+    batch = deliveries[0]._reading.batch
+    if len(deliveries) * PART >= len(batch):
+        return deliveries
+    return Reading(batch.take(np.array([each._row for each in deliveries]))).deliveries()
 
 
 def texts_of(batch: EventBatch) -> list[str]:

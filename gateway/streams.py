@@ -23,7 +23,7 @@ from typing import Final, Protocol, TypeAlias
 from ..protocol.errors import RayvousError, StreamEnded
 from ..protocol.gateways import GatewayLimits
 from ..routing.filters.filter import Filter
-from .deliveries import Delivery, Texts
+from .deliveries import Delivery, Texts, apart
 from .network import Arrived, Feed
 from .positions import Marks, Seal, Window
 from .queues import NAMED_MAX, DeliveryQueue, Gap
@@ -87,6 +87,7 @@ class Stream:
         self._gaps: list[Gap] = []
         self._more = asyncio.Event()
         self._coming: deque[Delivery] = deque()  # taken from the network, and not in the queue yet
+        self._fresh = False  # whether these are as they were read, for all streams together
         self._taker: Taker | None = None
         self._begun = self._called = False
         self._unwritten: Marks = {}
@@ -181,6 +182,8 @@ class Stream:
                 left -= passed
             else:
                 left -= 1
+                if self._fresh:
+                    self._coming, self._fresh = deque(apart(self._coming)), False
                 item = self._coming[0]
                 if not self._queue.has_room(item.size) and not self._make_room():
                     return False
@@ -201,6 +204,7 @@ class Stream:
             if had:
                 items = [item for item in items if item.sequence > had.get(item.publisher, 0)]
             self._coming += items
+            self._fresh = True
         return True
 
     def _make_room(self) -> bool:

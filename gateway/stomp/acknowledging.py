@@ -4,6 +4,7 @@ Rules
 -----
 * In mode ``client`` an answer is for all that was sent before, too; in ``client-individual`` it is for one.
 * What is open is bounded, in messages and in bytes: the rest waits in the gateway's stream, and then at the broker.
+* Of what is open the bytes are kept that were sent, and nothing else of the batch that it came in.
 
 Reference: STOMP 1.2, "SUBSCRIBE ack Header", "ACK", "NACK".
 """
@@ -11,9 +12,29 @@ Reference: STOMP 1.2, "SUBSCRIBE ack Header", "ACK", "NACK".
 from __future__ import annotations
 
 from itertools import takewhile
+from typing import NamedTuple
 
 from ..deliveries import Delivery
 from ..positions import identity
+
+
+class Sent(NamedTuple):
+    """A message that waits for an answer.
+
+    Attributes
+    ----------
+    publisher, sequence
+        Name its event.
+    id
+        Names its delivery in the stream.
+    part
+        The event, as it stands in its messages.
+    """
+
+    publisher: str
+    sequence: int
+    id: str
+    part: bytes
 
 
 class Unacknowledged:
@@ -31,7 +52,7 @@ class Unacknowledged:
         self.cumulative = cumulative
         self._messages_max, self._bytes_max = messages_max, bytes_max
         self._bytes = 0
-        self._sent: dict[int, tuple[Delivery, int]] = {}
+        self._sent: dict[int, Sent] = {}
 
     def __len__(self) -> int:
         return len(self._sent)
@@ -44,28 +65,28 @@ class Unacknowledged:
         """Whether one more may be sent."""
         return len(self._sent) < self._messages_max and self._bytes < self._bytes_max
 
-    def sent(self, number: int, delivery: Delivery, size: int) -> None:
-        """Write down that a delivery of that many bytes goes out under that number, which is the highest so far."""
-        self._sent[number] = delivery, size
-        self._bytes += size
+    def sent(self, number: int, delivery: Delivery, part: bytes) -> None:
+        """Write down that a delivery goes out so under that number, which is the highest so far."""
+        self._sent[number] = Sent(delivery.publisher, delivery.sequence, delivery.id, part)
+        self._bytes += len(part)
 
     def number_of(self, message: str) -> int:
         """Return the number of a message that is open, by its message-id; 0 when it is not open."""
-        for number, (delivery, _) in self._sent.items():
-            if identity(delivery.publisher, delivery.sequence) == message:
+        for number, sent in self._sent.items():
+            if identity(sent.publisher, sent.sequence) == message:
                 return number
         return 0
 
-    def meant(self, number: int) -> dict[int, Delivery]:
+    def meant(self, number: int) -> dict[int, Sent]:
         """Return what an answer to a number is for, by number, oldest first."""
         if not self.cumulative:
-            return {number: self._sent[number][0]} if number in self._sent else {}
+            return {number: self._sent[number]} if number in self._sent else {}
         numbers = takewhile(lambda each: each <= number, self._sent)
-        return {each: self._sent[each][0] for each in numbers}
+        return {each: self._sent[each] for each in numbers}
 
-    def settle(self, number: int) -> list[Delivery]:
+    def settle(self, number: int) -> list[Sent]:
         """Forget what an answer to a number is for, and return it."""
         settled = self.meant(number)
         for each in settled:
-            self._bytes -= self._sent.pop(each)[1]
+            self._bytes -= len(self._sent.pop(each).part)
         return list(settled.values())

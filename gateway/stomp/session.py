@@ -347,7 +347,7 @@ class Session:
         assert one.open is not None
         if frame.command == "NACK" and frame.headers.get("requeue") == "true":
             meant = one.open.meant(number).items()
-            return [self._message(one, each, sent, {"redelivered": "true"}) for each, sent in meant]
+            return [self._message(one, each, sent.part, {"redelivered": "true"}) for each, sent in meant]
         settled = one.open.settle(number)
         self.rejected += len(settled) * (frame.command == "NACK")
         return (
@@ -428,19 +428,20 @@ class Session:
         if one is None or self._state is not State.OPEN:
             return []
         self._numbers += 1
-        said = self._message(one, self._numbers, delivery, {"gaps": gaps} if gaps else {})
+        part = delivery.written(self._parts)
+        said = self._message(one, self._numbers, part, {"gaps": gaps} if gaps else {})
         if one.open is not None:
-            one.open.sent(self._numbers, delivery, len(delivery.written(self._parts)))
+            one.open.sent(self._numbers, delivery, part)
             return [said]
         return [said] if one.durable is None else [said, Acknowledge(number, delivery.id, False)]
 
-    def _message(self, one: _Subscription, number: int, delivery: Delivery, told: dict[str, str]) -> Say:
+    def _message(self, one: _Subscription, number: int, part: bytes, told: dict[str, str]) -> Say:
         head = one.head
         for name, value in told.items():
             head += header_line(name, value)
         if one.open is not None:
             head += header_line("ack", str(number))
-        return Say(head + delivery.written(self._parts))
+        return Say(head + part)
 
 
 def _key_of(frame: Frame) -> tuple[str | None, Frame]:

@@ -31,10 +31,10 @@ class Feed:
             raise self.error
         return self.arrivals.popleft() if self.arrivals else None
 
-    def come(self, count, **more):
+    def come(self, count, rows=None, **more):
         batch = batch_of([{"x": 1}] * count, publisher="a", first_sequence=self.last + 1)
         self.last += count
-        self.arrivals.append(Arrived(batch, np.arange(count), **more))
+        self.arrivals.append(Arrived(batch, np.arange(count) if rows is None else np.array(rows), **more))
         self.more()
 
     async def acknowledge(self, marks):
@@ -216,6 +216,21 @@ def test_who_has_let_go_is_brought_nothing_and_who_closes_it_tells_its_taker():
         assert taker.reason == "opened elsewhere"
 
     streaming(work, 9)
+
+
+@pytest.mark.parametrize(("room", "rows"), [(0, [7, 30]), (3, [7, 9, 20, 30, 31]), (0, range(40))])
+def test_what_waits_keeps_no_batch_of_which_it_is_a_small_part(room, rows):
+    async def work(feed, stream, taker):
+        feed.come(40, rows)
+        await turns()
+        stream.hand_to(None)
+        items = await stream.receive()
+        assert [(each.sequence, each.text) for each in items] == [
+            (row + 1, '{"x":1}') for row in [*rows][room:]
+        ]
+        assert {len(each._reading.batch) for each in items} == {len(items)}
+
+    streaming(work, room)
 
 
 def test_what_was_read_goes_without_the_search_for_rings():

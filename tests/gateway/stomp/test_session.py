@@ -1,6 +1,10 @@
 """A connection of STOMP 1.2, rule by rule; references are to the sections of the specification."""
 
+import gc
+import weakref
+
 import pytest
+from rayvous.gateway.deliveries import Reading
 from rayvous.gateway.stomp.frames import CLIENT_COMMANDS, Frame
 from rayvous.gateway.stomp.session import State
 from rayvous.gateway.stomp.wishes import (
@@ -14,6 +18,7 @@ from rayvous.gateway.stomp.wishes import (
     Subscribe,
     Unsubscribe,
 )
+from rayvous.protocol.batch import batch_of
 
 LIMITS = SessionLimits(
     subscriptions_max=2,
@@ -397,6 +402,21 @@ def test_what_is_open_is_bounded_in_bytes(talks, delivered):
     number = talk.subscribe(ack="client")
     talk.ack_of(number, delivered(1, event={"s": "x" * 100}))
     assert not talk.session.room(number)
+
+
+def test_of_what_is_open_nothing_is_kept_but_what_was_sent(talk, frame_said):
+    """Else one message of a large batch would keep all of it in memory until it is acknowledged."""
+    number = talk.subscribe(ack="client-individual")
+    one, _ = Reading(batch_of([{"x": 1}, {"x": 2}], publisher="alice")).deliveries()
+    batch = weakref.ref(one._reading)
+    (sent,) = talk.session.deliver(number, one)
+    gc.collect()
+    assert batch() is not None
+    del one, _
+    gc.collect()
+    assert batch() is None
+    (again,) = talk("NACK", id=frame_said(sent).headers["ack"], requeue="true")
+    assert frame_said(again).body == frame_said(sent).body == b'{"x":1}'
 
 
 @pytest.mark.parametrize("header", ["prefetch-count", "activemq.prefetchSize"])
