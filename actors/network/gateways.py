@@ -104,6 +104,8 @@ class GatewaySupervisor:
         self._starting: dict[Any, GatewayPlace] = {}
         self._errors: dict[GatewayPlace, Exception] = {}
         self._addresses: dict[str, str] = {}
+        self._asked: dict[GatewayPlace, tuple[Any, Any]] = {}  # whom, and the call
+        self._asking = threading.Lock()
         self._turn, self._ended = threading.Lock(), threading.Event()
         threading.Thread(target=self._look_on, name="supervisor", daemon=True).start()
 
@@ -200,12 +202,24 @@ class GatewaySupervisor:
 
     def status(self) -> list[GatewayStatus]:
         """Return how each gateway is."""
-        asked = {place: each.urls.remote() for place, each in list(self._actors.items())}
+        asked = self._asked_for_urls()
         if asked:
             ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_SECONDS)
         made = [self._seen(place, _urls_said(answer)) for place, answer in asked.items()]
         made += [self._seen(place, (), str(error)) for place, error in list(self._errors.items())]
         return sorted(made, key=lambda one: (one.address, one.node, one.process))
+
+    def _asked_for_urls(self) -> dict[GatewayPlace, Any]:
+        """Ask each gateway where it is, but those that have not answered yet: one call is under way at most."""
+        with self._asking:
+            calls = [call for _, call in self._asked.values()]
+            done = set(ray.wait(calls, num_returns=len(calls), timeout=0)[0]) if calls else set()
+            asked = dict[GatewayPlace, tuple[Any, Any]]()
+            for place, each in dict(self._actors).items():
+                whom, call = self._asked.get(place, (None, None))
+                asked[place] = (each, each.urls.remote() if whom is not each or call in done else call)
+            self._asked = asked
+            return {place: call for place, (_, call) in asked.items()}
 
     def _seen(self, place: GatewayPlace, urls: tuple[str, ...], problem: str = "") -> GatewayStatus:
         state: State = "failed" if problem else "serving" if urls else "silent"
@@ -282,20 +296,27 @@ def gateways_sharing(directory: Directory) -> int:
         return int(ray.get(supervisor.sharing.remote(), timeout=directory.limits.call_seconds))
 
 
-def ask_gateways(directory: Directory) -> Any:
-    """Ask how each gateway is, and return what `gateways_said` takes; None where there are none."""
-    supervisor = _supervisor_of(directory)
-    return None if supervisor is None else supervisor.status.remote()
+class GatewaysSeen:
+    """Asks how the gateways of a network are, time and again; it finds their supervisor once."""
 
+    def __init__(self) -> None:
+        self._supervisor: Any = None
 
-def gateways_said(asked: Any, seconds: float) -> tuple[GatewayStatus, ...]:
-    """Return how each gateway is; none when the supervisor is away: it is being started again."""
-    if asked is None:
-        return ()
-    try:
-        return tuple(ray.get(asked, timeout=seconds))
-    except (GetTimeoutError, RayActorError):
-        return ()
+    def ask(self, directory: Directory) -> Any:
+        """Ask, and return what `said` takes; None where there are none, or Ray's control store cannot say."""
+        if self._supervisor is None:
+            with suppress(RayError):
+                self._supervisor = _supervisor_of(directory)
+        return None if self._supervisor is None else self._supervisor.status.remote()
+
+    def said(self, asked: Any, seconds: float) -> tuple[GatewayStatus, ...]:
+        """Return how each gateway is; none when the supervisor cannot say: it is being started again, say."""
+        if asked is None:
+            return ()
+        try:
+            return tuple(ray.get(asked, timeout=seconds))
+        except RayError:
+            return ()
 
 
 def end_gateways(directory: Directory) -> None:

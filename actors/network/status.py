@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
@@ -22,11 +23,14 @@ from ...protocol.ids import BrokerId, BrokerLink, ClusterId
 from ..host.errors import broker_errors
 from ..host.survey import Look
 from ..telemetry.latency import quantile, together
-from .gateways import GatewayStatus, ask_gateways, gateways_said
+from .gateways import GatewaysSeen, GatewayStatus
 
 if TYPE_CHECKING:
     from ..chaos.convergence import Convergence
     from .hosts import Hosts
+
+_SEEN: Final[WeakKeyDictionary[Hosts, GatewaysSeen]] = WeakKeyDictionary()
+"""Who asks for the gateways of each network that this process knows."""
 
 ANSWER_SECONDS: Final = 5.0
 """How long a broker may take to answer; past it, it is shown as silent."""
@@ -178,7 +182,8 @@ def status_of(
     if heals:
         with broker_errors(f"looking at network {hosts.name!r}", "the rendezvous point"):
             hosts.find_reborn(answer_seconds)
-    asked = ask_gateways(hosts.directory)
+    seen = _SEEN.setdefault(hosts, GatewaysSeen())
+    asked = seen.ask(hosts.directory)
     said, silent = _said(hosts, ("look", "survey") if heals else ("look",), answer_seconds)
     looks: dict[BrokerId, Look] = said["look"]
     survey = said.get("survey", {})
@@ -191,7 +196,7 @@ def status_of(
     scheme = hosts.directory.scheme
     latencies = together(look.latencies for look in looks.values())
     at = time.monotonic()
-    gateways = gateways_said(asked, answer_seconds)
+    gateways = seen.said(asked, answer_seconds)
     return NetworkStatus(hosts.name, scheme, heals, at, tuple(brokers), tuple(problems), latencies, gateways)
 
 

@@ -1,0 +1,149 @@
+"""Gateways that do not answer, and a supervisor that cannot start one, cost nobody else anything.
+
+Reference: docs/decisions/0099-gateways-come-with-nodes.md; promise 9.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import GetTimeoutError, RayError, RpcError
+from rayvous.actors.network import gateways
+from rayvous.actors.network.gateways import GatewaysSeen, GatewaySupervisor
+
+DIRECTORY: Any = SimpleNamespace(name="net", gateway="gateway")
+NODES = "1" * 56, "2" * 56
+SECOND = f"net:gateway:{NODES[1]}:0"
+
+
+class Answer:
+    """A call: what it returns or raises, once it is answered."""
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.done = value, True
+
+
+class Method:
+    """What an actor is asked; it counts how often."""
+
+    def __init__(self, value: Any, *, answers: bool = True) -> None:
+        self.value, self.answers, self.calls = value, answers, list[Answer]()
+
+    def remote(self, *args: Any) -> Answer:
+        self.calls.append(Answer(self.value))
+        self.calls[-1].done = self.answers
+        return self.calls[-1]
+
+
+class Ray:
+    """Stands for ray: nodes, and calls that are answered or not; nobody waits."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self.lookups = 0
+        self.control_store: RayError | None = None
+        self.here = SimpleNamespace(was_current_actor_reconstructed=True)
+        self.killed: list[Any] = []
+        self.kill = self.killed.append
+
+    def get_runtime_context(self) -> Any:
+        return self.here
+
+    def get_actor(self, name: str, namespace: str) -> Any:
+        self.lookups += 1
+        if self.control_store is not None:
+            raise self.control_store
+        if name not in self.names:
+            raise ValueError("there is none")
+        return self.names[name]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "NodeID": name,
+                "Alive": True,
+                "Resources": {"CPU": 1.0},
+                "NodeManagerAddress": f"10.0.0.{name[0]}",
+            }
+            for name in NODES
+        ]
+
+    def get(self, call: Any, timeout: float | None = None) -> Any:
+        if isinstance(call, list):
+            return [self.get(each) for each in call]
+        if not call.done:
+            raise GetTimeoutError("no answer")
+        if isinstance(call.value, Exception):
+            raise call.value
+        return call.value
+
+    def wait(
+        self, calls: list[Answer], num_returns: int, timeout: float
+    ) -> tuple[list[Answer], list[Answer]]:
+        return [call for call in calls if call.done], [call for call in calls if not call.done]
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Ray:
+    made = Ray()
+    monkeypatch.setattr(gateways, "ray", made)
+    return made
+
+
+@pytest.fixture
+def actors(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the actors of gateways by name; one that is an error cannot be started."""
+    made: dict[str, Any] = {}
+
+    def actor(kind: Any, name: str, *args: Any, **options: Any) -> Any:
+        def remote(*args: Any, **kwargs: Any) -> Any:
+            one = made.setdefault(name, gateway())
+            if isinstance(one, Exception):
+                raise one
+            return one
+
+        return SimpleNamespace(remote=remote)
+
+    monkeypatch.setattr(gateways, "actor", actor)
+    return made
+
+
+def gateway(*, answers: bool = True) -> Any:
+    return SimpleNamespace(urls=Method(["http://here"], answers=answers), share=Method(None))
+
+
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> GatewaySupervisor:
+    """Return one that looks only when it is told to."""
+    monkeypatch.setattr(GatewaySupervisor, "_look_on", lambda self: None)
+    made = GatewaySupervisor("net", 1, (), share_limits=True)
+    made._look()
+    return made
+
+
+def test_a_gateway_that_does_not_answer_has_one_question_open_however_often_one_looks(
+    ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mute = actors[SECOND] = gateway(answers=False)
+    made = supervisor(monkeypatch)
+    at_start = len(mute.urls.calls)
+    for _ in range(3):
+        assert [one.state for one in made.status()] == ["serving", "silent"]
+    assert len(mute.urls.calls) == at_start + 1
+    mute.urls.answers = mute.urls.calls[-1].done = True
+    assert [one.state for one in made.status()] == ["serving", "serving"]
+
+
+def test_the_supervisor_is_looked_up_once_and_what_ray_cannot_say_is_left_out(ray: Ray) -> None:
+    seen, status = GatewaysSeen(), Method(["one"])
+    ray.control_store = RpcError("the head is away")
+    assert seen.ask(DIRECTORY) is None and seen.said(None, 1.0) == ()
+    ray.control_store = None
+    assert seen.ask(DIRECTORY) is None, "none is there yet"
+    ray.names["net:gateways"] = SimpleNamespace(status=status)
+    assert seen.said(seen.ask(DIRECTORY), 1.0) == ("one",)
+    ray.control_store = RpcError("the head is away")
+    assert seen.said(seen.ask(DIRECTORY), 1.0) == ("one",)
+    assert ray.lookups == 3
+    for error in (RayError("something of the supervisor"), GetTimeoutError("no answer")):
+        status.value = error
+        assert seen.said(seen.ask(DIRECTORY), 1.0) == ()
