@@ -107,7 +107,9 @@ class GatewaySupervisor:
         self._asked: dict[GatewayPlace, tuple[Any, Any]] = {}  # whom, and the call
         self._asking = threading.Lock()
         self._turn, self._ended = threading.Lock(), threading.Event()
-        threading.Thread(target=self._look_on, name="supervisor", daemon=True).start()
+        self._thread = threading.Thread(target=self._look_on, name="supervisor", daemon=True)
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            self._thread.start()  # whether the launch has ended is not known
 
     def begin(self) -> None:
         """Return once a gateway serves on each node that there is now.
@@ -122,8 +124,11 @@ class GatewaySupervisor:
         self._look()
         with broker_errors("starting gateways", "a gateway"):
             ray.get(list(self._starting))
-        for error in list(self._errors.values()):
-            raise error
+            for error in list(self._errors.values()):
+                raise error
+        with self._turn:
+            if self._thread.ident is None:
+                self._thread.start()
 
     def _look_on(self) -> None:
         while not self._ended.is_set():
@@ -149,7 +154,10 @@ class GatewaySupervisor:
                 self._give_up(place)
             for place in changes.start:
                 self._errors.pop(place, None)
-                self._start(place)
+                try:
+                    self._start(place)
+                except (RayError, RayvousError) as error:
+                    self._cannot(place, error)
             self._tell_sharing()
 
     def _start(self, place: GatewayPlace) -> None:
@@ -175,11 +183,15 @@ class GatewaySupervisor:
             except (RayError, RayvousError) as error:
                 if place not in self._actors:  # its node is gone
                     continue
-                cause = error.cause if isinstance(error, RayTaskError) else error
-                _LOG.warning("no gateway on node %s: %s", place.node, cause)
-                self._errors[place] = cause if isinstance(cause, RayvousError) else error
-                self._places.failed(place, time.monotonic())
-                self._give_up(place)
+                self._cannot(place, error)
+
+    def _cannot(self, place: GatewayPlace, error: Exception) -> None:
+        """Take note of what keeps a gateway from serving."""
+        cause = error.cause if isinstance(error, RayTaskError) else error
+        _LOG.warning("no gateway on node %s: %s", place.node, cause)
+        self._errors[place] = cause if isinstance(cause, RayvousError) else error
+        self._places.failed(place, time.monotonic())
+        self._give_up(place)
 
     def sharing(self) -> int:
         """Return how many gateways have the limits of principals together; 1 where each has all of them."""

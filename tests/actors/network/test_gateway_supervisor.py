@@ -3,13 +3,15 @@
 Reference: docs/decisions/0099-gateways-come-with-nodes.md; promise 9.
 """
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray.exceptions import GetTimeoutError, RayError, RpcError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RpcError
 from rayvous.actors.network import gateways
 from rayvous.actors.network.gateways import GatewaysSeen, GatewaySupervisor
+from rayvous.protocol.errors import BrokerUnavailable, MissingExtra, RayvousError
 
 DIRECTORY: Any = SimpleNamespace(name="net", gateway="gateway")
 NODES = "1" * 56, "2" * 56
@@ -147,3 +149,44 @@ def test_the_supervisor_is_looked_up_once_and_what_ray_cannot_say_is_left_out(ra
     for error in (RayError("something of the supervisor"), GetTimeoutError("no answer")):
         status.value = error
         assert seen.said(seen.ask(DIRECTORY), 1.0) == ()
+
+
+@pytest.mark.parametrize(
+    "error", [MissingExtra("pip install rayvous[gateway]"), RpcError("the head is away")]
+)
+def test_what_cannot_be_started_is_in_the_status_and_the_others_serve(
+    ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    actors[SECOND] = error
+    one, other = supervisor(monkeypatch).status()
+    assert one.state == "serving"
+    assert (other.state, other.problem) == ("failed", str(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(MissingExtra("pip install rayvous[gateway]"), MissingExtra), (ActorDiedError(), BrokerUnavailable)],
+)
+def test_at_the_launch_it_is_told_in_the_words_of_this_package(
+    ray: Ray,
+    actors: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    told: type[RayvousError],
+) -> None:
+    actors[SECOND] = error
+    with pytest.raises(told):
+        supervisor(monkeypatch).begin()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_it_looks_on_when_all_serve_and_in_a_later_life_at_once(
+    ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    looks = threading.Event()
+    monkeypatch.setattr(GatewaySupervisor, "_look_on", lambda self: looks.set())
+    ray.here.was_current_actor_reconstructed = again
+    made = GatewaySupervisor("net", 1, (), share_limits=True)
+    assert looks.wait(5.0 * again) == again
+    made.begin()
+    assert looks.wait(5.0)
