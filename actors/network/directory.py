@@ -19,7 +19,7 @@ from ...protocol.telemetry.tables import TelemetryConfig
 from .placing import node_for
 
 NAMESPACE: Final = "rayvous"
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 """Of what processes, brokers and the rendezvous point say to each other; another number, and they cannot talk."""
 
 

@@ -1,6 +1,12 @@
-"""Names of actors: what an operator reads in Ray's views."""
+"""Names of actors: what an operator reads in Ray's views; and who may attach."""
 
-from rayvous.actors.network.directory import collector_name, host_name, rendezvous_name
+from types import SimpleNamespace
+
+import pytest
+import ray
+from rayvous.actors.network import network
+from rayvous.actors.network.directory import PROTOCOL, collector_name, host_name, rendezvous_name
+from rayvous.protocol.errors import NetworkNotFound
 
 
 def test_names_begin_with_the_network_and_say_what_it_is():
@@ -18,3 +24,15 @@ def test_names_of_networks_that_look_alike_differ():
         for make in (rendezvous_name, collector_name, lambda network: host_name(network, [1]))
     ]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("spoken", [0, 1, PROTOCOL + 1])
+def test_who_speaks_another_protocol_does_not_attach(monkeypatch: pytest.MonkeyPatch, spoken: int) -> None:
+    """Protocol 1 called methods by their names, where 2 calls with bytes. Reference: decision 0103."""
+    directory = SimpleNamespace(remote=lambda: SimpleNamespace(protocol=spoken))
+    monkeypatch.setattr(network, "starts_ray", lambda: False)
+    monkeypatch.setattr(network, "ensure_ray", lambda: None)
+    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: SimpleNamespace(directory=directory))
+    monkeypatch.setattr(ray, "get", lambda answer, timeout: answer)
+    with pytest.raises(NetworkNotFound, match=f"speaks protocol {spoken}, this process {PROTOCOL}"):
+        network.Network.attach("net")
