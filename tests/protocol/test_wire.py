@@ -69,6 +69,23 @@ def test_what_is_read_is_what_was_written(events: list[dict[str, Any]], large: b
     assert_same(batch, there_and_back(batch))
 
 
+@pytest.mark.parametrize("size", [1, 3, NARROW_EVENTS_MIN - 1, NARROW_EVENTS_MIN + 1])
+def test_every_array_that_is_read_is_aligned(size: int) -> None:
+    """The index of filters, in C, reads the numbers of columns where they are. Reference: decision 0103."""
+    values = {"a": True, "b": 2**40, "c": 0.5, "d": "word", "e": Timestamp(5), "f": NULL, "g": -1, "h": 1.5}
+    events: list[dict[str, Any]] = [
+        {name: value for place, (name, value) in enumerate(values.items()) if (row + place) % 3}
+        for row in range(size)
+    ]
+    batch = batch_of(events, publisher="p", published_at=1.5)
+    found = there_and_back(batch)
+    assert_same(batch, found)
+    arrays = [found.sequence, found.published_at, found.publisher]
+    for column in found.columns.values():
+        arrays += [column.data, *([] if column.present is None else [column.present])]
+    assert len(arrays) >= 8 and all(array.flags.aligned for array in arrays)
+
+
 @pytest.mark.parametrize(
     "numbers",
     [
