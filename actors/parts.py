@@ -36,7 +36,7 @@ def async_of(
 
 
 def later_of(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[..., Coroutine[Any, Any, R]]:
-    """Return a coroutine function that calls `method` of that part, which is none."""
+    """Return a coroutine function that calls `method` of that part, an ordinary method."""
 
     @wraps(method)
     async def call(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -6,7 +6,7 @@ Rules
   way through three brokers that was most of what an event took.
 * An argument of more than 100 KiB is put into the object store, and fetched from there, which takes several times as
   long as to carry it in the call. So what is longer than :data:`PIECE_BYTES` goes as several arguments, up to
-  :data:`INLINE_BYTES_MAX` in all; what is longer still is one argument, in the store.
+  :data:`CALL_BYTES_MAX` in all; what is longer still is one argument, in the store.
 * What another process could not find by its name is written by Ray's serialiser: classes of the user's own script,
   and of modules that the user has registered to be carried whole.
 """
@@ -25,7 +25,7 @@ from ...protocol.wire import REDUCERS, by_fields
 from .sessions import Parcel
 
 PIECE_BYTES: Final = 64 * 1024
-INLINE_BYTES_MAX: Final = 2 * 1024 * 1024
+CALL_BYTES_MAX: Final = 2 * 1024 * 1024
 
 METHODS: Final = frozenset({"receive", "request", "poll"})
 """What is called so: all that events go with."""
@@ -62,7 +62,7 @@ def unpacked(pieces: Sequence[bytes]) -> Any:
 
 def in_pieces(data: bytes) -> list[bytes]:
     """Return bytes as the arguments of a call."""
-    if PIECE_BYTES < len(data) <= INLINE_BYTES_MAX:
+    if PIECE_BYTES < len(data) <= CALL_BYTES_MAX:
         return [data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES)]
     return [data]
 

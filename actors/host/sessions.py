@@ -196,9 +196,8 @@ class Session:
         if not self._parcels:
             self._arrived.clear()
             try:
-                async with asyncio.timeout(
-                    timeout_seconds
-                ):  # wait_for makes a task, which takes two turns more
+                # wait_for would make a task, which takes two turns more.
+                async with asyncio.timeout(timeout_seconds):
                     await self._arrived.wait()
             except TimeoutError:
                 return []

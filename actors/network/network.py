@@ -267,9 +267,8 @@ class Network:
             access,
         )
         if isinstance(topology, str | Path):
-            from .network_file import (
-                from_file,
-            )  # pydantic: few networks come from a file
+            # It takes pydantic, and few networks come from a file.
+            from .network_file import from_file
 
             settings = from_file(topology, name, settings)
         settings = replace(settings.validate(), telemetry=prepare(settings.telemetry))

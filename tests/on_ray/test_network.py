@@ -10,7 +10,7 @@ import networkx as nx
 import pytest
 import ray
 import rayvous as rv
-from rayvous.actors.host.frames import INLINE_BYTES_MAX, PIECE_BYTES
+from rayvous.actors.host.frames import CALL_BYTES_MAX, PIECE_BYTES
 from rayvous.actors.network.network import networks
 
 
@@ -57,7 +57,7 @@ def test_subscribe_returns_when_every_broker_can_reach_the_subscriber(net, fresh
     net.release(subscriber)
 
 
-@pytest.mark.parametrize("characters", [10, PIECE_BYTES, INLINE_BYTES_MAX // 3])
+@pytest.mark.parametrize("characters", [10, PIECE_BYTES, CALL_BYTES_MAX // 3])
 def test_events_arrive_as_they_left_however_they_are_carried(net, fresh, characters):
     """In one argument, in several, and through the object store: decision 0103."""
     subscriber = net.subscriber(fresh, broker=0)
@@ -205,7 +205,7 @@ def test_a_network_is_not_detached_on_a_ray_that_ends_with_this_process(ray_star
 ALONE = """
     import ray
     import rayvous as rv
-    from rayvous.actors.host.frames import INLINE_BYTES_MAX, PIECE_BYTES
+    from rayvous.actors.host.frames import CALL_BYTES_MAX, PIECE_BYTES
 from rayvous.actors.network.network import networks
     try:
         rv.Network.launch(rv.ClusterTree(1, 1), detached=True)

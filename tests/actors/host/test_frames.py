@@ -43,7 +43,7 @@ def test_only_what_goes_with_events_is_called_so() -> None:
         asyncio.run(frames.answered(Host(), [frames.packed(("left", (3,)))]))
 
 
-@pytest.mark.parametrize("size", [0, frames.PIECE_BYTES, frames.PIECE_BYTES + 1, frames.INLINE_BYTES_MAX])
+@pytest.mark.parametrize("size", [0, frames.PIECE_BYTES, frames.PIECE_BYTES + 1, frames.CALL_BYTES_MAX])
 def test_what_is_long_goes_in_pieces_that_stay_inside_the_call(size: int) -> None:
     data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     pieces = frames.in_pieces(data)
@@ -54,7 +54,7 @@ def test_what_is_long_goes_in_pieces_that_stay_inside_the_call(size: int) -> Non
 
 
 def test_what_is_too_long_for_a_call_goes_by_the_store() -> None:
-    data = b"x" * (frames.INLINE_BYTES_MAX + 1)
+    data = b"x" * (frames.CALL_BYTES_MAX + 1)
     assert frames.in_pieces(data) == [data]
 
 
