@@ -55,19 +55,25 @@ _LOG = logging.getLogger("rayvous.gateway")
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What waits to be published: the frame or the run that it came in, and what is said when it is accepted."""
+    """What waits to be published: the frame or the run that it came in, and what is said when it is accepted.
+
+    `receipts` are of what came itself, `later` is about frames that came behind it.
+    """
 
     came: Frame | Sends
     events: tuple[dict[str, Value], ...] | EventBatch
     receipts: list[Frame | bytes]
+    later: list[Frame | bytes]
 
     def apart(self) -> Iterator[_Sent]:
         """Iterate over the frames of a run; a frame is one, whatever it publishes."""
         if isinstance(self.came, Frame):
             yield self
             return
+        last = len(self.came) - 1
         for number, frame in enumerate(frames_of(self.came)):
-            yield _Sent(frame, (event_of(frame),), self.receipts[number : number + 1])
+            later = self.later if number == last else []
+            yield _Sent(frame, (event_of(frame),), self.receipts[number : number + 1], later)
 
 
 def _together(sends: Sequence[_Sent]) -> EventBatch:
@@ -256,7 +262,7 @@ class Connection:
             if self._events + len(out.events) > self._gateway.limits.batch_events_max:
                 if not await self._publish_all():
                     return False
-            self._sends.append(_Sent(frame, out.events, []))
+            self._sends.append(_Sent(frame, out.events, [], []))
             self._events += len(out.events)
             return True
         if (
@@ -265,7 +271,8 @@ class Connection:
             and self._sends
             and self._session.state is State.OPEN
         ):
-            self._sends[-1].receipts.append(out.frame)  # behind what is published before it
+            last = self._sends[-1]  # it is said behind what is published before it
+            (last.receipts if frame is last.came else last.later).append(out.frame)
             return True
         if not await self._publish_all():
             return False
@@ -324,8 +331,8 @@ class Connection:
             self.fail(first, str(error))
             return False
         for sent in sends:
-            for receipt in sent.receipts:
-                self._say(Say(receipt))
+            for said in (*sent.receipts, *sent.later):
+                self._say(Say(said))
         return True
 
     async def _publish_each(self, sends: list[_Sent]) -> bool:

@@ -204,6 +204,36 @@ def test_of_a_run_those_before_a_refused_one_are_published(served):
     served(work)
 
 
+@pytest.mark.parametrize("receipts", [True, False])
+def test_what_is_said_of_frames_behind_a_run_is_said_behind_all_of_it(served, receipts):
+    """BEGIN leads to nothing but its receipt, and that is for what came before, too (STOMP 1.2, "RECEIPT")."""
+
+    async def work(client, core):
+        one = await client().connect()
+        publish, sizes = next(iter(core._sessions)).publish, []
+
+        async def publish_one(batch, **options):
+            sizes.append(len(batch))
+            if len(batch) > 1:
+                raise EventError("one by one, please")
+            await publish(batch, **options)
+
+        next(iter(core._sessions)).publish = publish_one
+        plain = [
+            sent([("destination", "/a"), ("receipt" if receipts else "r", str(i))], b"") for i in range(40)
+        ]
+        begin = b"BEGIN\ntransaction:t\nreceipt:begun\n\n\0"
+        one.coming.put_nowait(b"".join(plain[:LEARNT_AFTER]))
+        one.coming.put_nowait(b"".join([*plain[LEARNT_AFTER:], begin]))
+        for i in range(40 * receipts):
+            assert (await one.next("RECEIPT")).headers["receipt-id"] == str(i)
+        assert (await one.next("RECEIPT")).headers["receipt-id"] == "begun"
+        assert core.upstream.last["alice"] == 40
+        assert 40 - LEARNT_AFTER in sizes
+
+    served(work)
+
+
 def test_a_frame_that_was_put_in_alone_is_equal(talk):
     frames = [Frame("SEND", {"destination": "/a", "n": str(i), "receipt": str(i)}, b"x") for i in range(3)]
     run = Sends(("destination", "n", "receipt"), ("/a\n/a\n/a", "0\n1\n2", "0\n1\n2"), (b"x",) * 3)
