@@ -6,20 +6,24 @@ Rules
 * It is taken where each frame is plain: nothing is escaped, lines end with LF, no header comes twice, all is UTF-8, and
   a body ends where its length says and with the first NUL. What is not is looked at frame by frame, and told there
   what is wrong.
-* Headers are looked for together once they have come `LEARNT_AFTER` times in a row: to make the pattern costs as much
-  as reading some frames, and nobody can have one made for each of his.
+* Headers are looked for together once they have come `LEARNT_AFTER` times in a row. To make a pattern costs as much as
+  reading some frames one by one: so each that a client has had made puts the next one off by as many frames, and none
+  is made for more than `HEADERS_MAX` headers, or longer names than `NAMES_BYTES_MAX`.
+* `FORMS_KEPT` are kept, for all clients; `re` keeps the 512 patterns that were made last in any case.
 """
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 LEARNT_AFTER: Final = 16
 FORMS_KEPT: Final = 64
+HEADERS_MAX: Final = 32
+NAMES_BYTES_MAX: Final = 2 << 10
 LENGTH: Final = "content-length"
 
 _VALUE: Final = rb"[^\n\r\\\0]*+"
@@ -105,7 +109,7 @@ class Form:
         return Sends(self.names, texts, bodies), end
 
 
-_form: Final = lru_cache(FORMS_KEPT)(Form)
+_kept: Final[OrderedDict[tuple[tuple[str, ...], int], Form]] = OrderedDict()
 """Publishers of one program send the same headers."""
 
 
@@ -123,6 +127,7 @@ class Forms:
         self._most = most
         self._last: tuple[str, ...] = ()
         self._times = 0
+        self._made = 0
 
     def note(self, headers: Mapping[str, str]) -> None:
         """Take note of a plain SEND that was read by itself."""
@@ -130,5 +135,16 @@ class Forms:
         if names != self._last:
             self._last, self._times = names, 0
         self._times += 1
-        if self._times == LEARNT_AFTER and names and _NEVER.isdisjoint(names):
-            self.learnt = _form(names, self._most)
+        if self._times < LEARNT_AFTER or not 0 < len(names) <= HEADERS_MAX:
+            return
+        form = _kept.get((names, self._most))
+        if form is None:
+            due = self._times == LEARNT_AFTER * (1 + self._made) and _NEVER.isdisjoint(names)
+            if not due or len("".join(names).encode()) > NAMES_BYTES_MAX:
+                return
+            self._made += 1
+            form = _kept[names, self._most] = Form(names, self._most)
+            if len(_kept) > FORMS_KEPT:
+                _kept.popitem(last=False)
+        _kept.move_to_end((names, self._most))
+        self.learnt = form

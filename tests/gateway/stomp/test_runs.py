@@ -6,10 +6,19 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rayvous.gateway.stomp import runs
 from rayvous.gateway.stomp.columns import batch_of_run
 from rayvous.gateway.stomp.content import event_of
 from rayvous.gateway.stomp.frames import Decoder, Frame, FrameError, FrameLimits, frames_of
-from rayvous.gateway.stomp.runs import KEY_HEADERS, LEARNT_AFTER, Form, Sends
+from rayvous.gateway.stomp.runs import (
+    FORMS_KEPT,
+    HEADERS_MAX,
+    KEY_HEADERS,
+    LEARNT_AFTER,
+    NAMES_BYTES_MAX,
+    Form,
+    Sends,
+)
 from rayvous.protocol.errors import EventError
 
 LIMITS = FrameLimits(header_bytes_max=200, headers_max=5, body_bytes_max=20)
@@ -96,6 +105,40 @@ def test_what_is_looked_at_one_by_one_is_not_read_together(name):
     """Ten SENDs of one key are one publication, not ten."""
     frames = Decoder(FrameLimits()).feed(sent([("destination", "/a"), (name, "k")], b"") * (LEARNT_AFTER + 5))
     assert [type(frame) for frame in frames] == [Frame] * (LEARNT_AFTER + 5)
+
+
+@pytest.mark.parametrize("names", [[f"h{i}" for i in range(32)], ["x" * 1024, "y" * 1025]])
+def test_what_is_costly_to_look_for_together_is_not(names):
+    """A pattern for hundreds of headers would cost as much as reading thousands of frames."""
+    limits = FrameLimits(headers_max=300)
+    assert len(names) + 1 > HEADERS_MAX or sum(map(len, names)) > NAMES_BYTES_MAX
+    for some, together in ((names[:-1], True), (names, False)):
+        data = sent([("destination", "/a"), *((name, "1") for name in some)], b"") * (LEARNT_AFTER + 5)
+        came, _ = outcome([data], limits)
+        assert isinstance(came[-1], Sends) is together
+
+
+def test_who_changes_headers_has_fewer_and_fewer_patterns_made_and_goes_back_to_those(monkeypatch):
+    made = []
+    monkeypatch.setattr(runs, "Form", lambda names, most: made.append(names) or Form(names, most))
+
+    def frames(name, times):
+        return sent([("destination", "/a"), (f"changes-{name}", "1")], b"") * times
+
+    decoder = Decoder(LIMITS)
+    for name in range(20):
+        list(decoder.feed(frames(name, 2 * LEARNT_AFTER)))
+    assert [names[1] for names in made] == ["changes-0", "changes-1"]
+    assert isinstance(list(decoder.feed(frames(0, LEARNT_AFTER + 5)))[-1], Sends)
+    list(decoder.feed(frames(20, 3 * LEARNT_AFTER)))
+    assert made.pop()[1] == "changes-20" and len(made) == 2
+
+
+def test_of_forms_some_are_kept():
+    for i in range(FORMS_KEPT + 1):
+        outcome([sent([("destination", "/a"), (f"kept-{i}", "1")], b"") * LEARNT_AFTER])
+        assert len(runs._kept) <= FORMS_KEPT
+    assert [names[1] for names, _ in runs._kept] == [f"kept-{i + 1}" for i in range(FORMS_KEPT)]
 
 
 @pytest.mark.parametrize("cut", [1, 7, 22, 30])
