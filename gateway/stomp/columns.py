@@ -84,16 +84,15 @@ def _objects(bodies: Sequence[bytes], destinations: Sequence[str]) -> EventBatch
 def _texts(run: Sends, content: dict[str, str], destinations: Sequence[str], kind: str) -> EventBatch | None:
     if not _TOLD.isdisjoint(content) or len(content) + len(_TOLD) > ATTRIBUTES_MAX:
         return None
-    if sum(map(len, run.texts)) + max(map(len, run.bodies)) > EVENT_BYTES_MAX:
+    kind = kind or "text/plain"
+    if sum(map(len, run.texts)) + max(map(len, run.bodies)) + len(kind) > EVENT_BYTES_MAX:
         return None
     size, columns = len(run), dict[ColumnKey, Column]()
     for given, text in content.items():
         name = check_name(given)
-        columns |= {(name, kind): column for kind, column in _columns(text)}
+        columns |= {(name, its): column for its, column in _columns(text)}
     _add(columns, DESTINATION, destinations, without=EVERYTHING)
-    columns[TEXT_KIND, Kind.STRING] = Column(
-        Kind.STRING, np.zeros(size, np.int32), None, (kind or "text/plain",)
-    )
+    columns[TEXT_KIND, Kind.STRING] = Column(Kind.STRING, np.zeros(size, np.int32), None, (kind,))
     _add(columns, BODY, b"\0".join(run.bodies).decode().split("\0"), without="")
     return batch_from_columns(columns, size)
 

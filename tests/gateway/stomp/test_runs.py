@@ -19,6 +19,7 @@ from rayvous.gateway.stomp.runs import (
     Form,
     Sends,
 )
+from rayvous.protocol.batch import EVENT_BYTES_MAX, batch_of
 from rayvous.protocol.errors import EventError
 
 LIMITS = FrameLimits(header_bytes_max=200, headers_max=5, body_bytes_max=20)
@@ -219,6 +220,17 @@ def test_columns_have_the_kinds_of_their_values(columns, rows):
 )
 def test_what_is_no_event_is_left_to_be_told_frame_by_frame(run):
     assert batch_of_run(run) is None
+
+
+@pytest.mark.parametrize("size", [EVENT_BYTES_MAX - 12, EVENT_BYTES_MAX - 11])
+def test_a_run_takes_no_event_that_its_frame_alone_would_not_be(size):
+    """The type of content that an event gets where its frame says none counts, too."""
+    run = Sends(("destination",), ("/a",), (b"x" * size,))
+    try:
+        alone = batch_of([event_of(frame) for frame in frames_of(run)])
+    except EventError:
+        alone = None
+    assert (batch_of_run(run) is None) == (alone is None) == (size > EVENT_BYTES_MAX - 12)
 
 
 def test_bodies_in_json_do_not_end_each_other():
