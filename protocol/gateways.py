@@ -54,7 +54,8 @@ class Principal:
     durables_max
         Durable names that it may use at a gateway.
 
-    All of these count at each gateway, unless `GatewayConfig.share_limits` gives each a share of them (`shared`).
+    All of these count at each gateway, unless `GatewayConfig.share_limits` gives each a share of them (`shared`); but
+    for durable names, which may be used at any gateway, and are forgotten where they end.
     """
 
     token_sha256: tuple[str, ...] = ()
@@ -91,7 +92,8 @@ class Principal:
     def shared(self, gateways: int) -> Principal:
         """Return what each of so many gateways allows, so that all of them together allow what this says.
 
-        Of what is counted, each allows one at least, so together they may allow as many as there are gateways.
+        Of what is counted, each allows one at least, so together they may allow as many as there are gateways. Durable
+        names are not divided: one that is used at several gateways counts at each of them.
         """
         if gateways == 1:
             return self
@@ -102,7 +104,6 @@ class Principal:
             burst_events=max(1, int(burst / gateways)),
             connections_max=max(1, self.connections_max // gateways),
             streams_max=max(1, self.streams_max // gateways),
-            durables_max=max(1, self.durables_max // gateways),
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.protocol.errors import LimitReached
-from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal
+from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 
 GATEWAYS = 4
 MOST = Principal(
@@ -97,8 +97,28 @@ def test_when_gateways_come_and_go_shares_change_and_what_is_open_stays(run, loc
     assert run(story()) == 40
 
 
+def test_durable_names_are_not_divided_since_each_counts_wherever_it_was_used(run, local_network):
+    mine = Principal(subscribe="TRUE", token_sha256=(digest_of("t"),), durables_max=GATEWAYS, streams_max=64)
+
+    async def story():
+        network = local_network()
+        gateways = [
+            Gateway(network, Access(AccessConfig({"me": mine})), GatewayLimits()) for _ in range(GATEWAYS)
+        ]
+        for gate in gateways:
+            gate.share(GATEWAYS)
+            for number in range(GATEWAYS):  # the client moves from one gateway to the next
+                async with await gate.open("t") as session:
+                    await session.subscribe("TRUE", durable=str(number))
+        async with await gateways[0].open("t") as session:
+            with pytest.raises(LimitReached, match="durables_max"):
+                await session.subscribe("TRUE", durable="another")
+
+    run(story())
+
+
 def test_of_what_is_counted_each_allows_one_at_least() -> None:
     least = Principal(connections_max=2, streams_max=1, durables_max=3, burst_events=2).shared(GATEWAYS)
-    assert (least.connections_max, least.streams_max, least.durables_max, least.burst_events) == (1, 1, 1, 1)
+    assert (least.connections_max, least.streams_max, least.burst_events) == (1, 1, 1)
     assert MOST.shared(1) is MOST
     assert Principal(events_per_second=100.0).shared(GATEWAYS).burst_events == 25
