@@ -25,7 +25,13 @@ from ..protocol.documents import FORM
 from ..protocol.values import NULL, Kind, Timestamp, Value, is_null
 from .positions import identity
 
-BATCHES_KEPT: Final = 4
+KEPT_BYTES_MAX: Final = 32 * 2**20
+"""How large the batches may be together that a gateway keeps as it has read them. A stream that is behind takes all that has
+come at once, and then the next stream takes the same: what is in flight has to fit, or each of them reads all of it anew."""
+
+READ_BYTES: Final = 4_096, 1_024
+"""About what is made of a batch when it is read, and of each of its events, besides what came."""
+
 PART: Final = 4
 """Less than one part in so many of a batch is kept without the rest."""
 T = TypeVar("T")
@@ -202,12 +208,23 @@ class Texts:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, tuple[EventBatch, Sequence[Delivery]]] = OrderedDict()
+        self._bytes = 0
 
     def read(self, batch: EventBatch) -> Sequence[Delivery]:
         """Return the events of a batch."""
         found = self._kept.get(id(batch))
-        if found is None:
-            found = self._kept[id(batch)] = batch, Reading(batch).deliveries()
-            if len(self._kept) > BATCHES_KEPT:
-                self._kept.popitem(last=False)
-        return found[1]
+        if found is not None:
+            self._kept.move_to_end(id(batch))
+            return found[1]
+        read = Reading(batch).deliveries()
+        self._kept[id(batch)] = batch, read
+        self._bytes += _weight(batch)
+        while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
+            _, (oldest, _) = self._kept.popitem(last=False)
+            self._bytes -= _weight(oldest)
+        return read
+
+
+def _weight(batch: EventBatch) -> int:
+    a_batch, an_event = READ_BYTES
+    return batch.nbytes + a_batch + an_event * len(batch)

@@ -244,3 +244,14 @@ def test_what_was_read_goes_without_the_search_for_rings():
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_streams_that_are_behind_do_not_read_the_same_batches_one_after_the_other_anew():
+    """Each takes all that has come before the next one does; of what is too much, what was asked for last is kept."""
+    texts, batches = Texts(), [batch_of([{"x": number}] * 64) for number in range(64)]
+    first = [texts.read(batch) for batch in batches]
+    assert all(texts.read(batch) is read for batch, read in zip(batches, first, strict=True))
+    large = [batch_of([{"x": "y" * 1_000_000}] * 4) for _ in range(60)]
+    read = [texts.read(batch) for batch in large]
+    assert texts.read(large[-1]) is read[-1] and texts.read(batches[0]) is not first[0]
+    assert len(texts._kept) < len(batches) + len(large)
