@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
@@ -183,11 +184,12 @@ class Inbox:
                 self._listener = None  # its loop has ended; whoever listens next is told at once
 
     def _make_room(self) -> None:
-        """Let whoever waits to put events in do so, unless it was cancelled and its loop has ended."""
+        """Let whoever waits to put events in do so now: a reader may go on for long before its own loop has a turn."""
         if self._room is not None:
             loop, event = self._room
             self._room = None
-            _wakeups_of(loop).wake(event.set)
+            with suppress(RuntimeError):  # it was cancelled, and its loop has ended
+                loop.call_soon_threadsafe(event.set)
 
     def listen(self, loop: asyncio.AbstractEventLoop, more: Callable[[], None]) -> None:
         """Call `more` on a loop when something has come, and at the end; then not before `take` has returned None."""

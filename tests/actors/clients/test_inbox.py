@@ -58,6 +58,27 @@ def test_a_full_inbox_stops_the_fetching_until_some_are_read() -> None:
     asyncio.run(run())
 
 
+def test_there_is_room_before_the_reader_lets_its_loop_have_a_turn() -> None:
+    """One that works long on each event would else stop the fetching for all subscribers of its process."""
+    inbox, fetching = Inbox("host", 1, None), asyncio.new_event_loop()
+    poll = threading.Thread(target=fetching.run_forever)
+    poll.start()
+
+    async def read() -> None:
+        asyncio.run_coroutine_threadsafe(put(inbox, 0, 2), fetching).result(10.0)
+        waiting = asyncio.run_coroutine_threadsafe(put(inbox, 10, 1), fetching)
+        asyncio.run_coroutine_threadsafe(pause(), fetching).result(10.0)
+        assert not waiting.done() and values(inbox.take()) == [0, 1]
+        waiting.result(2.0)
+
+    try:
+        asyncio.run(read())
+    finally:
+        fetching.call_soon_threadsafe(fetching.stop)
+        poll.join()
+        fetching.close()
+
+
 def test_what_is_not_read_in_time_is_shed_the_oldest_first_and_counted() -> None:
     async def run() -> None:
         inbox = Inbox("host", 3, 0.0)
