@@ -210,7 +210,8 @@ class GatewaySupervisor:
 
     def gateways(self) -> list[Any]:
         """Return the actors that were started and are not known to be gone."""
-        return [self._actors[place] for place in sorted(self._actors)]
+        actors = dict(self._actors)  # as they are now; they change while this is asked
+        return [actors[place] for place in sorted(actors)]
 
     def status(self) -> list[GatewayStatus]:
         """Return how each gateway is."""

@@ -190,3 +190,20 @@ def test_it_looks_on_when_all_serve_and_in_a_later_life_at_once(
     assert looks.wait(5.0 * again) == again
     made.begin()
     assert looks.wait(5.0)
+
+
+def test_who_asks_for_gateways_while_one_goes_gets_those_that_are_there(
+    ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = supervisor(monkeypatch)
+
+    class Changing(dict[Any, Any]):
+        """One place goes just after all were listed."""
+
+        def __iter__(self) -> Any:
+            listed = list(super().__iter__())
+            self.pop(listed[-1])
+            return iter(listed)
+
+    made._actors = Changing(made._actors)
+    assert len(made.gateways()) == 2
