@@ -40,6 +40,8 @@ from .lanes import CALL_EVENTS_MAX
 from .network import Arrived, Feed, Outlet
 
 CALLS_AT_ONCE: Final = 32
+HEARD_SECONDS: Final = 1.0
+"""How long a claim waits until it was heard that an earlier one was in vain; past it, keys are refused."""
 ALIVE_SECONDS: Final = 2.0
 """How long the network may take to answer that it is there."""
 LOOK_SECONDS: Final = 1.0
@@ -84,9 +86,11 @@ class _RayOutlet:
         return await _in(self._thread, self._claim, wishes)
 
     def _claim(self, wishes: Sequence[Wish]) -> list[Answer]:
-        if self._unused is not None:  # said again and waited for: it is not to meet what is claimed now
-            self._rendezvous("withdraw", self._principal, self.name, self._unused)
-            self._unused = self._said = None
+        self._say_unused(HEARD_SECONDS)
+        if self._unused is not None:  # it is not to meet what is claimed now
+            raise BrokerUnavailable(
+                "the rendezvous point does not answer for keys: ask again with the same key"
+            )
         last = self._publisher.published
         try:
             answers, now = self._rendezvous("claim", self._principal, self.name, last, wishes)
@@ -98,15 +102,20 @@ class _RayOutlet:
         return answers
 
     def _without_doubts(self, wishes: Sequence[Wish], answers: list[Answer], now: float) -> list[Answer]:
+        last_of: dict[str, int] = {}
         for i, (wish, known) in enumerate(zip(wishes, answers, strict=True)):
             if known is None or known.accepted or not self._network.heals:
                 continue
             if now - known.since < self._doubt_seconds:
                 continue
             try:
-                accepted = self._network.accepted(known.publisher) >= known.last
+                if known.publisher not in last_of:
+                    last_of[known.publisher] = self._network.accepted(known.publisher)
             except BrokerUnavailable:  # it is asked again when somebody comes again
-                continue
+                break
+            if known.first <= last_of[known.publisher] < known.last:
+                continue  # a part is there: neither accepted nor free
+            accepted = last_of[known.publisher] >= known.last
             self._rendezvous("settle", self._principal, [wish.key], known.publisher, accepted=accepted)
             answers[i] = replace(known, accepted=accepted)
         return answers
@@ -122,20 +131,20 @@ class _RayOutlet:
         self._unused, self._said = last, None
         self._say_unused()
 
-    def _say_unused(self) -> None:
-        """Say it until it was heard; one call is under way at most."""
+    def _say_unused(self, seconds: float = 0.0) -> None:
+        """Say it until it was heard, and wait so long for that; one call is under way at most."""
         if self._unused is None:
             return
-        heard = False if self._said is None else self._heard(self._said)
+        heard = False if self._said is None else self._heard(self._said, seconds)
         if heard:
             self._unused = self._said = None
         elif heard is False:
             self._said = self._asked("withdraw", self._principal, self.name, self._unused)
 
-    def _heard(self, call: Any) -> bool | None:
+    def _heard(self, call: Any, seconds: float) -> bool | None:
         """Return whether a call was made, or None while it is under way."""
         try:
-            ray.get(call, timeout=0)
+            ray.get(call, timeout=seconds)
         except GetTimeoutError:
             return None
         except RayError:

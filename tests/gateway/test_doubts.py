@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,7 +50,9 @@ class Outlet(_RayOutlet):
             answer = self.under_way.popleft()()
         return answer
 
-    def _heard(self, call: Any) -> bool | None:
+    def _heard(self, call: Any, seconds: float) -> bool | None:
+        if seconds and not self.late:
+            self.catch_up()
         return None if call in self.under_way else True
 
     def _rendezvous(self, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -97,11 +100,26 @@ def test_what_brokers_have_accepted_is_known_from_then_on() -> None:
     assert story.at(DOUBT_SECONDS + 1).accepted and story.asked == ["alice@1"], "they are asked once"
 
 
-@pytest.mark.parametrize("accepted", [0, 1])
-def test_what_they_have_not_is_free_for_who_asks_next(accepted: int) -> None:
-    story = Story(heals=True, accepted=accepted)
+def test_what_they_have_not_is_free_for_who_asks_next() -> None:
+    story = Story(heals=True, accepted=0)
     assert not story.at(DOUBT_SECONDS).accepted
     assert story.at(DOUBT_SECONDS + 1) is None
+
+
+def test_what_they_have_a_part_of_is_neither_accepted_nor_free() -> None:
+    story = Story(heals=True, accepted=1)
+    assert not story.at(DOUBT_SECONDS).accepted
+    assert not story.at(DOUBT_SECONDS + 1).accepted
+
+
+@pytest.mark.parametrize("accepted", [2, None])
+def test_of_one_publisher_they_are_asked_once_for_all_keys(accepted: int | None) -> None:
+    story = Story(heals=True, accepted=accepted)
+    wishes = [replace(WISH, key=key) for key in ("a", "b", "c")]
+    Outlet(story.rendezvous, story.network, "alice@3")._claim(wishes)
+    story.now = DOUBT_SECONDS
+    story.other._claim(wishes)
+    assert story.asked == ["alice@3"]
 
 
 def test_while_brokers_do_not_answer_it_stays_open() -> None:
@@ -186,6 +204,8 @@ def test_while_nobody_answers_what_has_no_key_goes_on_with_one_call_under_way() 
         shared.outlet.late = True
         await shared.publish("k")
         assert [await shared.publish(None) for _ in range(3)] == [[11], [12], [13]]
+        [refused] = await shared.publish("l")
+        assert isinstance(refused, BrokerUnavailable)
         assert len(shared.outlet.under_way) == 2, "the claim, and that it was in vain"
         shared.outlet.late = False
         assert await shared.publish("k") == [14]
