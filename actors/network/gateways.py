@@ -107,9 +107,8 @@ class GatewaySupervisor:
         self._asked: dict[GatewayPlace, tuple[Any, Any]] = {}  # whom, and the call
         self._asking = threading.Lock()
         self._turn, self._ended = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._look_on, name="supervisor", daemon=True)
-        if ray.get_runtime_context().was_current_actor_reconstructed:
-            self._thread.start()  # whether the launch has ended is not known
+        self._begun = threading.Event()
+        threading.Thread(target=self._look_on, name="supervisor", daemon=True).start()
 
     def begin(self) -> None:
         """Return once a gateway serves on each node that there is now.
@@ -126,13 +125,15 @@ class GatewaySupervisor:
             ray.get(list(self._starting))
             for error in list(self._errors.values()):
                 raise error
-        with self._turn:
-            if self._thread.ident is None:
-                self._thread.start()
+        self._begun.set()
 
     def _look_on(self) -> None:
         while not self._ended.is_set():
             try:
+                # In a later life it is not known whether the launch has ended.
+                if not self._begun.is_set() and not ray.get_runtime_context().was_current_actor_reconstructed:
+                    self._begun.wait()
+                self._begun.set()
                 self._look()
             except RayError:
                 _LOG.exception("which nodes there are could not be seen; looking again")

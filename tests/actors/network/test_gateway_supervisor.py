@@ -183,13 +183,25 @@ def test_at_the_launch_it_is_told_in_the_words_of_this_package(
 def test_it_looks_on_when_all_serve_and_in_a_later_life_at_once(
     ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
-    looks = threading.Event()
-    monkeypatch.setattr(GatewaySupervisor, "_look_on", lambda self: looks.set())
+    looks, look = threading.Semaphore(0), GatewaySupervisor._look
+
+    def counted(self: GatewaySupervisor) -> None:
+        look(self)
+        looks.release()
+
+    monkeypatch.setattr(GatewaySupervisor, "_look", counted)
     ray.here.was_current_actor_reconstructed = again
     made = GatewaySupervisor("net", 1, (), share_limits=True)
-    assert looks.wait(5.0 * again) == again
-    made.begin()
-    assert looks.wait(5.0)
+    try:
+        assert looks.acquire(timeout=5.0 if again else 0.05) == again
+        made.begin()
+        assert looks.acquire(timeout=5.0), "what the launch has asked for"
+        assert again or looks.acquire(timeout=5.0), "and by itself"
+    finally:
+        made._ended.set()
+        for thread in threading.enumerate():
+            if thread.name == "supervisor":
+                thread.join(5.0)
 
 
 def test_who_asks_for_gateways_while_one_goes_gets_those_that_are_there(
