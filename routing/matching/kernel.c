@@ -854,6 +854,15 @@ static void drop_attribute(Kernel *k, uint32_t at) {
     while (k->attribute_count && !k->attributes[k->attribute_count - 1]) k->attribute_count--;
 }
 
+/* Drop the attributes that were found for a clause which is not taken in; an exception is set, and stays. */
+static void drop_unused(Kernel *k) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    for (uint32_t i = 0; i < k->attribute_count; i++)
+        if (k->attributes[i] && !k->attributes[i]->clauses) drop_attribute(k, i);
+    PyErr_Restore(type, value, trace);
+}
+
 static void make_tile(Kernel *k, Attribute *a, uint32_t t) { /* the rows of an attribute that a tile's clauses name */
     if (a->named[t]++) return;
     a->fixed[t] = lines(FIXED * words_of(k, t));
@@ -1164,6 +1173,7 @@ static PyObject *Kernel_add(Kernel *k, PyObject *args) {
         }
         if (plain < 0) {
             free_constraints(constraints, i);
+            drop_unused(k);
             return NULL;
         }
     }
@@ -1563,8 +1573,22 @@ static size_t *chunk_starts(const Kernel *k, size_t *starts, uint32_t begin, uin
     return starts;
 }
 
-/* Give the matches by event, every column as its owner, each once and in order; returns how many there are. */
-static size_t own(Kernel *k, const int64_t *owners, uint32_t slots) {
+/* Take an array of 64 bits a column, as many as there are columns; its owner releases it. */
+static int take_by_column(const Kernel *k, PyObject *array, Py_buffer *view) {
+    if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS) < 0) return -1;
+    size_t end = 0; /* behind the last column that is live */
+    for (uint32_t t = k->tiles; t-- && !end;)
+        for (uint32_t word = words_of(k, t); word-- && !end;)
+            if (~k->dead[t][word])
+                end = (size_t)t * TILE_COLUMNS + word * 64 + 64 - (size_t)__builtin_clzll(~k->dead[t][word]);
+    if (view->itemsize == 8 && (size_t)view->len / 8 >= end) return 0;
+    PyBuffer_Release(view);
+    PyErr_SetString(PyExc_ValueError, "an array by column has not 64 bits for each column");
+    return -1;
+}
+
+/* Give the matches by event, every column as its owner, each once and in order; returns whether each owner is a slot. */
+static int own(Kernel *k, const int64_t *owners, uint32_t slots) {
     size_t *starts = grown(NULL, (k->found_tiles + 1) * sizeof *starts), from = 0, count = 0;
     uint32_t words = (slots + 63) / 64;
     uint64_t *seen = memset(grown(NULL, words * 8), 0, words * 8);
@@ -1579,6 +1603,11 @@ static size_t own(Kernel *k, const int64_t *owners, uint32_t slots) {
                 const int64_t *its = owners + (size_t)t * TILE_COLUMNS;
                 for (uint32_t left = k->counts[(size_t)e * k->found_tiles + t]; left; left--) {
                     uint64_t owner = (uint64_t)its[k->pool.entries[starts[t]++]];
+                    if (owner >= slots) {
+                        free(starts), free(seen);
+                        PyErr_SetString(PyExc_IndexError, "the owner of a column is no slot");
+                        return 0;
+                    }
                     seen[owner >> 6] |= (uint64_t)1 << (owner & 63);
                 }
             }
@@ -1590,7 +1619,8 @@ static size_t own(Kernel *k, const int64_t *owners, uint32_t slots) {
         }
     }
     free(starts), free(seen);
-    return count;
+    k->found = count;
+    return 1;
 }
 
 static void forget_matches(Kernel *k) {
@@ -1628,13 +1658,15 @@ static PyObject *Kernel_find(Kernel *k, PyObject *args) {
     k->found = k->pool.count;
     if (owners != Py_None) {
         Py_buffer view;
-        if (PyObject_GetBuffer(owners, &view, PyBUF_C_CONTIGUOUS) < 0) goto failed;
-        k->found = own(k, view.buf, slots);
+        if (take_by_column(k, owners, &view) < 0) goto failed;
+        int done = own(k, view.buf, slots);
         PyBuffer_Release(&view);
+        if (!done) goto failed;
     }
     free_plan(&plan);
     return PyLong_FromSize_t(k->found);
 failed:
+    forget_matches(k);
     free_plan(&plan);
     return NULL;
 }
@@ -1697,7 +1729,7 @@ static PyObject *Kernel_groups(Kernel *k, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!IOKO", &PyDict_Type, &columns, &events, &groups_array, &goal, &out_array))
         return NULL;
     Py_buffer groups, out;
-    if (PyObject_GetBuffer(groups_array, &groups, PyBUF_C_CONTIGUOUS) < 0) return NULL;
+    if (take_by_column(k, groups_array, &groups) < 0) return NULL;
     if (PyObject_GetBuffer(out_array, &out, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
         PyBuffer_Release(&groups);
         return NULL;

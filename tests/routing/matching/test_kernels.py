@@ -14,6 +14,7 @@ from rayvous.routing.filters.domains import Domain, Interval, Strings
 from rayvous.routing.filters.filter import Filter, to_filter
 from rayvous.routing.matching import kernels
 from rayvous.routing.matching.index import MatchIndex
+from rayvous.routing.matching.native_rows import NO_STRINGS, NativeRows
 
 NATIVE = kernels.compiled()
 needs_native = pytest.mark.skipif(NATIVE is None, reason="the kernel is not built")
@@ -210,6 +211,42 @@ def test_columns_that_are_not_what_they_say_are_refused() -> None:
     object.__setattr__(column, "data", np.zeros(1, np.int8))
     with pytest.raises(ValueError, match="not the type of its kind"):
         index.match(batch)
+
+
+@needs_native
+def test_of_a_clause_that_cannot_be_read_nothing_is_left() -> None:
+    """An attribute without clauses, and without a tile, would be divided by: that ends the process."""
+    assert NATIVE is not None
+    (clause,) = to_filter("x > 5 AND y LIKE '%a'").clauses
+    broken = NATIVE.Kernel(lambda domain: 1 / 0, None, NO_STRINGS)
+    with pytest.raises(ZeroDivisionError):
+        broken.add(0, clause.constraints)
+    assert broken.nbytes == NATIVE.Kernel(None, None, NO_STRINGS).nbytes
+    assert broken.find(dict(batch_of([{"x": 6, "y": 1}]).columns), 1, None, 0) == 0
+    broken.check()
+
+
+@needs_native
+def test_arrays_by_column_that_are_too_short_or_name_no_slot_are_refused() -> None:
+    rows = NativeRows(NATIVE)
+    for column in range(3):
+        rows.add(column, to_filter("x > 5").clauses[0])
+    batch = batch_of([{"x": 6}])
+    columns, out = dict(batch.columns), np.zeros(1, np.uint64)
+    kernel = rows._kernel
+    assert kernel.find(columns, 1, np.array([4, 4, 0]), 5) == 2
+    for owners in (np.zeros(2, np.int64), np.zeros(8, np.int32)):
+        with pytest.raises(ValueError, match="64 bits for each column"):
+            kernel.find(columns, 1, owners, 5)
+        with pytest.raises(ValueError, match="64 bits for each column"):
+            kernel.groups(columns, 1, owners, 1, out)
+    for owner in (5, 1 << 40, -1):
+        with pytest.raises(IndexError, match="no slot"):
+            kernel.find(columns, 1, np.array([0, owner, 1]), 5)
+    rows.remove(2)
+    assert kernel.find(columns, 1, np.zeros(2, np.int64), 1) == 1
+    kernel.groups(columns, 1, np.array([1, 2], np.uint64), 3, out)
+    assert out[0] == 3
 
 
 @needs_native
