@@ -26,8 +26,11 @@ from ..protocol.values import NULL, Kind, Timestamp, Value, is_null
 from .positions import identity
 
 KEPT_BYTES_MAX: Final = 32 * 2**20
-"""How large the batches may be together that a gateway keeps as it has read them. A stream that is behind takes all that has
-come at once, and then the next stream takes the same: what is in flight has to fit, or each of them reads all of it anew."""
+"""How large the batches may be together that a gateway keeps as it has read them.
+
+A stream that is behind takes all that has come at once, and then the next stream takes the same: what is in flight has
+to fit, or each of them reads all of it anew.
+"""
 
 READ_BYTES: Final = 4_096, 1_024
 """About what is made of a batch when it is read, and of each of its events, besides what came."""
