@@ -84,8 +84,14 @@ class Subscriber(Client):
         return list(self._machine.losses)
 
     def losses_after(self, known: int) -> list[Lost]:
-        """Return what of `losses` came after the first so many."""
-        return self._machine.losses[known:]
+        """Return what of `losses` came after the first so many.
+
+        Raises
+        ------
+        InputError
+            If `known` is no whole number from 0.
+        """
+        return self._machine.losses[checks.whole_number("known", known, 0) :]
 
     @property
     def shed(self) -> int:
@@ -324,8 +330,22 @@ class Subscriber(Client):
             yield arrival
 
     def listen(self, more: Callable[[], None]) -> None:
-        """Call `more` on the running loop whenever something has come since `take` had nothing; and at the end."""
-        self._inbox.listen(asyncio.get_running_loop(), more)
+        """Call `more` on the running loop whenever something has come since `take` had nothing; and at the end.
+
+        Raises
+        ------
+        InputError
+            If `more` cannot be called.
+        ClientError
+            If no loop runs in this thread.
+        """
+        if not callable(more):
+            raise checks.wrong("more", more, "a function without arguments")
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise ClientError("listen is for coroutines: no event loop runs in this thread") from None
+        self._inbox.listen(loop, more)
 
     def take(self) -> Arrival | None:
         """Return what has come next in batches, as `batches` does; None when nothing has.

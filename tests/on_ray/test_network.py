@@ -205,8 +205,7 @@ def test_a_network_is_not_detached_on_a_ray_that_ends_with_this_process(ray_star
 ALONE = """
     import ray
     import rayvous as rv
-    from rayvous.actors.host.frames import CALL_BYTES_MAX, PIECE_BYTES
-from rayvous.actors.network.network import networks
+    from rayvous.actors.network.network import networks
     try:
         rv.Network.launch(rv.ClusterTree(1, 1), detached=True)
     except rv.InputError as error:

@@ -123,7 +123,7 @@ def kill_gateway(folder):
     (gateway,) = [
         one
         for one in psutil.process_iter(["name", "ppid"])
-        if one.info["ppid"] in ours and one.info["name"].startswith("ray::Gateway")
+        if one.info["ppid"] in ours and one.info["name"].startswith("ray::GatewayAc")  # not their supervisor
     ]
     gateway.kill()
     return gateway
