@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import BOOLEAN, DATA, FLOAT64, INT32, INT64, arrays_of
 from .batch import Column, EventBatch, batch_of
 from .messages.pubsub import Ack, Events, Numbered
 from .values import Kind
@@ -42,31 +43,15 @@ KEPT_CHARACTERS_MAX: Final = 1 << 16
 """In the words of a column that are kept: of all together not more than 16 MB, if each is a single character."""
 
 _KINDS: Final = tuple(Kind)
-_TYPES: Final = tuple(map(np.dtype, ("?", "i8", "f8", "i4", "i8", "?")))
-"""The type of each `Kind`, in their order."""
-_OWN_TYPES: Final = tuple(map(np.dtype, ("i8", "f8", "i4")))
-"""Of sequences, times and publishers."""
-_BOOLEAN: Final = np.dtype("?")
 _WIDTHS: Final = ((1 << 8, np.dtype("u1")), (1 << 16, np.dtype("u2")), (1 << 32, np.dtype("u4")))
 
 
 def _reduce_batch(batch: EventBatch) -> Reduced:
-    size = len(batch.sequence)
-    arrays: list[_Array] = [batch.sequence, batch.published_at, batch.publisher]
-    types = [*_OWN_TYPES]
-    columns = []
-    for (name, kind), column in batch.columns.items():
-        arrays.append(column.data)
-        types.append(_TYPES[kind])
-        present = column.present
-        if present is not None:
-            arrays.append(present)
-            types.append(_BOOLEAN)
-        columns.append((name, int(kind), present is not None, _joined(column.words)))
-    shape = (size,)
-    for array, dtype in zip(arrays, types, strict=True):
-        if array.dtype != dtype or array.shape != shape:
-            return batch.__reduce__()
+    described, arrays, misfit = arrays_of(batch)
+    if misfit is not None:
+        return batch.__reduce__()
+    size = len(batch)
+    columns = [(name, kind, some_missing, _joined(words)) for name, kind, some_missing, words in described]
     if size < NARROW_EVENTS_MIN:
         runs: dict[int, list[bytes]] = {8: [], 4: [], 1: []}
         for array in arrays:
@@ -102,11 +87,11 @@ def _batch(
     array: Callable[[np.dtype[Any]], _Array], publishers: tuple[str, ...], columns: list[Any]
 ) -> EventBatch:
     """Return the batch whose arrays come one after the other, as they were written."""
-    sequence, published_at, publisher = array(_OWN_TYPES[0]), array(_OWN_TYPES[1]), array(_OWN_TYPES[2])
+    sequence, published_at, publisher = array(INT64), array(FLOAT64), array(INT32)
     found = {}
     for name, kind, some_missing, words in columns:
-        data = array(_TYPES[kind])
-        present = array(_BOOLEAN) if some_missing else None
+        data = array(DATA[kind])
+        present = array(BOOLEAN) if some_missing else None
         found[name, _KINDS[kind]] = Column(_KINDS[kind], data, present, _parted(words))
     return EventBatch(found, publishers, publisher, sequence, published_at)
 
@@ -157,7 +142,7 @@ def _widened(narrow: _Narrow, size: int, dtype: np.dtype[Any]) -> _Array:
     if form == "=":
         return np.frombuffer(data, dtype).repeat(size)
     if form == "?":
-        return np.unpackbits(np.frombuffer(data, np.uint8), count=size).view(_BOOLEAN)
+        return np.unpackbits(np.frombuffer(data, np.uint8), count=size).view(BOOLEAN)
     if form == "+":
         return np.arange(low, low + size, dtype=dtype)
     wide = np.frombuffer(data, form).astype(dtype)

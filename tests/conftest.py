@@ -21,9 +21,9 @@ from hypothesis import settings
 from rayvous.actors.network.java import prepare_java
 from rayvous.cli import console, main
 from rayvous.protocol.stores import database_of
+from rayvous.simulator.processes import YOUNG_OBJECTS
 
 HEAVY = ("on_ray", "on_spark")
-YOUNG_OBJECTS = 50_000  # as gateways and simulations have it
 
 # The same examples in every run, so that a run that passes passes again; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)

@@ -8,18 +8,18 @@ Rules
 * Bytes and description may come from a file that somebody else wrote. A batch comes of them only when every length and
   every place of a word is right; otherwise they are refused.
 
-First the sequences, times and publishers, then of each column the data and, if some are missing, who is present.
-Numbers have the byte order of the machines that brokers run on: the lowest byte first.
+In which order the arrays come, and of which types they are, is what :mod:`...protocol.arrays` says.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ...protocol.arrays import BOOLEAN, DATA, FLOAT64, INT32, INT64, arrays_of
 from ...protocol.batch import Column, ColumnKey, EventBatch, check_name
 from ...protocol.documents import FORM
 from ...protocol.errors import EventError, StorageFailed
@@ -27,13 +27,6 @@ from ...protocol.values import Kind
 
 Description: TypeAlias = tuple[Any, ...]
 """``(events, publishers, ((name, kind, whether some are missing, words), ...))``."""
-
-_INT32: Final = np.dtype("<i4")
-_INT64: Final = np.dtype("<i8")
-_FLOAT64: Final = np.dtype("<f8")
-_BOOLEAN: Final = np.dtype("?")
-_DATA: Final = (_BOOLEAN, _INT64, _FLOAT64, _INT32, _INT64, _BOOLEAN)
-"""The type of each `Kind`, in their order: the hash of an enumeration's member is slow."""
 
 
 def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
@@ -44,26 +37,14 @@ def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
     StorageFailed
         If an array is not of the type that `EventBatch` and `Column` name, or of another length.
     """
-    sequence = batch.sequence
-    shape = (len(sequence),)
-    arrays: list[npt.NDArray[Any]] = [sequence, batch.published_at, batch.publisher]
-    types: list[np.dtype[Any]] = [_INT64, _FLOAT64, _INT32]
-    columns = []
-    for (name, kind), column in batch.columns.items():
-        arrays.append(column.data)
-        types.append(_DATA[kind])
-        present = column.present
-        if present is not None:
-            arrays.append(present)
-            types.append(_BOOLEAN)
-        columns.append((name, int(kind), present is not None, column.words))
-    for array, dtype in zip(arrays, types, strict=True):
-        if array.dtype != dtype or array.shape != shape:
-            raise StorageFailed(
-                f"a batch of {len(batch)} events with an array of {array.shape} {array.dtype}, where {len(batch)} "
-                f"{dtype} are due, cannot be stored: make columns of the types that Column names"
-            )
-    return (len(sequence), batch.publishers, tuple(columns)), arrays
+    columns, arrays, misfit = arrays_of(batch)
+    if misfit is not None:
+        array, dtype = misfit
+        raise StorageFailed(
+            f"a batch of {len(batch)} events with an array of {array.shape} {array.dtype}, where {len(batch)} "
+            f"{dtype} are due, cannot be stored: make columns of the types that Column names"
+        )
+    return (len(batch), batch.publishers, tuple(columns)), arrays
 
 
 def unpack(description: Description, data: memoryview) -> EventBatch:
@@ -98,15 +79,15 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
             data[start:place], dtype
         ).copy()  # a view would keep the whole row, and be read-only
 
-    sequence, published_at, publisher = array(_INT64), array(_FLOAT64), array(_INT32)
+    sequence, published_at, publisher = array(INT64), array(FLOAT64), array(INT32)
     _check_places(publisher, len(publishers), "publisher")
     columns: dict[ColumnKey, Column] = {}
     for name, number, some_missing, words in described:
         if (name, number) != (FORM, Kind.STRING):
             check_name(name)
         kind = Kind(number)
-        values = array(_DATA[kind])
-        present = array(_BOOLEAN) if some_missing else None
+        values = array(DATA[kind])
+        present = array(BOOLEAN) if some_missing else None
         _check_words(words, "words")
         if name == FORM:
             _check(all(type(json.loads(word)) is dict for word in words), "forms")

@@ -1,10 +1,14 @@
 """What tests on Ray share: one network for those that only need some network, and traffic to break things under."""
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
 
@@ -98,3 +102,17 @@ NUMBERS = count()
 def fresh(request: pytest.FixtureRequest) -> str:
     """A client name that no other test uses."""
     return f"{request.node.name}-{next(NUMBERS)}"
+
+
+@pytest.fixture
+def found_by(tmp_path: Path) -> Callable[..., Any]:
+    """Run a program of this folder in a process of its own, with a Ray of several nodes, and return what it found."""
+
+    def run(program: str, *words: str, timeout_seconds: float = 150) -> Any:
+        found = tmp_path / "found.json"  # Ray prints what it likes on standard output
+        line = [sys.executable, Path(__file__).with_name(program), found, *words]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=timeout_seconds, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(found.read_text())
+
+    return run

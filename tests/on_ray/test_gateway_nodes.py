@@ -3,22 +3,12 @@
 Reference: docs/decisions/0099-gateways-come-with-nodes.md, 0101-equal-shares.md.
 """
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 
 @pytest.mark.slow
-def test_gateways_come_and_go_with_nodes_and_outlive_their_supervisor(tmp_path):
-    program, found = Path(__file__).with_name("gateway_nodes.py"), tmp_path / "found.json"
-    run = subprocess.run(
-        [sys.executable, program, found], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    seen = json.loads(found.read_text())
+def test_gateways_come_and_go_with_nodes_and_outlive_their_supervisor(found_by):
+    seen = found_by("gateway_nodes.py", timeout_seconds=120)
     nodes, supervisor = seen["nodes"], seen["supervisor"]
     assert set(nodes["after"]) == {*nodes["before"], nodes["of_the_node"]}
     assert [] not in nodes["states"], "one that starts hides no other"

@@ -1,0 +1,47 @@
+"""The arrays of a batch in one order, for whatever writes batches as bytes: to other processes, and to stores.
+
+First the sequences, times and publishers, then of each column the data and, if some are missing, who is present.
+Numbers have the byte order of the machines that brokers run on: the lowest byte first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .batch import EventBatch
+
+INT32: Final = np.dtype("<i4")
+INT64: Final = np.dtype("<i8")
+FLOAT64: Final = np.dtype("<f8")
+BOOLEAN: Final = np.dtype("?")
+DATA: Final = (BOOLEAN, INT64, FLOAT64, INT32, INT64, BOOLEAN)
+"""The type of each `Kind`, in their order: the hash of an enumeration's member is slow."""
+
+Described: TypeAlias = tuple[str, int, bool, tuple[str, ...]]
+"""A column: its name, its kind, whether some are missing, its words."""
+Misfit: TypeAlias = tuple[npt.NDArray[Any], np.dtype[Any]]
+"""An array, and the type that it was to have."""
+
+
+def arrays_of(batch: EventBatch) -> tuple[list[Described], list[npt.NDArray[Any]], Misfit | None]:
+    """Return the columns of a batch, its arrays, and the first of these that is of another type or length than due."""
+    sequence = batch.sequence
+    shape = (len(sequence),)
+    arrays: list[npt.NDArray[Any]] = [sequence, batch.published_at, batch.publisher]
+    types: list[np.dtype[Any]] = [INT64, FLOAT64, INT32]
+    columns = []
+    for (name, kind), column in batch.columns.items():
+        arrays.append(column.data)
+        types.append(DATA[kind])
+        present = column.present
+        if present is not None:
+            arrays.append(present)
+            types.append(BOOLEAN)
+        columns.append((name, int(kind), present is not None, column.words))
+    for array, dtype in zip(arrays, types, strict=True):
+        if array.dtype != dtype or array.shape != shape:
+            return columns, arrays, (array, dtype)
+    return columns, arrays, None
