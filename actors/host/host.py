@@ -209,7 +209,7 @@ class BrokerHost:
         self.driver.reborn(broker)
         for seat in self.seats.values():
             if broker in seat.links:
-                seat.links[broker].drop()
+                seat.links[broker].begin_anew()
 
     def _died(self, source: BrokerId, other: BrokerId) -> None:
         if self._recovery is None:

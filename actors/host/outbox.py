@@ -11,8 +11,9 @@ Rules
   waits point away from where an event came from, so they cannot form a ring.
 * A heartbeat does not wait behind events: it flies beside the call that is in flight, unless something waits or flies
   that it must not overtake. So a broker that is busy is not taken for dead.
-* In a tree that heals a link is a connection: when a call fails whose other side may live, all that waits is let go,
-  and all that comes, until the broker renews it.
+* In a network that heals a link is a connection: when a call fails whose other side may live, all that waits is let go,
+  and all that comes, until the broker renews it. So it is when the other side turns out to have been started again and
+  anything was lost: others may have told of its new life before, and what was lost may have been for that.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class _Load:
     """What goes with one call, and how much of it there is."""
 
     messages: list[Queued]
+    since: float  # when it left
     size: int = 0
     events: int = 0
     counted: int = 0  # messages, heartbeats not counted
@@ -143,6 +145,7 @@ class Outbox:
         self.expired_events = 0
         self._missed = missed
         self._broken = False
+        self._lost_at: float | None = None  # since when something is lost that was for one that died
         self.events = 0  # that wait or fly; a message that carries none counts as one
         self.lost_events = 0
         self.sent_events = 0  # that the other side has taken
@@ -192,8 +195,23 @@ class Outbox:
         """Take messages again, after a call had failed."""
         self._broken = False
 
-    def drop(self) -> None:
-        """Let go of what waits: the broker it was for has been started again."""
+    def begin_anew(self) -> None:
+        """Let go of what waits: the broker that it was for has been started again."""
+        counted = [
+            since for since, message in zip(self._since, self._waiting, strict=True) if not is_beat(message)
+        ]
+        self._note_lost(counted)
+        self._drop()
+        lost_at, self._lost_at = self._lost_at, None
+        if lost_at is not None and self._missed is not None and not self._broken:
+            self._broken = True
+            self._missed(self._clock() - lost_at)
+
+    def _note_lost(self, since: Sequence[float]) -> None:
+        if since and self._lost_at is None:
+            self._lost_at = since[0]
+
+    def _drop(self) -> None:
         for message in self._waiting:
             self.events -= _size(message)
             self._counted -= not is_beat(message)
@@ -232,8 +250,10 @@ class Outbox:
                 )
                 if isinstance(error, Unreached) and self._missed is not None and load.counted:
                     self._broken = True
-                    self.drop()
+                    self._drop()
                     self._missed(error.seconds)
+                elif load.counted:
+                    self._note_lost([load.since])
             self.lost_events += load.events * lost_copies
             self.events -= load.size
             self._counted -= load.counted
@@ -266,7 +286,8 @@ class Outbox:
 
     def _next_load(self) -> _Load:
         """Take what goes with the next call, neighbouring events as one batch."""
-        load, now = _Load([]), self._clock()
+        now = self._clock()
+        load = _Load([], now)
         batches: list[EventBatch] = []
         kind: Events | None = None  # only events that differ in nothing else make a batch
         while self._waiting:

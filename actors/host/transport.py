@@ -239,8 +239,9 @@ class Transport:
                 async with asyncio.timeout(seconds):  # in a network that heals no call hangs a link for ever
                     return await peer.receive(to, source, load, *said)
             except ActorDiedError:
-                if self._peers.get(to) is peer:
-                    self._died(source, to)
+                if self._peers.get(to) is not peer:
+                    raise BrokerUnavailable(f"broker {to} has been started again meanwhile") from None
+                self._died(source, to)
                 raise
 
         return reach

@@ -19,9 +19,8 @@ import ray
 from ray._common.utils import reset_ray_address
 from ray._private import services, worker
 
-from ...protocol.errors import MissingExtra, RayUnavailable
-from .java import prepare_java
-from .launching import init_ray
+from ...protocol.errors import RayUnavailable
+from .launching import init_ray, prepare_workers
 from .store import RayStore
 
 START_SECONDS: Final = 120.0
@@ -42,8 +41,7 @@ def start_lasting_ray() -> None:
     RayUnavailable
         If it does not start; the message has the last words of ``ray start``.
     """
-    with suppress(MissingExtra):  # only Spark needs Java
-        prepare_java()
+    prepare_workers()
     command = [sys.executable, "-m", "ray.scripts.scripts", *_START]
     try:
         done = subprocess.run(

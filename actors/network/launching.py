@@ -38,6 +38,9 @@ from .store import RayStore
 
 CALLS_AT_ONCE: Final = 10_000
 
+NICENESS: Final = "RAY_worker_niceness"
+"""The setting of Ray, of 15 unless told otherwise, by which its workers give way to what else runs on a machine."""
+
 KNOCK_SECONDS: Final = 3.0
 """How long the head of a Ray cluster may take to take a connection."""
 
@@ -83,14 +86,23 @@ def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
         )
     if ray.is_initialized():
         return False
-    with suppress(MissingExtra):  # only Spark needs Java
-        prepare_java()
+    prepare_workers()
     if stages is not None:
         stages.show(RAY, 0, 1)
     init_ray(None if _through_client() else "auto" if _running_ray() else "local")
     if stages is not None:
         stages.show(RAY, 1, 1)
     return True
+
+
+def prepare_workers() -> None:
+    """Make the workers of the Ray that this process starts next find a Java for Spark, and give way to nobody.
+
+    A broker that gives way to every client on its machine answers when they are done, and looks dead meanwhile.
+    """
+    with suppress(MissingExtra):  # only Spark needs Java
+        prepare_java()
+    os.environ.setdefault(NICENESS, "0")
 
 
 def init_ray(address: str | None) -> None:

@@ -103,6 +103,7 @@ class HealingViews(Restorable):
         self._beat_at = 0.0
         self._leave_by: float | None = None
         self._missed: dict[BrokerId, None] = {}  # who gets nothing more under this view
+        self._view_at = 0.0  # when the present view came
         self._mend_at = 0.0  # not before that another view is asked for them
         self._patience = recovery.heartbeat_seconds
         self._mends_from = math.inf  # since when the round of the view mends, once it has begun
@@ -200,8 +201,11 @@ class HealingViews(Restorable):
     # What a living broker has missed.
 
     def _on_missed(self, event: Missed) -> list[Out]:
-        self.rounds.doubt_from(self.now - event.seconds)
-        if self.router.view is None or event.over_group or event.broker not in self.router.view.born:
+        view, since = self.router.view, self.now - event.seconds
+        if view is not None and view.born.get(event.broker) == view.version:
+            since = max(since, self._view_at)  # what went before to one that is new now was for an earlier life
+        self.rounds.doubt_from(since)
+        if view is None or event.over_group or event.broker not in view.born:
             return [Renew(event.broker, event.over_group)]
         self._missed[event.broker] = None
         return []
@@ -324,6 +328,7 @@ class HealingViews(Restorable):
         if self._me not in view.born:
             self.left = self._leave_by is not None
             return []  # who was dropped without leaving asks to be taken in again with its next beat
+        self._view_at = self.now
         missed = self._renewed()
         effects: list[Out] = [Renew(broker, False) for broker in missed]
         effects += self.router.install(view, missed)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ray.exceptions import ActorDiedError
 from rayvous.actors.host.outbox import BEATS_ASIDE_MAX, LinkMessage, Outbox, Unreached, wait_for_room
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.pubsub import Events, Installed
@@ -186,12 +187,60 @@ def test_what_waits_is_let_go_when_the_other_side_has_begun_anew() -> None:
         await pause()
         for message in (events(0, 3), Installed(2), BEAT):
             box.put(message)
-        box.drop()
+        box.begin_anew()
         assert box.lost_events == 3 and box.events == 1 and not box.idle
         box.put(Installed(3))
         wire.open()
         await box.drained()
         assert wire.loads == [[1], [3]] and box.idle and box.events == 0
+
+    asyncio.run(run())
+
+
+def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
+    """Who sent it may have known of the new life already, and then it was for that; in what waits, and in a call."""
+
+    async def run() -> None:
+        now, missed, gate = [0.0], list[float](), asyncio.Event()
+        wire = Wire()
+
+        async def fly(load: list[Any]) -> int:
+            if gate.is_set():
+                return await wire.fly(load)
+            await gate.wait()
+            raise ActorDiedError
+
+        box = Outbox("link", fly, 100, 100, missed.append, clock=lambda: now[0])
+        box.put(BEAT)
+        await pause()
+        gate.set()
+        await pause()
+        box.begin_anew()
+        assert missed == [], "a heartbeat is nothing that has to come again"
+        gate.clear()
+        box.put(Installed(1))
+        await pause()
+        gate.set()
+        await pause()
+        assert missed == [], "it is dead, as all will know"
+        now[0] = 2.0
+        box.begin_anew()
+        assert missed == [2.0]
+        box.put(Installed(2))
+        await pause()
+        assert wire.loads == [] and box.idle
+        box.renew()
+        box.put(Installed(3))  # in flight
+        await pause()
+        box.put(Installed(4))
+        now[0] = 5.0
+        box.begin_anew()
+        wire.open()
+        await box.drained()
+        assert wire.loads == [[3]] and missed == [2.0, 3.0]
+        box.renew()
+        box.begin_anew()
+        assert missed == [2.0, 3.0]
 
     asyncio.run(run())
 
