@@ -42,7 +42,7 @@ slow: setup            ## many seeds of chaos, large networks, a browser; withou
 	$(FAST) -m slow
 
 ray: setup             ## on real actors, and the command line
-	RAY_worker_niceness=0 $(BIN)/pytest -q tests/on_ray  # else brokers are as nice as what runs beside them
+	$(BIN)/pytest -q tests/on_ray
 
 spark: setup           ## telemetry in Spark, on a Ray of its own
 	$(BIN)/pytest -q tests/on_spark

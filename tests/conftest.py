@@ -19,7 +19,7 @@ import pytest
 import ray
 from chromium import browser as browser
 from hypothesis import settings
-from rayvous.actors.network.java import prepare_java
+from rayvous.actors.network.launching import prepare_workers
 from rayvous.cli import console, main
 from rayvous.protocol.stores import database_of
 from rayvous.simulator.processes import YOUNG_OBJECTS
@@ -64,7 +64,7 @@ def _folder_of_ray():
 @pytest.fixture(scope="session")
 def ray_started(_folder_of_ray):
     """One Ray for the whole run, started with Java in its environment, so that Spark can run on it too."""
-    prepare_java()
+    prepare_workers()
     ray.init(
         num_cpus=4,
         namespace="rayvous",
