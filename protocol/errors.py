@@ -184,6 +184,10 @@ class SimulationStepLimit(RayvousError):
     """A simulation did not come to rest within the steps that its caller allowed."""
 
 
+class ProcessLost(RayvousError):
+    """A process that had a share of the work ended before it was done; the message says what is left."""
+
+
 class StorageFailed(RayvousError):
     """Stable storage could not be read or written; nothing that depends on it was acknowledged."""
 

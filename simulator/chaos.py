@@ -19,6 +19,7 @@ import multiprocessing
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from ..faults.chaos.injector import Injector
 from ..faults.chaos.plans import Fault, FaultPlan
 from ..faults.chaos.report import ChaosReport
 from ..faults.chaos.stable_cases import with_stores
-from ..protocol.errors import ClientError
+from ..protocol.errors import ClientError, ProcessLost
 from ..protocol.messages.recovery import Recovery
 from ..routing.topologies.cluster_trees import topology_of
 from .hosts import in_memory, in_memory_with_sums
@@ -382,6 +383,11 @@ def run_seeds(
     -------
     list of ChaosReport
         In the order of the seeds.
+
+    Raises
+    ------
+    ProcessLost
+        If one of the processes is killed.
     """
     reports: dict[int, ChaosReport] = {}
     if processes == 1:
@@ -395,11 +401,22 @@ def run_seeds(
         for done in concurrent.futures.as_completed(
             [pool.submit(run_chaos, seed, **options) for seed in seeds]
         ):
-            report = done.result()
+            try:
+                report = done.result()
+            except BrokenProcessPool:
+                raise ProcessLost(_lost([seed for seed in seeds if seed not in reports])) from None
             reports[report.seed] = report
             if progress is not None:
                 progress(report)
     return [reports[seed] for seed in seeds]
+
+
+def _lost(left: Sequence[int]) -> str:
+    shown = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
+    return (
+        f"a process that ran seeds was killed, most often for want of memory; {len(left)} have not run: {shown}. "
+        "Run these one by one, which takes one process, or with smaller networks"
+    )
 
 
 __all__ = ["ChaosReport", "FaultPlan", "Recovery", "run_case", "run_chaos", "run_seeds"]

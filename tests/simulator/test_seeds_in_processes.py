@@ -4,8 +4,12 @@ import os
 import select
 import subprocess
 import sys
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
+from rayvous.protocol.errors import ProcessLost
+from rayvous.simulator import chaos
 
 BOUND_SECONDS = 60
 
@@ -36,3 +40,29 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
     finally:
         for end in ends:
             os.close(end)
+
+
+def test_a_process_that_is_killed_is_told_with_what_is_left_to_do(monkeypatch):
+    class Pool:
+        def __init__(self, *how):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return None
+
+        def submit(self, run, seed, **options):
+            done = Future()
+            if seed < 2:
+                done.set_result(run(seed, **options))
+            else:
+                done.set_exception(BrokenProcessPool("a child process terminated abruptly"))
+            return done
+
+    monkeypatch.setattr(chaos.concurrent.futures, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(chaos, "run_chaos", lambda seed: chaos.ChaosReport("sim", {"seed": seed}, brokers=1))
+    monkeypatch.setattr(chaos.concurrent.futures, "as_completed", list)
+    with pytest.raises(ProcessLost, match=r"was killed.* 7 have not run: 2, 3, 4, 5, 6, \.\.\."):
+        chaos.run_seeds(range(9), processes=2)
