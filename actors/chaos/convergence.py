@@ -100,8 +100,16 @@ class Convergence:
                 if handled == before:
                     break
                 before = handled
-            if state == self._healed(deadline):  # nothing broke or was mended meanwhile
+            hosts = {self._hosts.directory.hosts.get(broker) for broker in state or ()}
+            # One that was out of reach just then has not said that nothing is under way there.
+            if len(handled) >= len(hosts) and state == self._healed(
+                deadline
+            ):  # nothing broke or was mended meanwhile
                 return
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(
+                    f"network {self._hosts.name!r} has not come to rest within {timeout_seconds} s"
+                )
 
     def _healed(self, deadline: float) -> Any:
         """Wait until a network that heals has converged; return its state, by which a change is seen."""

@@ -428,6 +428,8 @@ class Network:
     def telemetry(self, *, since: Telemetry | None = None) -> Telemetry:
         """Return what was seen so far, to be had as Arrow, pandas, Parquet or Spark.
 
+        In a network that heals, what a broker out of reach has not handed over yet is in what a later call returns.
+
         Parameters
         ----------
         since
@@ -438,7 +440,7 @@ class Network:
         InputError
             If `since` is of another run.
         BrokerUnavailable
-            If the collector is gone, or a broker does not answer.
+            If the collector is gone, or a broker that is asked does not answer.
         StorageFailed
             If the network has a telemetry folder and it cannot be written.
         """
@@ -458,7 +460,7 @@ class Network:
         return status_of(self._hosts, self._convergence)
 
     def draw(self) -> Picture:
-        """Draw the network as it is now: roles, who has died, and how many events went over each link so far.
+        """Draw the network as it is now: roles, who has died or is out of reach, and the events over each link so far.
 
         Notebooks show what is returned; its `save` writes a file.
 
@@ -467,7 +469,7 @@ class Network:
         MissingExtra
             If matplotlib is not installed.
         BrokerUnavailable
-            If the collector of telemetry is gone, or a broker does not answer.
+            If the collector of telemetry is gone, or a broker that is asked does not answer.
         """
         from ..pictures.drawing import draw
 

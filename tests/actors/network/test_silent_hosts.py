@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
+from rayvous.actors.chaos.convergence import Convergence
 from rayvous.actors.clients.attaching import Attaching
 from rayvous.actors.network import hosts as hosts_file
+from rayvous.actors.network import network as network_file
 from rayvous.actors.network import status
 from rayvous.actors.network.hosts import Hosts
+from rayvous.actors.network.network import Network
 from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -34,6 +37,8 @@ class Host:
         self.pid = SimpleNamespace(remote=lambda: self.call(self.fails or ("node", broker)))
         self.quiet = SimpleNamespace(remote=lambda: self.call(broker))
         self.accepted_here = SimpleNamespace(remote=lambda publisher: self.call(self.fails or 7 * broker))
+        self.flush_telemetry = SimpleNamespace(remote=lambda: self.call(self.fails or None))
+        self.flush_telemetry.options = lambda: self.flush_telemetry
         self.dead_letters = SimpleNamespace(remote=lambda: self.call(self.fails or []))
 
     def call(self, value: Any) -> Answer:
@@ -136,6 +141,44 @@ def test_what_only_all_can_answer_is_not_answered_without_who_is_out_of_reach(
     assert clients.accepted("p") == 7
     other.fails = ActorDiedError()
     assert clients.accepted("p") == 0 and hosts.dead == {other}
+
+
+def test_telemetry_is_had_without_who_is_out_of_reach_and_fails_where_nothing_heals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    well, other = Host(0), Host(1)
+    monkeypatch.setattr(hosts_file, "ray", Ray())
+    monkeypatch.setattr(network_file, "read_telemetry", lambda collector, since: "what was seen")
+    hosts = hosts_of(well, other)
+    hosts.directory.collector, hosts.directory.numbered = None, False
+    net: Any = SimpleNamespace(_hosts=hosts)
+    other.fails = ActorUnavailableError("not now", None)
+    assert Network.telemetry(net) == "what was seen" and not hosts.dead
+    hosts.directory.recovery = None
+    with pytest.raises(BrokerUnavailable):
+        Network.telemetry(net)
+
+
+def test_a_network_is_not_at_rest_before_all_have_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was out of reach when it was asked may have something under way all the same."""
+    well, other = Host(0), Host(1)
+    monkeypatch.setattr(hosts_file, "ray", Ray())
+    hosts = hosts_of(well, other)
+    net = Convergence(hosts, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(net, "_healed", lambda deadline: dict.fromkeys(hosts.survey(), "as before"))
+    rounds = list[int]()
+
+    def quiet(deliveries: bool) -> Answer:
+        rounds.append(len(rounds))
+        return other.call(ActorUnavailableError("not now", None) if len(rounds) < 5 else 1)
+
+    other.quiet = SimpleNamespace(remote=quiet)
+    well.quiet = SimpleNamespace(remote=lambda deliveries: well.call(0))
+    net.settle(20.0)
+    assert len(rounds) == 6, "two rounds without it count for nothing"
+    rounds.clear()
+    with pytest.raises(BrokerUnavailable, match="has not come to rest"):
+        net.settle(0.0)
 
 
 def test_a_look_at_a_network_takes_nobody_for_dead_who_is_out_of_reach(
