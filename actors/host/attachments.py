@@ -7,7 +7,8 @@ Rules
   at another broker. So all that a publisher has had accepted here is among what it publishes again there.
 * In a network that heals, where processes of publishers poll too, what one advertises is withdrawn when it has been
   silent for too long.
-* Every poll tells the client processes which brokers leave.
+* Every poll tells the client processes which brokers leave, or have left: a process that stood still meanwhile learns
+  of it in no other way while its host goes on with other brokers.
 * A durable subscriber's position is its own (`durable`); the host only passes on how far it is.
 """
 
@@ -128,7 +129,7 @@ class Attachments:
         self._leaving[broker] = None
 
     def farewells(self) -> list[Farewell]:
-        """Return what every poll tells the client processes."""
+        """Return what every poll tells the client processes: of no more brokers than were ever seated here."""
         return [Farewell(broker) for broker in self._leaving]
 
     # Subscribers that come and go.

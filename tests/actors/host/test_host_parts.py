@@ -10,8 +10,10 @@ from ray.exceptions import RayActorError
 from rayvous.actors.broker import Broker
 from rayvous.actors.host.admission import HostAdmission
 from rayvous.actors.host.attachments import Attachments
+from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.requests import Question
+from rayvous.actors.host.sessions import Farewell
 from rayvous.actors.host.survey import accepted, books_of, dead_letters, lacking, sizes_of, standing_of
 from rayvous.actors.host.telemetry import HostTelemetry
 from rayvous.actors.telemetry.accounts import HandOver
@@ -109,6 +111,23 @@ def test_nothing_begins_at_a_broker_that_leaves_and_every_poll_says_so() -> None
     with pytest.raises(BrokerUnavailable, match="broker 9 is not on this host"):
         here.open_seat(9)
     assert [farewell.broker for farewell in here.farewells()] == [1]
+
+
+def test_a_process_that_stood_still_while_a_broker_left_is_told_by_its_next_poll() -> None:
+    """Its subscribers were let go meanwhile, and the host goes on with other brokers: nothing else would tell it."""
+
+    async def test() -> None:
+        places = ClusterTree(2, 1).positions()
+        host = BrokerHost("hybrid", LIMITS, recovery=Recovery.for_tests())
+        await host.seat(places)
+        await host.connect({})
+        await host.dismiss(1)
+        await host.detach_all(1)
+        assert await host.unseat(1) == 1
+        told = await host.poll("late", 0, 0.0)
+        assert [each.broker for each in told if isinstance(each, Farewell)] == [1]
+
+    go(test())
 
 
 def test_who_is_let_go_waits_for_nothing_more_and_lacks_nothing() -> None:
