@@ -12,7 +12,8 @@ Rules
   is dead would hold up each load, also those by which the others elect.
 * A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
   the broker, and gets nothing more but heartbeats until a load that has `Renewed` for it: from there on. Without
-  heartbeats two that have both missed something would each drop the other, and never find together again.
+  heartbeats two that have both missed something would each drop the other, and never find together again. What it
+  does not get meanwhile counts as lost while its host is reached: of one that is not, nobody knows whether it lives.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class MulticastGroup:
         sharing, inline, left_out = [], [], 0
         for fellow in living:
             part = self._part(fellow.broker, load) if fellow.broker in self._broken else plain
-            left_out += not part
+            left_out += not part and not self._unreached(fellow.broker)
             if part:
                 whole = part is plain and not fellow.local
                 calls[self._start(fellow, shared if whole else part)] = fellow.broker

@@ -134,6 +134,22 @@ def test_a_member_that_has_long_been_dropped_gets_nothing_before_it_is_back():
     assert verdict.notifications_delivered == 4 * 2 * 9
 
 
+def test_a_member_that_has_missed_something_and_died_keeps_nobody_from_rest():
+    net = network()
+    net.crash(4)
+    net.advance(10.0)
+    for fellow in (5, 3):
+        net.transport.break_link(fellow, 4, over_group=True)
+    net.advance(1.0)
+    parts = [net.broker(fellow).healing.group for fellow in (5, 3)]
+    assert [(list(part._missed), part.busy) for part in parts] == [([4], False)] * 2
+    net.restart(4)
+    publish(net, 1)
+    net.advance(20.0)
+    net.account.settled(net.now)
+    assert judge(net.account).holds and not structure_problems(net) and not subscription_problems(net)
+
+
 def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
     broker = Broker(CHAIN.positions()[5], recovery=Recovery.for_simulator())
     broker.handle(Ticked(0.0))

@@ -106,10 +106,14 @@ class Group:
 
     @property
     def busy(self) -> bool:
-        """Whether a member has missed something, or this one is none, or does not know whom to follow."""
+        """Whether a member has missed something, or this one is none, or does not know whom to follow.
+
+        Who has missed something and is a member no more is waited for when it is one again.
+        """
         place = self._place
         following = place.succession.state is ClusterRole.NORMAL and place.home.broker in place.view.members
-        return bool(self._missed) or (not place.designated and (self.dropped or not following))
+        mends = not self._missed.keys().isdisjoint(place.view.members)
+        return mends or (not place.designated and (self.dropped or not following))
 
     # Succession.
 
@@ -125,6 +129,7 @@ class Group:
             return []
         effects = self.succeed(Received(source, message))
         place.fellows.discard(source)
+        self._missed.pop(source, None)
         return effects + self._regroup()
 
     def succeed(self, event: Received | Ticked) -> list[Out]:

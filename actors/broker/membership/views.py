@@ -203,7 +203,8 @@ class HealingViews(Restorable):
     def _on_missed(self, event: Missed) -> list[Out]:
         view, since = self.router.view, self.now - event.seconds
         if view is not None and view.born.get(event.broker) == view.version:
-            since = max(since, self._view_at)  # what went before to one that is new now was for an earlier life
+            # What went before to one that is new in this view was for an earlier life.
+            since = max(since, self._view_at)
         self.rounds.doubt_from(since)
         if view is None or event.over_group or event.broker not in view.born:
             return [Renew(event.broker, event.over_group)]

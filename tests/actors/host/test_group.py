@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.host import group as group_file
 from rayvous.actors.host.group import CALLS_OUT_MAX, CALLS_UNWAITED_MAX, INLINE_BYTES_MAX, MulticastGroup
 from rayvous.actors.host.outbox import Outbox, Peer, Regrouped, Renewed
@@ -172,6 +172,24 @@ def test_a_member_that_has_missed_a_load_is_told_of_once_and_gets_what_comes_aft
         assert await group.fly([Installed(3), Renewed(2), Installed(4)]) == 0
         assert await group.fly([Installed(5)]) == 0
         assert got == {1: [1, 2, 3, 4, 5], 2: [4, 5]} and missed == [2]
+
+    asyncio.run(run())
+
+
+def test_what_a_member_does_not_get_counts_as_lost_as_long_as_its_host_is_reached() -> None:
+    """While the head of a Ray cluster is away, nobody says of a broker that it has died."""
+
+    async def run() -> None:
+        async def receive(to: int, source: int, messages: Any) -> None:
+            raise ActorUnavailableError("not now", None)
+
+        unreached = set[int]()
+        group = MulticastGroup(
+            0, [Peer(2, receive, True)], 20.0, lambda *missed: None, unreached=unreached.__contains__
+        )
+        assert [await group.fly([Installed(1)]) for _ in range(3)] == [1, 1, 1]
+        unreached.add(2)
+        assert [await group.fly([Installed(1)]) for _ in range(3)] == [0, 0, 0]
 
     asyncio.run(run())
 
