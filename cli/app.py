@@ -45,10 +45,24 @@ GROUPS: Final = ("bench", "experiment")
 """Verbs that have verbs; alone they print their help."""
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from .version import version_line
+
+        console.out.print(version_line(), markup=False, soft_wrap=True)
+        raise typer.Exit
+
+
 @app.callback()
 def before_the_verb(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show also what Ray, Spark and their processes say.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_tell_version, help="Say which versions run here, and exit."
+        ),
     ] = False,
 ) -> None:
     """Content-based publish/subscribe whose brokers are Ray actors."""
