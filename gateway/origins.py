@@ -25,7 +25,15 @@ def check_origin(headers: Mapping[str, str], origins: Collection[str]) -> None:
     InputError
         If pages of that host may not come.
     """
-    origin = headers.get("origin")
-    if origin is None or {"*", origin} & {*origins} or urlsplit(origin).netloc == headers.get("host", ""):
+    origin, host = headers.get("origin"), headers.get("host")
+    if origin is None or {"*", origin} & {*origins} or (host and _host_of(origin) == host):
         return
     raise InputError(f"pages of {checks.shown(origin)} are not let in (origins)")
+
+
+def _host_of(origin: str) -> str:
+    """Return the host and port of an origin; empty when it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""

@@ -159,7 +159,7 @@ class _Tcp:
 
     async def close(self) -> None:
         writer = self._writer
-        writer.transport.set_write_buffer_limits(0)
+        writer.transport.set_write_buffer_limits(1, 0)  # of 0, TLS says that it is full when nothing waits
         await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()

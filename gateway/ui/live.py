@@ -144,7 +144,12 @@ class _Viewer:
         return session
 
     async def _word(self) -> dict[str, Any]:
-        text = await self._socket.receive_text()
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1000))
+        text = message.get("text")
+        if text is None:
+            raise InputError("a word is text")
         if len(text) > WORD_CHARACTERS_MAX:
             raise InputError(f"a word of {len(text):,} characters, the limit is {WORD_CHARACTERS_MAX:,}")
         word = parse(text, "a word, which is a JSON object")

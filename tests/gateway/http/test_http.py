@@ -457,6 +457,8 @@ def test_a_message_that_is_none_ends_the_socket(web, run, tokens, text):
     [
         ("wrong", {}, {}, "not known"),
         ("token-of-alice", {"origin": "https://evil.example"}, {}, "origins"),
+        ("token-of-alice", {"origin": "http://["}, {}, "origins"),
+        ("token-of-alice", {"origin": "null", "host": ""}, {}, "origins"),
         ("token-of-alice", {"origin": "https://good.example"}, {"origins": ["https://good.example"]}, None),
         ("token-of-alice", {"origin": "http://gateway"}, {}, None),
     ],

@@ -62,6 +62,9 @@ class Page:
         assert (await from_app.get())["type"] == "websocket.accept"
 
         async def say(word):
+            if isinstance(word, bytes):
+                await to_app.put({"type": "websocket.receive", "bytes": word})
+                return
             text = word if isinstance(word, str) else json.dumps(word)
             await to_app.put({"type": "websocket.receive", "text": text})
 
@@ -104,6 +107,7 @@ def test_the_page_is_of_this_gateway_alone_and_says_so_to_the_browser(run, local
         ("[]", "JSON object"),
         ("{", "JSON object"),
         ("x" * 9_000, "limit"),
+        (b"{}", "text"),
     ],
 )
 def test_who_may_not_watch_is_turned_away_with_a_reason_and_sees_nothing(run, local_network, look, word, why):
