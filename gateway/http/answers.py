@@ -50,6 +50,8 @@ def status_of(error: RayvousError) -> HTTPStatus:
     if isinstance(error, AccessDenied):
         return HTTPStatus.UNAUTHORIZED if error.right == "token" else HTTPStatus.FORBIDDEN
     if isinstance(error, LimitReached):
+        if error.limit == "header_bytes_max":
+            return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
         if error.limit in TOO_LARGE:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         return HTTPStatus.SERVICE_UNAVAILABLE if error.limit in BUSY else HTTPStatus.TOO_MANY_REQUESTS

@@ -6,6 +6,8 @@ Rules
   query as ``access_token`` for what cannot set headers (RFC 6750, 2.1 and 2.3).
 * A body is read only as far as its limit, and within `request_seconds`; all bodies together have a limit, too.
 * A refusal is a problem (RFC 9457) with the name of the right, or the limit, that was in the way.
+* A request that says in two ways how long its body is, is refused, and its connection ends: what stands before a
+  gateway may have taken the other one (RFC 9112, 6.3 and 11.2).
 * Pages for people are routes that the caller gives: they come behind the paths of the interface.
 """
 
@@ -33,17 +35,22 @@ from .sockets import Socket, refuse
 with extra("gateway"):
     from starlette.applications import Starlette
     from starlette.datastructures import Headers, QueryParams
+    from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
     from starlette.middleware.cors import CORSMiddleware
     from starlette.requests import ClientDisconnect, HTTPConnection, Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import BaseRoute, Route, WebSocketRoute
+    from starlette.types import ASGIApp, Receive, Scope, Send
     from starlette.websockets import WebSocket
 
 _LOG = logging.getLogger("rayvous.gateway")
 
 YES: Final = ("", "1", "true", "yes")
 NO: Final = ("0", "false", "no")
+PROBLEM: Final = "application/problem+json"
+NOT_KEPT: Final = {"Cache-Control": "no-store"}
+"""A token may stand in the address of what is answered (RFC 6750, 2.3)."""
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -61,7 +68,7 @@ def app_of(gateway: Gateway, *, origins: Sequence[str] = (), pages: Sequence[Bas
         Further routes, for example of pages for people.
     """
     paths = Paths(gateway, origins)
-    middleware = []
+    middleware = [Middleware(_Framed, header_bytes_max=gateway.limits.header_bytes_max)]
     if origins:
         middleware.append(
             Middleware(
@@ -82,7 +89,41 @@ def app_of(gateway: Gateway, *, origins: Sequence[str] = (), pages: Sequence[Bas
         WebSocketRoute("/ws", paths.socket),
         *pages,
     ]
-    return Starlette(routes=routes, middleware=middleware)
+    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _no_such_path})
+
+
+class _Framed:
+    """Lets requests in whose frame is in order."""
+
+    def __init__(self, app: ASGIApp, header_bytes_max: int) -> None:
+        self._app, self._header_bytes_max = app, header_bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app
+        if scope["type"] == "http":
+            try:
+                self._check(scope["headers"])
+            except RayvousError as error:
+                app = _problem(error)
+                app.headers["Connection"] = "close"
+        await app(scope, receive, send)
+
+    def _check(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        if {b"content-length", b"transfer-encoding"} <= {name.lower() for name, _ in headers}:
+            raise InputError("Content-Length and Transfer-Encoding: a request has one of the two")
+        if sum(len(name) + len(value) for name, value in headers) > self._header_bytes_max:
+            raise LimitReached(
+                f"the header is larger than {self._header_bytes_max:,} bytes (header_bytes_max)",
+                "header_bytes_max",
+            )
+
+
+def _no_such_path(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    detail = f"{request.method} {checks.shown(request.url.path)}: /openapi.json says what there is"
+    told = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
+    return JSONResponse(told, status, error.headers, media_type=PROBLEM)
 
 
 def _told(path: Answer) -> Answer:
@@ -100,8 +141,8 @@ def _told(path: Answer) -> Answer:
                 LimitReached("the request did not come in in time (request_seconds)", "request_seconds")
             )
         except Exception:
-            _LOG.exception("a request has failed: %s %s", request.method, request.url.path)
-            return JSONResponse({"title": "the gateway has failed", "status": 500}, 500)
+            _LOG.exception("a request has failed: %s %r", request.method, request.url.path)
+            return JSONResponse({"title": "the gateway has failed", "status": 500}, 500, media_type=PROBLEM)
 
     return answered
 
@@ -112,7 +153,7 @@ def _problem(error: RayvousError) -> Response:
     if getattr(error, "limit", None) == "request_seconds":
         told |= {"status": 408, "title": HTTPStatus.REQUEST_TIMEOUT.phrase}
         headers["Connection"] = "close"
-    return JSONResponse(told, told["status"], headers, media_type="application/problem+json")
+    return JSONResponse(told, told["status"], headers | NOT_KEPT, media_type=PROBLEM)
 
 
 class Paths:
@@ -215,7 +256,7 @@ class Paths:
             "network": self._gateway.upstream.name,
             "status": "ok" if alive else "the network does not answer",
         }
-        return JSONResponse(told, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE)
+        return JSONResponse(told, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
 
     async def metrics(self, request: Request) -> Response:
         """Return the metrics, as Prometheus reads them."""

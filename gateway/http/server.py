@@ -3,7 +3,7 @@
 Rules
 -----
 * A header has to be whole within `request_seconds`, from the connection or from the last answer; who only keeps a
-  connection open is let go after as long.
+  connection open is let go after as long. So has a handshake of TLS, before that.
 * More than `connections_max` connections are turned away as they come, before anything is read.
 * A client that takes nothing of what was sent to it, or is not there any more, is cut off by the kernel after
   `stall_seconds`: what waits for it in buffers goes with it.
@@ -23,6 +23,7 @@ from typing import Any, Final
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
 from ...protocol.gateways import GatewayConfig, GatewayLimits, address_of
+from .incoming import websocket_protocol
 
 with extra("gateway"):
     import uvicorn
@@ -122,6 +123,30 @@ def _protocol(limits: GatewayLimits) -> type[asyncio.Protocol]:
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, settings: uvicorn.Config, listener: socket.socket, limits: GatewayLimits) -> None:
+        super().__init__(settings)
+        self._listener, self._limits = listener, limits
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve at the socket; with TLS the handshake and the goodbye have their times, too."""
+        config = self.config
+
+        def connection() -> asyncio.Protocol:
+            made = config.http_protocol_class
+            return made(config=config, server_state=self.server_state, app_state={})  # type: ignore[call-arg]
+
+        limits, tls = self._limits, config.ssl
+        server = await asyncio.get_running_loop().create_server(
+            connection,
+            sock=self._listener,
+            backlog=BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else limits.request_seconds,
+            ssl_shutdown_timeout=None if tls is None else limits.stall_seconds,
+        )
+        self.servers = [server]
+        self.started = True
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # whoever runs the gateway has its own
@@ -148,7 +173,7 @@ class HttpServer:
         settings = uvicorn.Config(
             app,
             http=_protocol(limits),
-            ws="websockets-sansio",
+            ws=websocket_protocol(limits),
             ws_max_size=limits.body_bytes_max,
             ws_ping_interval=limits.heartbeat_seconds,
             ws_ping_timeout=limits.stall_seconds,
@@ -162,14 +187,15 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
         )
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what fails is told by the gateway
         try:
             settings.load()
         except (OSError, ssl.SSLError) as error:
             raise InputError(f"gateway certificate {config.certificate}: {error}") from None
-        self._server = _Server(settings)
         self._listener = listening("gateway http", config.http, limits)
+        self._server = _Server(settings, self._listener, limits)
         self._tls = config.tls
         self._work: asyncio.Task[None] | None = None
 
@@ -182,7 +208,7 @@ class HttpServer:
 
     async def start(self) -> None:
         """Serve from now on; connections were taken since the server was made."""
-        self._work = asyncio.get_running_loop().create_task(self._server.serve([self._listener]))
+        self._work = asyncio.get_running_loop().create_task(self._server.serve())
 
     async def stop(self) -> None:
         """Take no more, let what is under way end, and stop."""

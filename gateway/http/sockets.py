@@ -117,6 +117,9 @@ class Socket:
     async def _answer(self, asked: dict[str, Any]) -> None:
         ref = asked.pop("ref", None)
         try:
+            if isinstance(ref, dict | list) or len(str(ref)) > NAME_CHARACTERS_MAX:
+                ref = None
+                raise InputError(f"ref must be a number or a text of up to {NAME_CHARACTERS_MAX} characters")
             kind = checks.one_of("type", asked.pop("type", None), self._asks)
             answer = await self._asks[kind](asked)
         except RayvousError as error:

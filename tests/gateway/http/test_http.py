@@ -388,6 +388,44 @@ def test_all_is_given_back_when_clients_go(web, run, tokens):
     assert run(story()) == (0, 0, [])
 
 
+# The frame of a request.
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "words"),
+    [
+        ({"content-length": "8", "transfer-encoding": "chunked"}, 400, "one of the two"),
+        ({"transfer-encoding": "chunked"}, 202, None),
+        ({"x": "y" * 20_000}, 431, "header_bytes_max"),
+    ],
+)
+def test_a_request_has_one_length_and_a_header_that_is_not_too_large(
+    web, run, tokens, headers, status, words
+):
+    """RFC 9112, 6.3: to have both may be an attempt at request smuggling."""
+
+    async def story():
+        return await web().ask("POST", "/events", b'{"n": 1}', token=tokens["alice"], headers=JSON | headers)
+
+    answer = run(story())
+    assert answer.status == status
+    if words is not None:
+        assert words in answer.json()["detail"] and answer.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nowhere", 404), ("PUT", "/events", 405)])
+def test_also_a_path_that_is_not_there_is_a_problem(web, run, method, path, status):
+    answer = run(web().ask(method, path))
+    assert (answer.status, answer.json()["status"]) == (status, status)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_refusals_are_not_kept_on_the_way(web, run):
+    """RFC 6750, 2.3: the token may be in the address."""
+    answer = run(web().ask("GET", "/subscribe", query={"selector": "TRUE", "access_token": "wrong"}))
+    assert (answer.status, answer.headers["cache-control"]) == (401, "no-store")
+
+
 # WebSocket.
 
 
@@ -439,6 +477,17 @@ def test_a_socket_refuses_with_words_and_goes_on(web, run, tokens, asked, words)
     refused, then = run(story())
     assert (refused["type"], refused["ref"], then["type"]) == ("error", "r", "accepted")
     assert words in refused["error"]["detail"]
+
+
+@pytest.mark.parametrize("ref", [{}, [[]], "r" * 129])
+def test_a_socket_gives_back_no_more_than_a_name(web, run, tokens, ref):
+    async def story():
+        async with web().socket(tokens["alice"]) as wire:
+            await wire.ask(type="publish", events=[{"n": 1}], ref=ref)
+            return await wire.told()
+
+    refused = run(story())
+    assert refused["error"]["detail"].startswith("ref must be") and "ref" not in refused
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "1", '{"a": NaN}', "[" * 50_000])
