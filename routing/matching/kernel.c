@@ -427,6 +427,17 @@ FETCHING fetch_lines(const Toggles *t, uint32_t bucket) {
     for (uint32_t at = 3; __builtin_expect(at < count, 0); at++) __builtin_prefetch(t->lines + first + at);
 }
 
+/* The rows and lines of an event in a tile. */
+FETCHING fetch_event(const Tile *tile, const Pick *picks) {
+    for (uint32_t i = 0; i < tile->active_count; i++) {
+        const Pick *pick = picks + tile->active[i];
+        const Source *source = tile->sources + pick->source;
+        if (source->words) continue;
+        if (source->block && source->block->toggles.count) fetch_lines(&source->block->toggles, pick->row);
+        fetch(source->rows + (size_t)pick->row * tile->words, tile->words * 8);
+    }
+}
+
 /* the hot loops, by instruction set */
 
 #define LEVEL 0
@@ -1397,7 +1408,13 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
     while (PyDict_Next(columns, &at, &key, &column)) {
         PyObject *name;
         Input in = {0};
-        if (!PyArg_ParseTuple(key, "Ol", &name, &in.kind)) return -1;
+        if (!PyTuple_Check(key) || PyTuple_Size(key) != 2) {
+            PyErr_SetString(PyExc_TypeError, "a column's key is a name and a kind");
+            return -1;
+        }
+        name = PyTuple_GetItem(key, 0);
+        in.kind = PyLong_AsLong(PyTuple_GetItem(key, 1));
+        if (in.kind == -1 && PyErr_Occurred()) return -1;
         in.attribute = find_attribute(k, name, 0);
         if (in.attribute == NOWHERE) {
             if (PyErr_Occurred()) return -1;
@@ -1673,8 +1690,10 @@ failed:
 
 static void write_owners(const Kernel *k, int64_t *rows, int64_t *slots) {
     const uint32_t *owner = k->owners;
-    for (uint32_t e = 0; e < k->events; e++)
-        for (size_t i = 0; i < k->totals[e]; i++) *rows++ = e, *slots++ = *owner++;
+    for (uint32_t e = 0; e < k->events; e++) {
+        for (size_t i = 0; rows && i < k->totals[e]; i++) *rows++ = e;
+        for (size_t i = 0; i < k->totals[e]; i++) *slots++ = *owner++;
+    }
 }
 
 static void write_columns(const Kernel *k, int64_t *rows, int64_t *slots) {
@@ -1686,31 +1705,35 @@ static void write_columns(const Kernel *k, int64_t *rows, int64_t *slots) {
             for (uint32_t t = 0; t < k->found_tiles; t++) {
                 size_t count = k->counts[(size_t)e * k->found_tiles + t];
                 level->write(k->pool.entries + starts[t], count, (int64_t)t * TILE_COLUMNS, e, slots, rows);
-                slots += count, rows += count, starts[t] += count;
+                slots += count, starts[t] += count;
+                if (rows) rows += count;
             }
     }
     free(starts);
 }
 
-/* take(rows, slots): the matches of the last `find`, into two int64 arrays of that length. */
+/* take(rows or None, slots): the matches of the last `find`, into int64 arrays of that length; the rows of one event are
+ * all the same, so nobody has to write them. */
 static PyObject *Kernel_take(Kernel *k, PyObject *args) {
-    Py_buffer rows_view, slots_view;
+    Py_buffer rows_view = {0}, slots_view;
     PyObject *rows_array, *slots_array;
     if (!PyArg_ParseTuple(args, "OO", &rows_array, &slots_array)) return NULL;
-    if (PyObject_GetBuffer(rows_array, &rows_view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) return NULL;
+    int with_rows = rows_array != Py_None;
+    if (with_rows && PyObject_GetBuffer(rows_array, &rows_view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) return NULL;
     if (PyObject_GetBuffer(slots_array, &slots_view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
-        PyBuffer_Release(&rows_view);
+        if (with_rows) PyBuffer_Release(&rows_view);
         return NULL;
     }
     size_t bytes = k->found * sizeof(int64_t);
-    int fits = (size_t)rows_view.len == bytes && (size_t)slots_view.len == bytes;
+    int fits = (!with_rows || (size_t)rows_view.len == bytes) && (size_t)slots_view.len == bytes;
     if (fits) {
         if (k->owners)
             write_owners(k, rows_view.buf, slots_view.buf);
         else
             write_columns(k, rows_view.buf, slots_view.buf);
     }
-    PyBuffer_Release(&rows_view), PyBuffer_Release(&slots_view);
+    if (with_rows) PyBuffer_Release(&rows_view);
+    PyBuffer_Release(&slots_view);
     if (k->pool.room > POOL_KEPT) { /* what one large batch took is given back */
         free(k->pool.entries);
         k->pool = (Pool){0};
@@ -1993,7 +2016,7 @@ static PyMethodDef methods[] = {
     {"remove", (PyCFunction)Kernel_remove, METH_O, "remove(column)"},
     {"loosen", (PyCFunction)Kernel_loosen, METH_NOARGS, "loosen(): many columns will come; build rows when all are there"},
     {"find", (PyCFunction)Kernel_find, METH_VARARGS, "find(columns, events, owners, slots) -> number of matches"},
-    {"take", (PyCFunction)Kernel_take, METH_VARARGS, "take(rows, slots): write the matches that were found"},
+    {"take", (PyCFunction)Kernel_take, METH_VARARGS, "take(rows or None, slots): write the matches that were found"},
     {"groups", (PyCFunction)Kernel_groups, METH_VARARGS, "groups(columns, events, groups, goal, out)"},
     {"clause", (PyCFunction)Kernel_clause, METH_O, "clause(column) -> constraints"},
     {"check", (PyCFunction)Kernel_check, METH_NOARGS, "check(): assert that what is kept up is what the columns say"},
@@ -2064,6 +2087,6 @@ PyMODINIT_FUNC PyInit__kernel(void) {
     choose_level();
     PyObject *module = PyModule_Create(&definition), *type = PyType_FromSpec(&kernel_spec);
     if (!module || !type || PyModule_AddObject(module, "Kernel", type) < 0) return NULL;
-    if (PyModule_AddIntConstant(module, "form", 1) < 0) return NULL; /* see kernels.py */
+    if (PyModule_AddIntConstant(module, "form", 2) < 0) return NULL; /* see kernels.py */
     return module;
 }

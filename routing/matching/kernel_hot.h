@@ -134,8 +134,9 @@ static inline int FN(or_rows)(
     return all != ~(uint64_t)0;
 }
 
-/* Which columns of a tile an event rejects, exactly; returns 0 where it is all of them. */
-static inline int FN(reject)(const Tile *tile, const Pick *picks, uint64_t *rejected) {
+/* Which columns of a tile an event rejects, exactly; returns 0 where it is all of them. What the event needs that comes
+ * next, if any, is fetched while toggles are compared: they wait for each other, and the cache has nothing else to do. */
+static inline int FN(reject)(const Tile *tile, const Pick *picks, const Pick *next, uint64_t *rejected) {
     const uint64_t *rows[tile->active_count + 1];
     uint32_t count = 0, struck = 0;
     uint64_t *scratch = tile->scratch;
@@ -148,9 +149,10 @@ static inline int FN(reject)(const Tile *tile, const Pick *picks, uint64_t *reje
             continue;
         }
         rows[count++] = source->rows + (size_t)pick->row * tile->words;
-        if (source->block && source->block->toggles.count) fetch_lines(&source->block->toggles, pick->row); /* wanted after the rows */
     }
-    if (!FN(or_rows)(rejected, tile->init, rows, count, tile->words)) return 0;
+    int some = FN(or_rows)(rejected, tile->init, rows, count, tile->words);
+    if (next) fetch_event(tile, next);
+    if (!some) return 0;
     for (uint32_t i = 0; i < tile->active_count; i++) {
         const Pick *pick = picks + tile->active[i];
         const Source *source = tile->sources + pick->source;
@@ -195,7 +197,7 @@ static inline uint32_t FN(write_columns)(const uint64_t *rejected, uint32_t word
     return (uint32_t)(out - begin);
 }
 
-/* Write matches of an event and a tile as pairs of a row and a slot. */
+/* Write matches of an event and a tile as pairs of a row and a slot; `rows` may be none. */
 static void FN(write_pairs)(
     const uint16_t *columns, size_t count, int64_t first, int64_t row, int64_t *slots, int64_t *rows) {
     size_t at = 0;
@@ -204,15 +206,15 @@ static void FN(write_pairs)(
     for (; at + 8 <= count; at += 8) {
         __m512i wide = _mm512_cvtepu16_epi64(_mm_loadu_si128((const __m128i *)(columns + at)));
         _mm512_storeu_si512(slots + at, _mm512_add_epi64(base, wide));
-        _mm512_storeu_si512(rows + at, its);
+        if (rows) _mm512_storeu_si512(rows + at, its);
     }
     __mmask8 left = (__mmask8)((1u << (count - at)) - 1);
     __m512i wide = _mm512_cvtepu16_epi64(_mm_maskz_loadu_epi16(left, columns + at));
     _mm512_mask_storeu_epi64(slots + at, left, _mm512_add_epi64(base, wide));
-    _mm512_mask_storeu_epi64(rows + at, left, its);
+    if (rows) _mm512_mask_storeu_epi64(rows + at, left, its);
 #else
     for (; at < count; at++) slots[at] = first + columns[at];
-    for (at = 0; at < count; at++) rows[at] = row;
+    for (at = 0; rows && at < count; at++) rows[at] = row;
 #endif
 }
 
@@ -220,7 +222,7 @@ static void FN(match_tile)(const Tile *tile, const Pick *picks, uint32_t events,
     uint64_t rejected[TILE_WORDS] __attribute__((aligned(64)));
     for (uint32_t event = 0; event < events; event++, picks += tile->attributes) {
         uint32_t count = 0;
-        if (FN(reject)(tile, picks, rejected))
+        if (FN(reject)(tile, picks, event + 1 < events ? picks + tile->attributes : NULL, rejected))
             count = FN(write_columns)(rejected, tile->words, pool_room(pool, TILE_COLUMNS + 64));
         counts[(size_t)event * tile->tiles] = (uint16_t)count;
         pool->count += count;
@@ -237,7 +239,8 @@ static uint32_t FN(groups_tile)(
     for (uint32_t i = 0; i < events; i++) {
         uint32_t event = left[i];
         uint64_t wanted = out[event];
-        int some = FN(reject)(tile, picks + (size_t)event * tile->attributes, rejected);
+        const Pick *next = i + 1 < events ? picks + (size_t)left[i + 1] * tile->attributes : NULL;
+        int some = FN(reject)(tile, picks + (size_t)event * tile->attributes, next, rejected);
         for (uint32_t word = 0; some && word < tile->words && wanted != goal; word++)
             for (uint64_t accepted = ~rejected[word]; accepted; accepted &= accepted - 1)
                 wanted |= groups[word * 64 + (uint32_t)__builtin_ctzll(accepted)];

@@ -30,7 +30,7 @@ from .numpy_rows import NumpyRows
 
 VARIABLE: Final = "RAYVOUS_KERNEL"
 CHOICES: Final = ("native", "numpy")
-FORM: Final = 1
+FORM: Final = 2
 """Of what Python hands the compiled kernel; another number, here and in kernel.c, whenever that changes."""
 
 

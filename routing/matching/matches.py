@@ -15,7 +15,7 @@ class Matches(NamedTuple):
     Attributes
     ----------
     rows
-        ``intp``: the position of the event in the batch.
+        ``intp``: the position of the event in the batch. May be read-only: those of one event are zeros, made once.
     slots
         ``intp``: the filter.
     """

@@ -9,12 +9,13 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ...protocol.batch import EventBatch
+from ...protocol.batch import Column, ColumnKey, EventBatch
 from ...protocol.values import Kind
 from ..filters.clauses import Clause
 from ..filters.domains import NO_STRINGS, Domain, Interval
@@ -41,6 +42,7 @@ class NativeRows:
     def __init__(self, module: ModuleType) -> None:
         self._kernel: Final = module.Kernel(_describe, _interval, NO_STRINGS)
         self._loose = False
+        self._zeros: Columns = np.zeros(0, np.intp)
 
     @property
     def nbytes(self) -> int:
@@ -71,19 +73,29 @@ class NativeRows:
 
     def match(self, batch: EventBatch, owners: Columns | None) -> Matches:
         """Return which columns match which event, or, given `owners`, whose they are, each once."""
-        count = self._kernel.find(
-            dict(batch.columns), len(batch), owners, 0 if owners is None else len(owners)
-        )
-        rows, slots = np.empty(count, np.intp), np.empty(count, np.intp)
+        events = len(batch)
+        count = self._kernel.find(_plain(batch.columns), events, owners, 0 if owners is None else len(owners))
+        slots = np.empty(count, np.intp)
+        if events == 1:
+            self._kernel.take(None, slots)
+            return Matches(self._same_rows(count), slots)
+        rows = np.empty(count, np.intp)
         self._kernel.take(rows, slots)
         return Matches(rows, slots)
+
+    def _same_rows(self, count: int) -> Columns:
+        """Return the rows of the matches of one event: zeros, always the same ones, which nobody can write to."""
+        if count > len(self._zeros):
+            self._zeros = np.zeros(2 * count, np.intp)
+            self._zeros.flags.writeable = False
+        return self._zeros[:count]
 
     def match_groups(
         self, batch: EventBatch, groups: npt.NDArray[np.uint64], goal: np.uint64
     ) -> npt.NDArray[np.uint64]:
         """Return, for each event, the OR of the groups of the columns that match; `goal` is that of all."""
         out = np.zeros(len(batch), np.uint64)
-        self._kernel.groups(dict(batch.columns), len(batch), np.ascontiguousarray(groups), int(goal), out)
+        self._kernel.groups(_plain(batch.columns), len(batch), np.ascontiguousarray(groups), int(goal), out)
         return out
 
     def check(self, expected: dict[int, Clause]) -> None:
@@ -91,6 +103,10 @@ class NativeRows:
         for column, clause in expected.items():
             assert self.clause(column).constraints == clause.constraints, "a clause is another"
         self._kernel.check()
+
+
+def _plain(columns: Mapping[ColumnKey, Column]) -> dict[ColumnKey, Column]:
+    return columns if type(columns) is dict else dict(columns)
 
 
 def _describe(domain: Domain) -> tuple[int, tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]:

@@ -250,6 +250,32 @@ def test_arrays_by_column_that_are_too_short_or_name_no_slot_are_refused() -> No
 
 
 @needs_native
+def test_rows_of_one_event_are_the_same_for_all_and_stay_zeros() -> None:
+    """They are not written for each event; nobody who has them can change another's, and more matches leave them."""
+    index = MatchIndex("native")
+    index.insert_many([to_filter(f"x > {n}") for n in range(300)] + [to_filter("y > 1 OR z > 1")] * 3)
+    few = index.match(batch_of([{"x": 10}]))
+    with pytest.raises(ValueError, match="read-only"):
+        few.rows[0] = 1
+    many = index.match(batch_of([{"x": 299.5, "y": 2}]))
+    assert (len(few.rows), len(many.rows)) == (10, 303)
+    assert few.rows.dtype == few.slots.dtype == np.intp and not few.rows.any() and not many.rows.any()
+    assert many.slots.tolist() == [*range(301), 302, 304]
+
+
+@needs_native
+def test_keys_of_columns_that_are_no_pair_of_a_name_and_a_kind_are_refused() -> None:
+    rows = NativeRows(NATIVE)
+    rows.add(0, to_filter("x > 5").clauses[0])
+    (column,) = batch_of([{"x": 6}]).columns.values()
+    for key in ("x", ("x",), ("x", "integer"), ("x", 1, 2)):
+        with pytest.raises(TypeError):
+            rows._kernel.find({key: column}, 1, None, 0)
+    with pytest.raises(ValueError, match="no known kind"):
+        rows._kernel.find({("x", 9): column}, 1, None, 0)
+
+
+@needs_native
 def test_a_kernel_of_other_sources_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernels.compiled() is NATIVE
     monkeypatch.setattr(kernels, "FORM", kernels.FORM + 1)
