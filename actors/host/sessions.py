@@ -73,6 +73,8 @@ def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Pa
 
 def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
     """Return the batch cut down to the events that are in `rows`, and the rows in it."""
+    if len(batch) == 1:
+        return batch, rows
     used = np.zeros(len(batch), np.bool_)
     used[rows] = True
     kept = np.flatnonzero(used)

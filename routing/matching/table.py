@@ -5,7 +5,8 @@ Rules
 * One entry a distinct filter. It has links, and each link has holders: who behind that link wants it (a member of the
   group, a client's subscription). The entry goes when its last holder goes.
 * A link gets an event at most once, however many of its filters match (promise 4).
-* Small tables with small batches are scanned; everything else goes through the match index. Both give the same.
+* Small tables with small batches are scanned; everything else goes through the match index. What a single event
+  matches is looked up filter by filter when it is little, else by arrays. All give the same.
 
 Source: paper 1, section 3 (the routing table and ``match``).
 """
@@ -25,9 +26,13 @@ from ...protocol.effects import Plain
 from ...protocol.ids import ClientId, Link
 from ..filters.filter import Filter
 from .index import MatchIndex
+from .matches import Matches
 
 SCAN_MAX: Final = 48
 """Events times filters up to which a scan is quicker than the index."""
+
+FEW_MAX: Final = 32
+"""Filters that match one event up to which it is quicker to look at each than to make arrays of them."""
 
 _GROUP_BITS: Final = 64
 _NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
@@ -160,9 +165,23 @@ class RoutingTable:
             return _NOWHERE
         if len(batch) * len(self._entries) <= SCAN_MAX:
             return self._scan(batch)
+        matches = None
+        if len(batch) == 1 and self._clients:
+            matches = self.index.match(batch)
+            if len(matches.slots) <= FEW_MAX:
+                return self._look_up(matches.slots)
         if self._plan is None:
             self._plan = _Plan(self.index.slots_end, self._by_slot, self._brokers, self._clients)
-        return self._plan.route(self.index, batch)
+        return self._plan.route(self.index, batch, matches)
+
+    def _look_up(self, slots: npt.NDArray[np.intp]) -> Routes:
+        """Return where a single event goes that the filters of these slots match."""
+        links = dict.fromkeys(link for slot in slots.tolist() for link in self._by_slot[slot].links)
+        brokers: list[tuple[int, Rows | None]] = [(link, None) for link in links if not isinstance(link, str)]
+        clients = tuple(link for link in links if isinstance(link, str))
+        if not clients:
+            return Routes(brokers, (), _START, _NO_ROWS) if brokers else _NOWHERE
+        return Routes(brokers, clients, np.arange(len(clients) + 1), np.zeros(len(clients), np.intp))
 
     def _scan(self, batch: EventBatch) -> Routes:
         links: dict[Link, list[int]] = {}
@@ -256,11 +275,11 @@ class _Plan:
         self._flat = np.fromiter(chain.from_iterable(ordinals), np.intp, int(counts.sum()))
         self._one_each = bool((counts == 1).all())
 
-    def route(self, index: MatchIndex, batch: EventBatch) -> Routes:
+    def route(self, index: MatchIndex, batch: EventBatch, matches: Matches | None) -> Routes:
         if not self._client_names:
             masks = [index.match_groups(batch, groups) for groups in self._groups]
             return Routes(self._broker_rows(masks), (), _START, _NO_ROWS)
-        rows, slots = index.match(batch)
+        rows, slots = index.match(batch) if matches is None else matches
         masks = [_or_by_row(rows, groups[slots], len(batch)) for groups in self._groups]
         return Routes(self._broker_rows(masks), *self._deliveries(rows, slots, len(batch)))
 

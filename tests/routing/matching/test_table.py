@@ -60,10 +60,11 @@ def brute(
 
 
 class Churn(RuleBasedStateMachine):
-    @initialize(scan=st.sampled_from((0, 10, 10**6)), many=st.booleans())
-    def start(self, scan: int, many: bool) -> None:
+    @initialize(scan=st.sampled_from((0, 10, 10**6)), few=st.sampled_from((0, 3, 10**6)), many=st.booleans())
+    def start(self, scan: int, few: int, many: bool) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(table_module, "SCAN_MAX", scan)
+        self.patch.setattr(table_module, "FEW_MAX", few)
         self.table = RoutingTable()
         self.held: dict[tuple[Filter, Link], set[Hashable]] = {}
         self.links = many_links if many else few_links
