@@ -143,6 +143,25 @@ def test_scan_and_index_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len([link for link in scanned if isinstance(link, int)]) > 64
 
 
+def test_a_single_event_goes_the_same_ways_by_scan_by_look_up_and_by_arrays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    random = np.random.default_rng(4)
+    table = RoutingTable()
+    for number, item in enumerate(FILTERS):
+        for link in random.integers(0, 90, 3).tolist():
+            table.add(item, link if link < 50 else f"c{link}", number)
+    given = [{"x": 3}, {"x": 1, "s": "ab"}, {"s": "b"}, {}, {"x": -1, "y": 1}]
+    found = {}
+    for way, limits in {"scan": (10**9, 0), "look up": (0, 10**9), "arrays": (0, 0)}.items():
+        monkeypatch.setattr(table_module, "SCAN_MAX", limits[0])
+        monkeypatch.setattr(table_module, "FEW_MAX", limits[1])
+        found[way] = [routed(table, batch_of([event])) for event in given]
+    assert found["scan"] == found["look up"] == found["arrays"]
+    kinds = [{type(link) for link in links} for links in found["scan"]]
+    assert {int, str} in kinds, "none goes to brokers and to clients"
+
+
 def test_a_client_that_went_and_came_back_is_routed_to() -> None:
     table = RoutingTable()
     item, other = to_filter("x > 0"), to_filter("x > 1")
