@@ -6,7 +6,8 @@ Rules
 * The labels are `LABELS`, each with as many values as the network has brokers, at most. None is made of what clients
   send or are called.
 * Events cost nothing here: what a broker counts anyway is read every few seconds (`BrokerMetrics.look`). A delivery
-  costs one observation, however many notifications it has.
+  costs one observation, however many notifications it has; it is told with the next look, or when `OBSERVATIONS_MAX`
+  wait, since Ray takes several times as long for one as a broker for a number in a list, and a subscriber waits.
 * A broker that changes its place goes on under new labels, and its gauges under the old ones are 0.
 """
 
@@ -40,6 +41,8 @@ GAUGES: Final[Mapping[str, tuple[str, str]]] = {
 
 LATENCY: Final = "rayvous_notification_seconds"
 LATENCY_TEXT: Final = "Mean time of a batch of notifications from publication to the delivering broker"
+OBSERVATIONS_MAX: Final = 256
+"""Deliveries that wait to be told: a few milliseconds of Ray's time."""
 LATENCY_BOUNDARIES_SECONDS: Final = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 
 
@@ -76,6 +79,7 @@ class BrokerMetrics:
         self._network = network
         self._labels = self._labels_of(place)
         self._counted: dict[str, int] = {}
+        self._observed: list[float] = []
 
     def _labels_of(self, place: Position) -> dict[str, str]:
         values = (self._network, place.broker, place.cluster, place.role)
@@ -84,6 +88,7 @@ class BrokerMetrics:
     def look(self, place: Position, sizes: Mapping[str, int]) -> None:
         """Tell what a broker keeps and has done so far, and where it stands now."""
         labels = self._labels_of(place)
+        self._tell_observed()
         if labels != self._labels:
             self.leave()
             self._labels = labels
@@ -98,9 +103,17 @@ class BrokerMetrics:
 
     def leave(self) -> None:
         """Let the gauges fall to 0: the broker is not there any more."""
+        self._tell_observed()
         for gauge in self._instruments.gauges.values():
             gauge.set(0, self._labels)
 
     def delivered(self, seconds: float) -> None:
         """Note how long a batch of notifications took."""
-        self._instruments.latency.observe(seconds, self._labels)
+        self._observed.append(seconds)
+        if len(self._observed) >= OBSERVATIONS_MAX:
+            self._tell_observed()
+
+    def _tell_observed(self) -> None:
+        observed, self._observed = self._observed, []
+        for seconds in observed:
+            self._instruments.latency.observe(seconds, self._labels)

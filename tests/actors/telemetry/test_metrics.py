@@ -68,7 +68,26 @@ def test_how_long_a_batch_took_is_observed():
     instruments, broker = fresh()
     broker.delivered(0.5)
     broker.delivered(0.0)
+    assert instruments.latency.values == {}, "Ray was told while a subscriber waits"
+    broker.look(ROOT, SIZES)
+    broker.look(ROOT, SIZES)
     assert instruments.latency.values == {AT_ROOT: [0.5, 0.0]}
+
+
+def test_what_was_observed_is_told_under_the_labels_of_its_time_and_by_a_broker_that_leaves():
+    instruments, broker = fresh()
+    broker.delivered(0.5)
+    broker.look(replace(ROOT, designated=ROOT.broker + 1), SIZES)
+    broker.delivered(0.25)
+    broker.leave()
+    assert instruments.latency.values == {AT_ROOT: [0.5], (*AT_ROOT[:3], "NEB"): [0.25]}
+
+
+def test_few_observations_wait_to_be_told():
+    instruments, broker = fresh()
+    for _ in range(metrics.OBSERVATIONS_MAX):
+        broker.delivered(0.5)
+    assert instruments.latency.values == {AT_ROOT: [0.5] * metrics.OBSERVATIONS_MAX}
 
 
 def test_names_and_labels():
