@@ -269,6 +269,7 @@ class BrokerHost:
 
     # What comes in.
 
+    @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
     async def call(self, *pieces: bytes) -> bytes:
         """Call a method whose arguments come as bytes; see `frames`."""
         return await answered(self, pieces)

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from ray import cloudpickle
 from rayvous.actors.host import frames
+from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.sessions import Parcel
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import InputError
@@ -36,6 +38,11 @@ def test_a_call_and_its_answer_go_as_bytes() -> None:
     assert len(pieces) == 1
     answer = asyncio.run(frames.answered(Host(), pieces))
     assert isinstance(answer, bytes) and frames.unpacked([answer]) == given
+
+
+def test_ray_keeps_no_record_of_calls_that_events_go_with() -> None:
+    made: Any = ray.remote(BrokerHost)
+    assert made.__ray_metadata__.method_meta.enable_task_events == {"call": False}
 
 
 def test_only_what_goes_with_events_is_called_so() -> None:
