@@ -27,7 +27,7 @@ from ..protocol.gateways import ANONYMOUS, GatewayLimits
 from ..routing.filters.filter import Filter
 from .access import Access, wanted_filter
 from .deliveries import Delivery, Texts
-from .lanes import Accepted, Lane, named_by
+from .lanes import Accepted, Lane, columns_bytes_max, named_by
 from .network import Feed, Upstream
 from .positions import Seal
 from .present import Present
@@ -177,7 +177,7 @@ class Gateway:
                 rights = present.rights
                 rate = rights.principal.events_per_second
                 outlet = await self.upstream.outlet(rights.name, rights.publish, rate)
-                present.lane = Lane(outlet, self.limits.publishing_events_max)
+                present.lane = Lane(outlet, self.limits)
             return present.lane
 
 
@@ -250,12 +250,14 @@ class Session:
                 )
             if key is not None and self.principal == ANONYMOUS:
                 raise AccessDenied("a key belongs to somebody: show a token", "publish")
-            batch = events if isinstance(events, EventBatch) else batch_of(events)
-            named = None if key is None else named_by(key, batch.events())
-            self._of.rights.check_publish(batch)
-            await self._pace(len(batch))
-            lane = await gateway._lane(self._of)
-            accepted = await lane.publish(batch, flush=flush, key=named)
+            most = columns_bytes_max(limits)
+            batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
+            with gateway.working(min(batch.nbytes, most)):
+                named = None if key is None else named_by(key, batch.events())
+                self._of.rights.check_publish(batch)
+                await self._pace(len(batch))
+                lane = await gateway._lane(self._of)
+                accepted = await lane.publish(batch, flush=flush, key=named)
         gateway.counts["repeated" if accepted.repeated else "published"] += len(batch)
         return accepted
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..faults.replay.repeats import Published, Wish
 from ..protocol import checks
-from ..protocol.batch import EventBatch, concat
+from ..protocol.batch import EventBatch, cells_bytes, concat
 from ..protocol.errors import (
     BrokerUnavailable,
     KeyReused,
@@ -23,10 +23,22 @@ from ..protocol.errors import (
     PublicationUnderWay,
     RayvousError,
 )
+from ..protocol.gateways import GatewayLimits
 from .network import Outlet
 
 CALL_EVENTS_MAX: Final = 16_384
 KEY_CHARACTERS_MAX: Final = 255
+COLUMNS_TO_BODY: Final = 8
+"""How many times as large as a body its events may be in columns."""
+
+
+def columns_bytes_max(limits: GatewayLimits) -> int:
+    """Return how large the columns of events may be that are published together.
+
+    Each column has a cell for every event. So ten thousand events with attributes of their own, four megabytes of JSON,
+    would be gigabytes.
+    """
+    return COLUMNS_TO_BODY * limits.body_bytes_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +89,14 @@ class Lane:
     ----------
     outlet
         What publishes.
-    waiting_max
-        Events that may wait; more are refused.
+    limits
+        How many events may wait; more are refused.
     """
 
-    def __init__(self, outlet: Outlet, waiting_max: int) -> None:
+    def __init__(self, outlet: Outlet, limits: GatewayLimits) -> None:
         self._outlet = outlet
-        self._waiting_max = waiting_max
+        self._waiting_max = limits.publishing_events_max
+        self._columns_bytes_max = columns_bytes_max(limits)
         self._asked: deque[_Asked] = deque()
         self._events = 0
         self._work: asyncio.Task[None] | None = None
@@ -127,10 +140,15 @@ class Lane:
 
     async def _publish_some(self) -> None:
         group = [self._asked.popleft()]
-        size = len(group[0].batch)
-        while self._asked and size + len(self._asked[0].batch) <= CALL_EVENTS_MAX:
+        size, columns = len(group[0].batch), set(group[0].batch.columns)
+        while self._asked:
+            batch = self._asked[0].batch
+            larger = size + len(batch)
+            columns |= batch.columns.keys()
+            if larger > CALL_EVENTS_MAX or cells_bytes(len(columns), larger) > self._columns_bytes_max:
+                break
             group.append(self._asked.popleft())
-            size += len(group[-1].batch)
+            size = larger
         try:
             fresh, accepted = await self._claimed(group)
             accepted += await self._accepted(fresh)

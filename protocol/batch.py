@@ -42,6 +42,8 @@ ATTRIBUTES_MAX: Final = 256
 NAME_CHARACTERS_MAX: Final = 128
 EVENT_BYTES_MAX: Final = 1 << 20
 WORDS_PER_EVENT_MAX: Final = 2
+CELL_BYTES: Final = 9
+"""A number, and whether it is there."""
 """With more words than this an event, :meth:`Column.take` cuts the words down to those in use."""
 
 
@@ -256,6 +258,7 @@ def batch_of(
     publisher: str = "",
     first_sequence: int = 1,
     published_at: float = 0.0,
+    bytes_max: int | None = None,
 ) -> EventBatch:
     """Make a batch from mappings of attribute name to Python value.
 
@@ -266,11 +269,15 @@ def batch_of(
         mappings: see :mod:`.documents`.
     publisher, first_sequence, published_at
         Who published them, the first one's number, and when (seconds).
+    bytes_max
+        How large the columns may be; None for what they come to. Each has a cell for every event, so events that have
+        nothing in common take much more than their text.
 
     Raises
     ------
     EventError
-        If an attribute name or a value is not one, or an event is too large; the message says which event.
+        If an attribute name or a value is not one, or an event is too large; the message says which event. If the
+        columns are too large.
     """
     if not isinstance(events, Iterable):
         raise EventError(f"events are a sequence of mappings, not a {type(events).__name__}")
@@ -282,10 +289,20 @@ def batch_of(
         except EventError as error:
             raise EventError(f"event {row}: {error}") from None
     size = row + 1
+    if bytes_max is not None and cells_bytes(len(gathered), size) > bytes_max:
+        raise EventError(
+            f"{size:,} events with {len(gathered):,} different attributes would take "
+            f"{cells_bytes(len(gathered), size):,} bytes, the limit is {bytes_max:,}: publish what differs apart"
+        )
     columns = {key: _column(key[1], size, rows, values) for key, (rows, values) in gathered.items()}
     return batch_from_columns(
         columns, size, publisher=publisher, first_sequence=first_sequence, published_at=published_at
     )
+
+
+def cells_bytes(columns: int, events: int) -> int:
+    """Return how much so many columns take for so many events, at most, without the words of strings."""
+    return CELL_BYTES * columns * events
 
 
 def _gather(

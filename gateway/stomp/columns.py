@@ -44,6 +44,8 @@ from .runs import Sends
 
 _TOLD: Final = frozenset((TEXT_KIND, BODY, DESTINATION))
 """What an event has of other parts of its frame than the headers of that name."""
+COLUMNS_BYTES_MAX: Final = 32 << 20
+"""Of JSON whose objects differ: beyond that each frame is looked at by itself."""
 _WHOLE: Final = "-?(?:0|[1-9][0-9]{0,17})"
 _WHOLES: Final = re.compile(rf"{_WHOLE}(?:\n{_WHOLE})*+", re.ASCII)
 _DECIMALS: Final = re.compile(rf"{_WHOLE}\.[0-9]{{1,17}}(?:\n{_WHOLE}\.[0-9]{{1,17}})*+", re.ASCII)
@@ -78,7 +80,7 @@ def _objects(bodies: Sequence[bytes], destinations: Sequence[str]) -> EventBatch
     for event, destination in zip(events, destinations, strict=True):
         if destination != EVERYTHING and event.setdefault(DESTINATION, destination) != destination:
             return None
-    return batch_of(events)
+    return batch_of(events, bytes_max=COLUMNS_BYTES_MAX)
 
 
 def _texts(run: Sends, content: dict[str, str], destinations: Sequence[str], kind: str) -> EventBatch | None:

@@ -18,11 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...protocol.batch import EventBatch, batch_of, concat
-from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError
+from ...protocol.batch import EventBatch, batch_of, cells_bytes, concat
+from ...protocol.errors import AccessDenied, EventError, InputError, LimitReached, RayvousError
 from ...protocol.values import Value
 from ..core import Delivery, Gateway, Stream
 from ..core import Session as CoreSession
+from ..lanes import columns_bytes_max
 from ..queues import Gap
 from .content import event_of
 from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode, frames_of
@@ -76,8 +77,8 @@ class _Sent:
             yield _Sent(frame, (event_of(frame),), self.receipts[number : number + 1], later)
 
 
-def _together(sends: Sequence[_Sent]) -> EventBatch:
-    """Return all that waits as one batch."""
+def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
+    """Return all that waits as one batch; EventError if its columns are too large."""
     parts: list[EventBatch] = []
     plain: list[dict[str, Value]] = []
     for sent in sends:
@@ -85,11 +86,14 @@ def _together(sends: Sequence[_Sent]) -> EventBatch:
             plain += sent.events
             continue
         if plain:
-            parts.append(batch_of(plain))
+            parts.append(batch_of(plain, bytes_max=bytes_max))
             plain = []
         parts.append(sent.events)
     if plain:
-        parts.append(batch_of(plain))
+        parts.append(batch_of(plain, bytes_max=bytes_max))
+    columns = {key for part in parts for key in part.columns}
+    if cells_bytes(len(columns), sum(map(len, parts))) > bytes_max:
+        raise EventError(f"{len(columns):,} different attributes are too many for one batch")
     return concat(parts)
 
 
@@ -130,6 +134,7 @@ class Connection:
         self._sent: dict[int, str] = {}  # what is to be acknowledged, since it was sent
         self._some_sent, self._acknowledging = asyncio.Event(), asyncio.Lock()
         self._sends: list[_Sent] = []
+        self._columns_bytes_max = columns_bytes_max(limits)
         self._events = 0
         self._over = asyncio.Event()
         self._mine = 0
@@ -291,7 +296,7 @@ class Connection:
             for said in self._session.opened():
                 await self._do(said)
         elif isinstance(out, PublishOnce):
-            await self._publish(batch_of(out.events), out.key)
+            await self._publish(batch_of(out.events, bytes_max=self._columns_bytes_max), out.key)
         elif isinstance(out, Subscribe):
             assert core is not None
             stream = await core.subscribe(out.selector, durable=out.durable, narrow=out.narrow)
@@ -321,7 +326,7 @@ class Connection:
             return True
         first = next(frames_of(sends[0].came))
         try:
-            await self._publish(_together(sends))
+            await self._publish(_together(sends, self._columns_bytes_max))
         except (InputError, AccessDenied, LimitReached) as error:
             if len(sends) > 1 or isinstance(sends[0].came, Sends):
                 return await self._publish_each(sends)

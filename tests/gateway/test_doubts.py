@@ -22,6 +22,7 @@ from rayvous.gateway.joined import _RayOutlet
 from rayvous.gateway.lanes import Lane, named_by
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable, InputError, RayvousError
+from rayvous.protocol.gateways import GatewayLimits
 
 CALL_SECONDS = 60.0
 DOUBT_SECONDS = 2 * CALL_SECONDS
@@ -165,7 +166,7 @@ class Shared:
         rendezvous = Rendezvous(clock=lambda: self.now)
         self.outlet = Outlet(rendezvous, network, "alice@1", self.broker)
         self.other = Outlet(rendezvous, network, "alice@2")
-        self.lane = Lane(self.outlet, 100)
+        self.lane = Lane(self.outlet, GatewayLimits(publishing_events_max=100))
 
     async def publish(self, *keys: str | None) -> list[Any]:
         """Publish an event under each key in one group; return the number of each, or why it has none."""
