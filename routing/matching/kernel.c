@@ -119,12 +119,13 @@ typedef struct {
 
 typedef struct { /* the numbers of one attribute and kind in one tile */
     uint64_t *rows;
+    uint32_t stride; /* words from one row to the next */
+    uint32_t gap_count, gap_room;
     Toggles toggles;
     Gap *gaps;
-    uint32_t gap_count, gap_room;
 } Block;
 
-typedef struct { /* rows that were built together: tile by tile, as they are read */
+typedef struct { /* rows that were built together: bucket by bucket, each of all tiles, as one event alone reads them */
     uint64_t *rows, *end;
     uint32_t users;
 } Slab;
@@ -195,6 +196,7 @@ typedef struct {
     const uint64_t *rows;
     const Block *block;
     const Words *words;
+    size_t stride;
 } Source;
 
 typedef struct {
@@ -434,7 +436,7 @@ FETCHING fetch_event(const Tile *tile, const Pick *picks) {
         const Source *source = tile->sources + pick->source;
         if (source->words) continue;
         if (source->block && source->block->toggles.count) fetch_lines(&source->block->toggles, pick->row);
-        fetch(source->rows + (size_t)pick->row * tile->words, tile->words * 8);
+        fetch(source->rows + pick->row * source->stride, tile->words * 8);
     }
 }
 
@@ -504,16 +506,16 @@ static void choose_level(void) {
 
 /* rows and toggles of numbers */
 
-static void set_range(uint64_t *rows, uint32_t words, uint32_t begin, uint32_t end, uint32_t id) {
+static void set_range(uint64_t *rows, uint32_t stride, uint32_t begin, uint32_t end, uint32_t id) {
     uint64_t bit = (uint64_t)1 << (id & 63);
     rows += id >> 6;
-    for (uint32_t row = begin; row < end; row++) rows[(size_t)row * words] |= bit;
+    for (uint32_t row = begin; row < end; row++) rows[(size_t)row * stride] |= bit;
 }
 
-static void clear_rows(uint64_t *rows, uint32_t words, uint32_t count, uint32_t id) {
+static void clear_rows(uint64_t *rows, uint32_t stride, uint32_t count, uint32_t id) {
     uint64_t bit = ~((uint64_t)1 << (id & 63));
     rows += id >> 6;
-    for (uint32_t row = 0; row < count; row++) rows[(size_t)row * words] &= bit;
+    for (uint32_t row = 0; row < count; row++) rows[(size_t)row * stride] &= bit;
 }
 
 static void size_lines(Toggles *t, uint32_t room) {
@@ -601,21 +603,20 @@ static void gap(Block *block, uint32_t bucket, int64_t low, int64_t high, uint32
     block->gaps[at] = (Gap){low, high, bucket, (uint16_t)id};
 }
 
-static void refuse(Block *block, uint32_t words, uint32_t begin, uint32_t end, uint32_t id, Mode mode) {
-    if (mode == ADD) set_range(block->rows, words, begin, end, id);
+static void refuse(Block *block, uint32_t begin, uint32_t end, uint32_t id, Mode mode) {
+    if (mode == ADD) set_range(block->rows, block->stride, begin, end, id);
     if (mode != BULK || begin >= end) return;
-    block->rows[(size_t)begin * words + (id >> 6)] ^= (uint64_t)1 << (id & 63); /* here it begins; see settle */
-    block->rows[(size_t)end * words + (id >> 6)] ^= (uint64_t)1 << (id & 63);
+    block->rows[(size_t)begin * block->stride + (id >> 6)] ^= (uint64_t)1 << (id & 63); /* here it begins; see settle */
+    block->rows[(size_t)end * block->stride + (id >> 6)] ^= (uint64_t)1 << (id & 63);
 }
 
 /* Put a column's spans, disjoint and rising, into a block, or take them out; BULK: as marks, which `settle` makes rows. */
-static void place(
-    Numbers *n, Block *block, uint32_t words, uint32_t id, const int64_t *spans, uint32_t count, Mode mode) {
+static void place(Numbers *n, Block *block, uint32_t id, const int64_t *spans, uint32_t count, Mode mode) {
     uint32_t free_bucket = 0, last_bucket = 0;
     for (uint32_t i = 0; i < count; i++) {
         int64_t first = spans[2 * i], last = spans[2 * i + 1];
         uint32_t begin = bucket_of(n, first), end = bucket_of(n, last);
-        refuse(block, words, free_bucket, begin, id, mode);
+        refuse(block, free_bucket, begin, id, mode);
         if (i && begin == last_bucket)
             gap(block, begin, spans[2 * i - 1], first, id, mode);
         else {
@@ -628,8 +629,8 @@ static void place(
     }
     if (count && spans[2 * count - 1] != bucket_end(n, last_bucket))
         toggle(n, &block->toggles, last_bucket, 1, spans[2 * count - 1], id, mode);
-    refuse(block, words, free_bucket, n->buckets, id, mode);
-    if (mode == REMOVE) clear_rows(block->rows, words, n->buckets, id);
+    refuse(block, free_bucket, n->buckets, id, mode);
+    if (mode == REMOVE) clear_rows(block->rows, block->stride, n->buckets, id);
 }
 
 static void free_rows(const Numbers *n, uint64_t *rows) {
@@ -652,6 +653,7 @@ static void unbuild(Kernel *k, Numbers *n) {
 }
 
 static void make_block(Kernel *k, Numbers *n, uint32_t tile) {
+    n->blocks[tile].stride = words_of(k, tile);
     n->blocks[tile].rows = lines((size_t)(n->buckets + 1) * words_of(k, tile)); /* one more, for marks */
 }
 
@@ -710,24 +712,25 @@ static void line_up(const Numbers *n, Toggles *t) {
 }
 
 static void finish_block(const Numbers *n, Block *block, uint32_t words) {
-    for (uint32_t row = 1; row < n->buckets; row++)
-        for (uint32_t word = 0; word < words; word++)
-            block->rows[(size_t)row * words + word] ^= block->rows[(size_t)(row - 1) * words + word];
-    memset(block->rows + (size_t)n->buckets * words, 0, words * 8);
+    for (uint32_t row = 1; row < n->buckets; row++) {
+        uint64_t *its = block->rows + (size_t)row * block->stride;
+        for (uint32_t word = 0; word < words; word++) its[word] ^= (its - block->stride)[word];
+    }
+    memset(block->rows + (size_t)n->buckets * block->stride, 0, words * 8);
     line_up(n, &block->toggles);
 }
 
 /* tiles and attributes */
 
-static uint64_t *copied(const uint64_t *rows, uint32_t count, uint32_t old, uint32_t words) {
+static uint64_t *copied(const uint64_t *rows, uint32_t stride, uint32_t count, uint32_t old, uint32_t words) {
     if (!rows) return NULL;
     uint64_t *out = lines((size_t)count * words);
-    for (uint32_t row = 0; row < count; row++) memcpy(out + (size_t)row * words, rows + (size_t)row * old, old * 8);
+    for (uint32_t row = 0; row < count; row++) memcpy(out + (size_t)row * words, rows + (size_t)row * stride, old * 8);
     return out;
 }
 
 static uint64_t *wider(uint64_t *rows, uint32_t count, uint32_t old, uint32_t words) {
-    uint64_t *out = copied(rows, count, old, words);
+    uint64_t *out = copied(rows, old, count, old, words);
     free(rows);
     return out;
 }
@@ -745,7 +748,8 @@ static void widen_last(Kernel *k, uint32_t words) {
             Numbers *n = a->numbers + kind;
             if (!n->built) continue;
             uint64_t *rows = n->blocks[t].rows;
-            n->blocks[t].rows = copied(rows, n->buckets + 1, old, words);
+            n->blocks[t].rows = copied(rows, n->blocks[t].stride, n->buckets + 1, old, words);
+            n->blocks[t].stride = words;
             free_rows(n, rows);
         }
     }
@@ -1206,7 +1210,7 @@ static PyObject *Kernel_add(Kernel *k, PyObject *args) {
             Numbers *n = a->numbers + kind;
             a->bounds[kind] += 2 * spans_count;
             if (!n->built) continue;
-            place(n, n->blocks + tile, words_of(k, tile), id, spans, spans_count, ADD);
+            place(n, n->blocks + tile, id, spans, spans_count, ADD);
             if (n->loose <= 32 + a->bounds[kind] / 64) continue;
             uint32_t fullest = 0;
             for (uint32_t b = 0; b < n->buckets; b++) fullest = n->toggles[b] > fullest ? n->toggles[b] : fullest;
@@ -1239,7 +1243,7 @@ static PyObject *Kernel_remove(Kernel *k, PyObject *argument) {
             uint32_t count = spans_of(c, kind, room, &spans);
             a->bounds[kind] -= 2 * count;
             if (a->numbers[kind].built)
-                place(a->numbers + kind, a->numbers[kind].blocks + tile, words, id, spans, count, REMOVE);
+                place(a->numbers + kind, a->numbers[kind].blocks + tile, id, spans, count, REMOVE);
         }
         PyObject *strings = c->flags & PLAIN ? NULL : c->more->strings;
         if (strings != Py_None) remove_strings(&a->words, column, strings);
@@ -1259,22 +1263,30 @@ static PyObject *Kernel_loosen(Kernel *k, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-/* Make the rows of numbers that have edges and no rows yet, one more than buckets for marks. */
+/* Make the rows of numbers that have edges and no rows yet, one more than buckets for marks. The rows of a bucket lie
+ * tile by tile, so one event alone reads them from one end to the other; they are an odd number of cache lines, so rows
+ * of different buckets, which a batch reads in one tile, do not fall into the same sets of a cache. */
 static void make_slab(Kernel *k) {
     Slab *slab = memset(grown(NULL, sizeof *slab), 0, sizeof *slab);
     size_t at = 0;
     for (int pass = 0; pass < 2; pass++) {
         if (pass) slab->rows = large_lines(at), slab->end = slab->rows + at, at = 0;
-        for (uint32_t t = 0; t < k->tiles; t++)
-            for (uint32_t i = 0; i < k->attribute_count * KINDS; i++) {
-                Attribute *a = k->attributes[i / KINDS];
-                Numbers *n = a ? a->numbers + i % KINDS : NULL;
-                if (!a || !n->built || (n->slab && n->slab != slab)) continue;
-                if (pass && !n->slab) n->slab = slab, slab->users++;
+        for (uint32_t i = 0; i < k->attribute_count * KINDS; i++) {
+            Attribute *a = k->attributes[i / KINDS];
+            Numbers *n = a ? a->numbers + i % KINDS : NULL;
+            if (!a || !n->built || (n->slab && n->slab != slab)) continue;
+            if (pass) n->slab = slab, slab->users++;
+            uint32_t stride = 0, from = 0;
+            for (uint32_t t = 0; t < k->tiles; t++) stride += a->named[t] ? words_of(k, t) : 0;
+            if (stride > TILE_WORDS) stride = ((stride + 7) / 8 | 1) * 8;
+            for (uint32_t t = 0; t < k->tiles && pass; t++) {
                 if (!a->named[t]) continue;
-                if (pass) n->blocks[t].rows = slab->rows + at;
-                at += (n->buckets + 1) * words_of(k, t);
+                n->blocks[t].rows = slab->rows + at + from;
+                n->blocks[t].stride = stride;
+                from += words_of(k, t);
             }
+            at += ((size_t)(n->buckets + 1) * stride + 7) / 8 * 8;
+        }
     }
 }
 
@@ -1317,7 +1329,7 @@ static void settle(Kernel *k) {
                     const int64_t *spans;
                     uint32_t count = spans_of(c, kind, room, &spans);
                     if (pass) {
-                        place(n, n->blocks + tile, words_of(k, tile), column % TILE_COLUMNS, spans, count, BULK);
+                        place(n, n->blocks + tile, column % TILE_COLUMNS, spans, count, BULK);
                         continue;
                     }
                     for (uint32_t s = 0; s < count; s++) {
@@ -1510,7 +1522,7 @@ static int pick(Kernel *k, Plan *p, Py_ssize_t begin, uint32_t events) {
 
 /* Bring a block into the cache from one end to the other, which is faster than line by line as events come upon it. */
 FETCHING fetch_block(const Numbers *n, const Block *b, uint32_t words) {
-    fetch(b->rows, (size_t)n->buckets * words * 8);
+    for (uint32_t row = 0; row < n->buckets; row++) fetch(b->rows + (size_t)row * b->stride, words * 8);
     fetch(b->toggles.lines, b->toggles.count * sizeof(Line));
 }
 
@@ -1539,9 +1551,8 @@ FETCHING fetch_ahead(const Kernel *k, const Plan *p, int64_t tile) {
         if (blocks < end) __builtin_prefetch(b + blocks);
         if (starts >= 0 && starts < end && b[starts].toggles.count) __builtin_prefetch(b[starts].toggles.starts + row);
         if (rows < 0 || rows >= end || !b[rows].rows) continue;
-        size_t bytes = words_of(k, (uint32_t)rows) * 8;
         if (b[rows].toggles.count) fetch_lines(&b[rows].toggles, row);
-        fetch((const char *)b[rows].rows + row * bytes, bytes);
+        fetch(b[rows].rows + (size_t)row * b[rows].stride, words_of(k, (uint32_t)rows) * 8);
     }
 }
 
@@ -1558,18 +1569,18 @@ static Tile tile_of(Kernel *k, Plan *p, uint32_t t, uint32_t events) {
             continue;
         }
         p->active[active++] = i;
-        p->sources[i * 5] = (Source){a->fixed[t], NULL, NULL};
+        p->sources[i * 5] = (Source){a->fixed[t], NULL, NULL, words};
         size_t most = 0;
         for (int kind = 0; kind < KINDS; kind++) {
             const Numbers *n = a->numbers + kind;
             if (!n->built) continue;
             const Block *b = n->blocks + t;
             size_t toggles = (size_t)b->toggles.count * LANES + b->gap_count;
-            p->sources[i * 5 + 1 + (uint32_t)kind] = (Source){b->rows, toggles ? b : NULL, NULL};
+            p->sources[i * 5 + 1 + (uint32_t)kind] = (Source){b->rows, toggles ? b : NULL, NULL, b->stride};
             most = toggles > most ? toggles : most;
             if (events > FETCH_FROM) fetch_block(n, b, words);
         }
-        p->sources[i * 5 + 4] = (Source){a->words.base[t], NULL, &a->words};
+        p->sources[i * 5 + 4] = (Source){a->words.base[t], NULL, &a->words, words};
         struck += most;
     }
     if (struck > k->struck_room) k->struck = grown(k->struck, (k->struck_room = struck) * sizeof *k->struck);
@@ -1898,6 +1909,7 @@ static const char *check_block(Kernel *k, Attribute *a, int kind, uint32_t t) {
     if (!mine->rows != !a->named[t]) return "a tile has rows and no clauses, or clauses and no rows";
     if (!mine->rows) return NULL;
     wanted.rows = lines((size_t)(n.buckets + 1) * words);
+    wanted.stride = words;
     n.toggles = memset(grown(NULL, n.buckets * 4), 0, n.buckets * 4);
     for (uint32_t column = t * TILE_COLUMNS; column < (t + 1) * TILE_COLUMNS && column < k->column_room; column++)
         for (uint32_t i = 0; i < k->columns[column].count; i++) {
@@ -1906,11 +1918,13 @@ static const char *check_block(Kernel *k, Attribute *a, int kind, uint32_t t) {
             const Constraint *c = k->columns[column].constraints + i;
             if (k->attributes[c->attribute] != a) continue;
             uint32_t count = spans_of(c, kind, room, &spans);
-            place(&n, &wanted, words, column % TILE_COLUMNS, spans, count, BULK);
+            place(&n, &wanted, column % TILE_COLUMNS, spans, count, BULK);
         }
     finish_block(&n, &wanted, words);
     const char *wrong = check_toggles(&n, &mine->toggles, &wanted.toggles);
-    if (!wrong && memcmp(mine->rows, wanted.rows, (size_t)n.buckets * words * 8)) wrong = "a row differs from the clauses'";
+    for (uint32_t row = 0; row < n.buckets && !wrong; row++)
+        if (memcmp(mine->rows + (size_t)row * mine->stride, wanted.rows + (size_t)row * words, words * 8))
+            wrong = "a row differs from the clauses'";
     if (!wrong && mine->gap_count != wanted.gap_count) wrong = "gaps differ from the clauses'";
     free(n.toggles);
     free_block(&n, &wanted);

@@ -148,7 +148,7 @@ static inline int FN(reject)(const Tile *tile, const Pick *picks, const Pick *ne
             scratch += TILE_WORDS;
             continue;
         }
-        rows[count++] = source->rows + (size_t)pick->row * tile->words;
+        rows[count++] = source->rows + pick->row * source->stride;
     }
     int some = FN(or_rows)(rejected, tile->init, rows, count, tile->words);
     if (next) fetch_event(tile, next);
