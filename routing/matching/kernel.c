@@ -37,6 +37,8 @@
 #define POOL_KEPT ((size_t)16 << 20) /* entries of 2 bytes */
 #define LANES 16        /* toggles of a cache line */
 #define STRUCK_SPARE 64 /* entries that a vector may write beyond those that count */
+#define LISTED 128      /* lines that are compared in one go */
+#define LISTED_SPARE 4  /* entries that are written at once and may not count */
 #define FETCH_FROM 64   /* events that use most of a tile */
 #define FEW_EVENTS 32   /* events for which the next tiles are fetched row by row */
 #define BUCKETS_MIN 64
@@ -208,6 +210,11 @@ typedef struct {
     uint16_t *struck;
 } Tile;
 
+typedef struct { /* a line that may have toggles which reject a key */
+    const Line *line;
+    const Pick *pick;
+} Listed;
+
 typedef struct {
     uint16_t *entries; /* columns of a tile */
     size_t count, room;
@@ -361,6 +368,14 @@ static uint32_t settle_lanes(const Toggles *t, uint32_t line, uint32_t same, int
         int64_t value = t->values[(size_t)line * LANES + lane];
         if (!(id & IS_NONE) && (id & IS_FIRST ? key < value : value < key)) out[found++] = id;
     }
+    return found;
+}
+
+/* Write the columns that reject a key since it is in a gap of theirs. */
+static uint32_t gaps_of(const Block *block, const Pick *pick, uint16_t *out) {
+    uint32_t found = 0;
+    for (uint32_t i = first_gap(block, pick->row); i < block->gap_count && block->gaps[i].bucket == pick->row; i++)
+        if (block->gaps[i].low < pick->key && pick->key < block->gaps[i].high) out[found++] = block->gaps[i].id;
     return found;
 }
 

@@ -35,32 +35,28 @@
 
 typedef uint64_t FN(vector) __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 
-/* Write the columns that reject a key beyond the row of its bucket and that nothing has rejected yet, or, where that is
+#if LEVEL >= 2
+/* Of lines of all attributes write the columns that reject the key and that nothing has rejected yet, or, where that is
  * not known at once, all that reject the key; up to 32 entries beyond the last one are overwritten. */
-static inline uint32_t FN(toggles)(const Block *block, const Pick *pick, const uint64_t *rejected, uint16_t *out) {
-    const Toggles *t = &block->toggles;
+static uint32_t FN(compare)(const Tile *tile, Listed *listed, uint32_t count, const uint64_t *rejected, uint16_t *out) {
+    const __m512i one = _mm512_set1_epi16(1), low = _mm512_set1_epi16(15);
+    const __m512i bit10 = _mm512_set1_epi16(1 << 10), bit11 = _mm512_set1_epi16(1 << 11);
+    __m512i told[8];
+    for (int i = 0; i < 8; i++) told[i] = _mm512_load_si512(rejected + 8 * i);
     uint32_t found = 0;
-#if LEVEL >= 2
-    const __m512i *told = (const __m512i *)rejected;
-    const __m512i key = _mm512_set1_epi16(pick->step), one = _mm512_set1_epi16(1), low = _mm512_set1_epi16(15);
-#elif LEVEL == 1
-    (void)rejected;
-    const __m256i key = _mm256_set1_epi16(pick->step);
-#else
-    (void)rejected;
-#endif
-    uint32_t at = 0, end = 0;
-    if (t->count) at = t->starts[pick->row], end = t->starts[pick->row + 1];
-#if LEVEL >= 2
-    for (; at < end; at += 2) {
-        __m512i a = _mm512_load_si512(t->lines + at), b = _mm512_load_si512(t->lines + at + 1);
+    if (!count) return 0;
+    listed[count] = listed[0]; /* beside the last one of an odd number */
+    for (uint32_t at = 0; at < count; at += 2) {
+        const Listed *two = listed + at;
+        __m512i a = _mm512_load_si512(two[0].line), b = _mm512_load_si512(two[1].line);
+        __m512i key = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set1_epi16(two[0].pick->step)),
+                                         _mm256_set1_epi16(two[1].pick->step), 1);
         __m512i steps = _mm512_shuffle_i64x2(a, b, 0x44), ids = _mm512_shuffle_i64x2(a, b, 0xEE);
-        uint32_t valid = at + 1 < end ? ~(uint32_t)0 : 0xFFFF, firsts = _mm512_movepi16_mask(ids);
+        uint32_t valid = at + 1 < count ? ~(uint32_t)0 : 0xFFFF, firsts = _mm512_movepi16_mask(ids);
         uint32_t hits = (_mm512_cmpgt_epi16_mask(steps, key) & firsts) | (_mm512_cmplt_epi16_mask(steps, key) & ~firsts);
         uint32_t same = _mm512_cmpeq_epi16_mask(steps, key) & valid;
         __m512i place = _mm512_srli_epi16(ids, 4), bit = _mm512_sllv_epi16(one, _mm512_and_si512(ids, low));
-        uint32_t odd = _mm512_test_epi16_mask(ids, _mm512_set1_epi16(1 << 10));
-        uint32_t upper = _mm512_test_epi16_mask(ids, _mm512_set1_epi16(1 << 11));
+        uint32_t odd = _mm512_test_epi16_mask(ids, bit10), upper = _mm512_test_epi16_mask(ids, bit11);
         __m512i words = _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(told[0], place, told[1]), odd,
                                               _mm512_permutex2var_epi16(told[2], place, told[3]));
         __m512i more = _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(told[4], place, told[5]), odd,
@@ -73,15 +69,23 @@ static inline uint32_t FN(toggles)(const Block *block, const Pick *pick, const u
 #else
         for (; hits; hits &= hits - 1) {
             uint32_t lane = (uint32_t)__builtin_ctz(hits);
-            out[found++] = t->lines[at + lane / LANES].ids[lane % LANES];
+            out[found++] = two[lane / LANES].line->ids[lane % LANES];
         }
 #endif
-        if (__builtin_expect(same != 0, 0)) {
-            found += settle_lanes(t, at, same & 0xFFFF, pick->key, out + found);
-            found += settle_lanes(t, at + 1, same >> 16, pick->key, out + found);
+        for (uint32_t i = 0; __builtin_expect(same != 0, 0) && i < 2; i++, same >>= 16) {
+            const Toggles *t = &tile->sources[two[i].pick->source].block->toggles;
+            found += settle_lanes(t, (uint32_t)(two[i].line - t->lines), same & 0xFFFF, two[i].pick->key, out + found);
         }
     }
-#elif LEVEL == 1
+    return found;
+}
+#else
+/* Write the columns that reject a key beyond the row of its bucket; up to 16 entries beyond the last one are overwritten. */
+static inline uint32_t FN(compare)(const Toggles *t, const Pick *pick, uint16_t *out) {
+    uint32_t found = 0;
+    uint32_t at = t->starts[pick->row], end = t->starts[pick->row + 1];
+#if LEVEL == 1
+    const __m256i key = _mm256_set1_epi16(pick->step);
     for (; at < end; at++) {
         __m256i steps = _mm256_load_si256((const __m256i *)t->lines[at].steps);
         __m256i ids = _mm256_load_si256((const __m256i *)t->lines[at].ids);
@@ -104,10 +108,9 @@ static inline uint32_t FN(toggles)(const Block *block, const Pick *pick, const u
         if (__builtin_expect(same != 0, 0)) found += settle_lanes(t, at, same, pick->key, out + found);
     }
 #endif
-    for (uint32_t i = first_gap(block, pick->row); i < block->gap_count && block->gaps[i].bucket == pick->row; i++)
-        if (block->gaps[i].low < pick->key && pick->key < block->gaps[i].high) out[found++] = block->gaps[i].id;
     return found;
 }
+#endif
 
 /* rejected = init | every row; returns whether any column is left */
 static inline int FN(or_rows)(
@@ -153,11 +156,38 @@ static inline int FN(reject)(const Tile *tile, const Pick *picks, const Pick *ne
     int some = FN(or_rows)(rejected, tile->init, rows, count, tile->words);
     if (next) fetch_event(tile, next);
     if (!some) return 0;
+#if LEVEL >= 2
+    Listed listed[LISTED + LISTED_SPARE];
+    uint32_t count_listed = 0;
+#endif
     for (uint32_t i = 0; i < tile->active_count; i++) {
         const Pick *pick = picks + tile->active[i];
-        const Source *source = tile->sources + pick->source;
-        if (source->block) struck += FN(toggles)(source->block, pick, rejected, tile->struck + struck);
+        const Block *block = tile->sources[pick->source].block;
+        if (!block) continue;
+        const Toggles *t = &block->toggles;
+#if LEVEL >= 2
+        if (t->count) {
+            const Line *line = t->lines + t->starts[pick->row];
+            uint32_t more = t->starts[pick->row + 1] - t->starts[pick->row];
+            for (; more > LISTED - count_listed; more--) { /* more than there mostly are */
+                if (count_listed == LISTED) {
+                    struck += FN(compare)(tile, listed, LISTED, rejected, tile->struck + struck);
+                    count_listed = 0;
+                }
+                listed[count_listed++] = (Listed){line++, pick};
+            }
+            for (uint32_t ahead = 0; ahead < 4; ahead++) listed[count_listed + ahead] = (Listed){line + ahead, pick};
+            for (uint32_t ahead = 4; ahead < more; ahead++) listed[count_listed + ahead] = (Listed){line + ahead, pick};
+            count_listed += more;
+        }
+#else
+        if (t->count) struck += FN(compare)(t, pick, tile->struck + struck);
+#endif
+        if (block->gap_count) struck += gaps_of(block, pick, tile->struck + struck);
     }
+#if LEVEL >= 2
+    struck += FN(compare)(tile, listed, count_listed, rejected, tile->struck + struck);
+#endif
     for (uint32_t i = 0; i < struck; i++) {
         uint32_t id = tile->struck[i] & ID_BITS;
         ((uint8_t *)rejected)[id >> 3 ^ BYTE_ORDER_XOR] |= (uint8_t)(1u << (id & 7));
