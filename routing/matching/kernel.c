@@ -4,8 +4,8 @@
  * -----
  * - It holds clauses as columns: each a list of constraints, one an attribute. All else (rows, toggles) is made of these,
  *   when a batch first asks for it, and kept up from then on.
- * - 4,096 columns are a tile. All rows of a tile lie together, so that they stay in the second-level cache while events
- *   pass over them; the last tile is as narrow as its columns allow.
+ * - 4,096 columns are a tile. All rows of a tile stay in the second-level cache while events pass over them; the last
+ *   tile is as narrow as its columns allow. The rows of a bucket lie one after the other through all tiles.
  * - A bit of a row says "rejects". For each attribute an event selects a row: of missing, false, true, null, a bucket of
  *   numbers or a word. What matches is zero in the OR of all rows.
  * - Numbers, floats and moments are looked up as 64-bit keys in their order. A row stands for a bucket of keys and has the
