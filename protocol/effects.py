@@ -95,11 +95,15 @@ class Missed:
         Whether it was a multicast.
     seconds
         How long ago it was sent.
+    anew
+        Whether the other one was heard only now for the first time since it was started again. What was sent before
+        then went nowhere: it matters as far as the broker knew of the new life by others.
     """
 
     broker: BrokerId
     over_group: bool
     seconds: float
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosRe
     keep_trace
         Whether the report has the trace of the run.
     options
-        Passed on to :class:`Simulation`: `record`, `broker`, `rendezvous`.
+        Passed on to :class:`Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True unless it is given).
     """
     return _Run(case, options, keep_trace).run()
 
@@ -126,7 +126,7 @@ class _Run:
             admission=case.admission,
             links=case.links,
             seed=case.seed,
-            **options,
+            **{"strangers": True, **options},
         )
         self.timeline = Timeline(self.network)
         self.operations: SimulatedOperations | None = None

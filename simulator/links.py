@@ -25,6 +25,7 @@ from typing import TypeAlias
 from ..faults.chaos.link_faults import LinkFaults, pair_of
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
+from ..protocol.messages.recovery import RENDEZVOUS
 from ..protocol.scenarios.scenario import LinkModel
 from .hosts import Host
 
@@ -77,6 +78,10 @@ class Connection:
         What has arrived since it was cut, each with its ticket; None when it is not cut.
     plain
         Whether, in good weather, every message takes `delay_seconds`, as far as is known.
+    known_lives
+        The life of its source, and that of its target which this one knows of.
+    lost_at
+        Since when something is lost that was for another life of its target; None when nothing is.
     """
 
     __slots__ = (
@@ -89,7 +94,9 @@ class Connection:
         "broken_life",
         "delay_seconds",
         "held",
+        "known_lives",
         "last",
+        "lost_at",
         "plain",
         "source",
         "target",
@@ -112,6 +119,8 @@ class Connection:
         self._ticket: Ticket = [self]
         self.arrive: Callable[[Received], None] = MethodType(arrive, self._ticket)
         self.broken_life = -1
+        self.known_lives = source.life, target.life
+        self.lost_at: float | None = None
         self.plain = not (model.jitter_seconds or model.loss)
         self.delay_seconds = delay_seconds
         self._model = model
@@ -148,6 +157,20 @@ class Connection:
     def broken(self) -> bool:
         """Whether it has broken, and its source, which knows or will, has not renewed it."""
         return self.broken_life == self.source.life
+
+    def reaches(self, leaves: float, *, counts: bool) -> bool:
+        """Return whether the target lives, in the life that the source knows of; else what `counts` is noted as lost.
+
+        Who is started asks where all others are; who is there already learns of a new life when it is heard.
+        """
+        source, target = self.source, self.target
+        if self.known_lives[0] != source.life:
+            self.known_lives, self.lost_at = (source.life, target.life), None
+        if target.alive and (self.known_lives[1] == target.life or RENDEZVOUS in (source.id, target.id)):
+            return True
+        if counts and self.lost_at is None:
+            self.lost_at = leaves
+        return False
 
     def arrival(self, leaves: float, link_faults: LinkFaults) -> float | None:
         """Return when a message that leaves now arrives; None when it is lost."""

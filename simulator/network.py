@@ -98,6 +98,9 @@ class SimulatedNetwork:
     last_words
         Whether what a broker had sent before it died still arrives, as it does where messages wait in the receiver's
         queue.
+    strangers
+        Whether a broker that was started again cannot be reached by another one before that hears of it, as it is where
+        messages go to a process: what is lost so is told when it is heard.
     seed
         The seed of all chance.
     delay_of
@@ -153,6 +156,7 @@ class SimulatedNetwork:
         links: LinkModel | None = None,
         datagrams: Datagrams | None = None,
         last_words: bool = False,
+        strangers: bool = False,
         seed: int = 0,
         delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
         record: Callable[[Step], None] | None = None,
@@ -183,12 +187,8 @@ class SimulatedNetwork:
         self.link_faults, self.cuts, self.faults = LinkFaults(), Cuts(), Faults(self)
         faults = self.faults
         self.crash, self.crash_after, self.restart = faults.crash, faults.crash_after, faults.restart
-        self.pause, self.resume, self.slow, self.leave = (
-            faults.pause,
-            faults.resume,
-            faults.slow,
-            faults.leave,
-        )
+        self.pause, self.resume = faults.pause, faults.resume
+        self.slow, self.leave = faults.slow, faults.leave
         self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
         self.damage = faults.damage
         self.host_link = faults.host_link
@@ -203,7 +203,7 @@ class SimulatedNetwork:
         self.order = itertools.count()
         self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}
         self.members = clusters_of(positions)
-        self.transport = SimulatedTransport(self, datagrams, last_words, delay_of)
+        self.transport = SimulatedTransport(self, datagrams, last_words, strangers, delay_of)
         self.carry_out: dict[type, Callable[[Host, Any], None]] = {
             **self.transport.effects,
             **self._client_effects(),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ..faults.chaos.link_faults import pair_of
 from ..protocol.effects import Deliver, Effect, Missed, Multicast, Received, Regroup, Renew, Send
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
@@ -48,7 +49,7 @@ class SimulatedTransport:
     ----------
     network
         Whose links.
-    datagrams, last_words, delay_of
+    datagrams, last_words, strangers, delay_of
         See :class:`~.network.SimulatedNetwork`.
 
     Attributes
@@ -66,11 +67,13 @@ class SimulatedTransport:
         network: SimulatedNetwork,
         datagrams: Datagrams | None,
         last_words: bool,
+        strangers: bool,
         delay_of: Callable[[BrokerId, BrokerId], float] | None,
     ) -> None:
         self._network = network
         self._datagrams, self._last_words, self._delay_of = datagrams, last_words, delay_of
-        self._arrive = _arrival_in(network)
+        self._strangers = strangers
+        self._arrive = _arrival_in(network, self._hear if strangers else None)
         self._names = (network.seed, "unicast"), (network.seed, "group")
         self.at_once = network.queues is None and network.telemetry is None and not network.links.send_seconds
         self.sent: dict[str, Counter[type]] = {kind: Counter() for kind in LINK_KINDS}
@@ -120,7 +123,7 @@ class SimulatedTransport:
         received, shaken = Received(host.id, message), net.link_faults.shakes
         heap, order = net.heap, net.order
         for connection in group:
-            if connection.plain and not shaken and connection.target.alive:
+            if connection.plain and not shaken and connection.target.alive and not self._strangers:
                 heappush(heap, (leaves + connection.delay_seconds, next(order), connection.arrive, received))
             else:
                 self.transmit(connection, received, leaves)
@@ -151,6 +154,10 @@ class SimulatedTransport:
     def transmit(self, connection: Connection, received: Received, leaves: float) -> None:
         """Put a message that leaves then on its way over one link."""
         net = self._network
+        if self._strangers and not connection.reaches(leaves, counts=not is_beat(received.message)):
+            net.lost += 1
+            self._seek(connection.source, connection.target)
+            return
         if connection.plain and connection.target.alive and not net.link_faults.shakes:
             arrives = leaves + connection.delay_seconds
             heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
@@ -187,6 +194,30 @@ class SimulatedTransport:
             event = Missed(to, over_group, after)
             net.at(net.now + after, self._tell_missed, connection, host.life, event)
 
+    def _seek(self, here: Host, other: Host) -> None:
+        """Let who finds a process dead ask whether it was started again, where whom it asks can be reached."""
+        net = self._network
+        point, pair = net.rendezvous, pair_of(here.id, RENDEZVOUS)
+        if point is not None and point.alive and other.alive and pair not in net.cuts.reasons:
+            net.at(net.now + 2 * LINK_SECONDS, self._found, here, here.life, other, other.life)
+
+    def _found(self, here: Host, life: int, other: Host, other_life: int) -> None:
+        if here.alive and (here.life, other.life) == (life, other_life):
+            self._hear(here, other)
+
+    def _hear(self, here: Host, other: Host) -> None:
+        """Take note that a process hears another one: what was lost before, since that was started again, is told."""
+        for over_group in (False, True):
+            connection = self.connections.get((here.id, other.id, over_group))
+            if connection is None or connection.known_lives == (here.life, other.life):
+                continue
+            lost_at = connection.lost_at if connection.known_lives[0] == here.life else None
+            connection.known_lives, connection.lost_at = (here.life, other.life), None
+            if lost_at is not None and not connection.broken and other.id != RENDEZVOUS:
+                connection.break_off()
+                event = Missed(other.id, over_group, self._network.now - lost_at, anew=True)
+                self._network.take_in(here, event)
+
     def _tell_missed(self, connection: Connection, life: int, event: Missed) -> None:
         if connection.source.alive and connection.source.life == life:
             self._network.take_in(connection.source, event)
@@ -216,7 +247,9 @@ class SimulatedTransport:
         return connection
 
 
-def _arrival_in(net: SimulatedNetwork) -> Callable[[Ticket, Received], None]:
+def _arrival_in(
+    net: SimulatedNetwork, hear: Callable[[Host, Host], None] | None
+) -> Callable[[Ticket, Received], None]:
     """Return what takes the messages that arrive; a function by itself, as it is called for every one of them."""
     cut = net.cuts.reasons
 
@@ -236,6 +269,8 @@ def _arrival_in(net: SimulatedNetwork) -> Callable[[Ticket, Received], None]:
             for effect in host.handle(received):
                 carry_out[type(effect)](host, effect)
             return
+        if hear is not None:
+            hear(host, connection.source)
         if net.recovery is not None and type(received.message) in TIMED:
             net.take_in(host, None)
         net.take_in(host, received)

@@ -11,7 +11,8 @@ Rules
   whose host could not be reached, as long as few calls are out to it: else one of which Ray does not know yet that it
   is dead would hold up each load, also those by which the others elect.
 * A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
-  the broker, and gets nothing more but heartbeats until a load that has `Renewed` for it: from there on. Without
+  the broker, and gets nothing more but heartbeats until a load that has `Renewed` for it: from there on. So is one that
+  was started again, when that is heard of and anything was lost since it died. Without
   heartbeats two that have both missed something would each drop the other, and never find together again. What it
   does not get meanwhile counts as lost while its host is reached: of one that is not, nobody knows whether it lives.
 """
@@ -64,7 +65,8 @@ class MulticastGroup:
     patience_seconds
         How long a call waits for a member that does not answer; None for ever.
     missed
-        Called with a member that has missed a load, and how many seconds ago that was to go. None where nobody cares.
+        Called with a member that has missed a load, how many seconds ago that was to go, and whether the member was
+        started again since. None where nobody cares.
     carried_out
         Called with what became of a load: calls, nodes, bytes. None where nobody cares.
     node
@@ -80,7 +82,7 @@ class MulticastGroup:
         broker: BrokerId,
         fellows: Sequence[Peer],
         patience_seconds: float | None = None,
-        missed: Callable[[BrokerId, float], None] | None = None,
+        missed: Callable[[BrokerId, float, bool], None] | None = None,
         carried_out: Callable[[CarriedOut], None] | None = None,
         node: Callable[[], str] = node_here,
         log: Log = HOST,
@@ -93,6 +95,7 @@ class MulticastGroup:
         self._node = node
         self._nodes: dict[BrokerId, str] = {}  # of the members that have answered
         self._broken: set[BrokerId] = set()
+        self._lost_at: dict[BrokerId, float] = {}  # since when something is lost that was for one that died
         self.broker = broker
         self._fellows = tuple(fellows)
         self._patience_seconds = patience_seconds
@@ -127,6 +130,8 @@ class MulticastGroup:
             return 0
         living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
         plain = [message for message in load if not isinstance(message, Renewed)]
+        if len(living) < len(self._fellows) and not all(map(is_beat, plain)):
+            self._note_lost([fellow.broker for fellow in self._fellows if fellow.broker in self._dead])
         events, size = _events_of(plain)
         remote = sum(not fellow.local for fellow in living)
         by_reference = size > INLINE_BYTES_MAX and remote > 1
@@ -178,10 +183,17 @@ class MulticastGroup:
         ]
 
     def begin_anew(self, broker: BrokerId) -> None:
-        """Forget what is known of a member that has been started again; what was out to it is gone."""
+        """Forget what is known of a member that has been started again; what was out to it is gone, and told of."""
         self._dead.discard(broker)
         self._broken.discard(broker)
         self._lives[broker] += 1
+        lost_at = self._lost_at.pop(broker, None)
+        if lost_at is not None:
+            self._tell_missed(broker, time.monotonic() - lost_at, True)
+
+    def _note_lost(self, members: Iterable[BrokerId]) -> None:
+        for member in members:
+            self._lost_at.setdefault(member, time.monotonic())
 
     def _start(self, fellow: Peer, load: Any) -> asyncio.Task[bool]:
         task = asyncio.get_running_loop().create_task(self._reach(fellow, load))
@@ -191,9 +203,9 @@ class MulticastGroup:
 
     async def _reach(self, fellow: Peer, load: Any) -> bool:
         """Hand a load to one member and return whether it has it."""
-        life = fellow.broker, self._lives[fellow.broker]
+        life = member, number = fellow.broker, self._lives[fellow.broker]
         if self._out[life] >= CALLS_OUT_MAX:
-            self._tell_missed(life, 0.0)
+            self._tell_missed(member, 0.0, False)
             return False
         self._out[life] += 1
         made = time.monotonic()
@@ -203,14 +215,12 @@ class MulticastGroup:
                 self._nodes[fellow.broker] = node
             return True
         except Exception as error:
-            if (
-                isinstance(error, ActorDiedError)
-                and self._patience_seconds is not None
-                and life[1] == self._lives[fellow.broker]
-            ):
-                self._dead.add(fellow.broker)
-            elif not isinstance(error, ActorDiedError):
-                self._tell_missed(life, time.monotonic() - made)
+            anew = number != self._lives[member]
+            if anew or not isinstance(error, ActorDiedError):
+                self._tell_missed(member, time.monotonic() - made, anew)
+            elif self._patience_seconds is not None:
+                self._dead.add(member)
+                self._lost_at.setdefault(member, made)
             said = first_line(error)
             self._log.warning(
                 "broker %d to its group: lost for broker %d: %s", self.broker, fellow.broker, said
@@ -219,10 +229,9 @@ class MulticastGroup:
         finally:
             self._out[life] -= 1
 
-    def _tell_missed(self, life: tuple[BrokerId, int], seconds: float) -> None:
-        """Hand a member nothing more, and say so, unless it has been started again since, or all know."""
-        member, number = life
-        if self._missed is None or number != self._lives[member] or member in self._broken:
+    def _tell_missed(self, member: BrokerId, seconds: float, anew: bool) -> None:
+        """Hand a member nothing more, and say so, unless that is known."""
+        if self._missed is None or member in self._broken:
             return
         self._broken.add(member)
-        self._missed(member, seconds)
+        self._missed(member, seconds, anew)

@@ -115,8 +115,9 @@ class Outbox:
     events_max
         Events that may wait; past it `room` waits.
     missed
-        Called, with how many seconds ago the call was made, when `fly` says `Unreached`. Then nothing leaves before
-        `renew`. None for a link that just goes on.
+        Called when something is lost, with how many seconds ago the call was made: when `fly` says `Unreached`, or,
+        with True, when the other side has begun anew. Then nothing leaves before `renew`. None for a link that just
+        goes on.
     deadline_seconds
         How long events may wait here; what waits longer is dropped and counted in `expired_events`. Numbered ones would
         come again, and stay. None for ever.
@@ -132,7 +133,7 @@ class Outbox:
         fly: Flight,
         call_events_max: int,
         events_max: int,
-        missed: Callable[[float], None] | None = None,
+        missed: Callable[[float, bool], None] | None = None,
         deadline_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         log: Log = HOST,
@@ -205,7 +206,7 @@ class Outbox:
         lost_at, self._lost_at = self._lost_at, None
         if lost_at is not None and self._missed is not None and not self._broken:
             self._broken = True
-            self._missed(self._clock() - lost_at)
+            self._missed(self._clock() - lost_at, True)
 
     def _note_lost(self, since: Sequence[float]) -> None:
         if since and self._lost_at is None:
@@ -251,7 +252,7 @@ class Outbox:
                 if isinstance(error, Unreached) and self._missed is not None and load.counted:
                     self._broken = True
                     self._drop()
-                    self._missed(error.seconds)
+                    self._missed(error.seconds, False)
                 elif load.counted:
                     self._note_lost([load.since])
             self.lost_events += load.events * lost_copies

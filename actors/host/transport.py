@@ -8,6 +8,8 @@ Rules
   broker said in an earlier life is not heard any more.
 * A call that finds its actor dead is told of: machines may use what the transport knows for certain. So is, where
   brokers mend it, one that fails while the actor may live.
+* Who finds an actor dead asks whether its broker was started again: that may never say a word here by itself, and
+  whoever started it may not have reached this host.
 """
 
 from __future__ import annotations
@@ -100,6 +102,7 @@ class Transport:
         self._own_lives: dict[BrokerId, int] = {}
         self._groups: dict[BrokerId, MulticastGroup] = {}
         self._learning = asyncio.Lock()
+        self._sought: dict[BrokerId, asyncio.Task[None]] = {}
 
     def born(self, broker: BrokerId, life: int) -> None:
         """Note which life of a broker begins here."""
@@ -138,15 +141,39 @@ class Transport:
 
     async def actor_of(self, broker: BrokerId) -> Any:
         """Ask the rendezvous point for the actor of a broker, as it is now."""
-        host = await self.rendezvous.host_of.remote(broker)
-        if host is None:
-            raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
+        host, _ = await self._whereabouts(broker)
         return host
+
+    async def _whereabouts(self, broker: BrokerId) -> tuple[Any, int]:
+        found = await self.rendezvous.whereabouts.remote(broker)
+        if found is None:
+            raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
+        host, life = found
+        return host, life
 
     async def _find(self, broker: BrokerId) -> Peer:
         if broker not in self._peers and broker not in self._seated:
-            return self.peer(broker, {broker: await self.actor_of(broker)})
+            host, life = await self._whereabouts(broker)
+            if broker not in self._peers:
+                self._lives[broker] = max(life, self.life_of(broker))
+            return self.peer(broker, {broker: host})
         return self.peer(broker, {})
+
+    def _seek(self, broker: BrokerId) -> None:
+        """Ask for the actor of a broker whose actor is dead, unless that is being asked."""
+        if self._recovery is None or self.rendezvous is None or broker in self._sought:
+            return
+
+        async def seek() -> None:
+            try:
+                async with asyncio.timeout(self._limits.call_seconds):
+                    self.relink(broker, *await self._whereabouts(broker))
+            except Exception as error:  # it is asked for again with the next call
+                self.log.debug("broker %d was not found: %s", broker, first_line(error))
+            finally:
+                del self._sought[broker]
+
+        self._sought[broker] = asyncio.get_running_loop().create_task(seek())
 
     def link(self, source: BrokerId, to: BrokerId) -> Outbox:
         """Return a new outbox from a broker here to another one, or to the rendezvous point."""
@@ -165,9 +192,9 @@ class Transport:
                 raise Unreached(time.monotonic() - made, first_line(error)) from error
             return 0
 
-        def missed(ago: float) -> None:
+        def missed(ago: float, anew: bool) -> None:
             assert self._missed is not None
-            self._missed(source, Missed(to, False, ago))
+            self._missed(source, Missed(to, False, ago, anew))
 
         return self._outbox(
             source, f"broker {source} to broker {to}", carry, None if self._missed is None else missed
@@ -192,9 +219,9 @@ class Transport:
             return None
         patience = None if self._recovery is None else self._recovery.heartbeat_seconds
 
-        def missed(member: BrokerId, ago: float) -> None:
+        def missed(member: BrokerId, ago: float, anew: bool) -> None:
             assert self._missed is not None
-            self._missed(source, Missed(member, True, ago))
+            self._missed(source, Missed(member, True, ago, anew))
 
         group = MulticastGroup(
             source,
@@ -213,7 +240,7 @@ class Transport:
         source: BrokerId,
         name: str,
         fly: Flight,
-        missed: Callable[[float], None] | None = None,
+        missed: Callable[[float, bool], None] | None = None,
     ) -> Outbox:
         most = self._limits.call_events_max, self._limits.outbox_events_max
         return Outbox(name, fly, *most, missed, self._deadline_seconds, log=self.log_of(source))
@@ -242,6 +269,7 @@ class Transport:
                 if self._peers.get(to) is not peer:
                     raise BrokerUnavailable(f"broker {to} has been started again meanwhile") from None
                 self._died(source, to)
+                self._seek(to)
                 raise
 
         return reach
@@ -266,7 +294,10 @@ class Transport:
         """Return whether this is the life of a broker that is to be heard; a new one is made known first."""
         async with self._learning:
             if life > self.life_of(source):
-                self.relink(source, await self.rendezvous.host_of.remote(source), life)
+                found = await self.rendezvous.whereabouts.remote(source)
+                if found is None:
+                    return False  # it has left
+                self.relink(source, found[0], max(life, found[1]))
         return life == self.life_of(source)
 
     def relink(self, broker: BrokerId, host: Any, life: int) -> None:
@@ -276,9 +307,9 @@ class Transport:
         self._lives[broker] = life
         self._peers.pop(broker, None)
         self.peer(broker, {broker: host})
+        self._reborn(broker)
         for group in self._groups.values():
             group.begin_anew(broker)
-        self._reborn(broker)
 
     # Tests of what goes wrong.
 

@@ -285,13 +285,14 @@ class Hosts:
         InputError
             If the network does not heal, or the broker is alive.
         """
-        host = self.host_of(broker)
+        self.host_of(broker)
         if self.recovery is None:
             raise InputError(
                 f"broker {broker} cannot be started again: launch the network with recovery=Recovery()"
             )
         with broker_errors(f"starting broker {broker} again"):
-            if self.lives(host):
+            self.find_reborn()  # another process may have done so
+            if self.lives(self.host_of(broker)):
                 raise InputError(f"broker {broker} is alive, or on a node that Ray has not given up yet")
             self.start_again([broker])
 

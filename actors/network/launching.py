@@ -336,11 +336,11 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
         for place in places:
             hosts[place.broker] = _start_host(directory, [place.broker], members=place.members)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
-        ray.get(rendezvous.admit.remote(places, hosts))
         known = {**directory.hosts, **hosts}
         for place in places:  # who has left meanwhile is not met
             met = {other: known[other] for other in place.neighbours if other in known}
             ray.get(hosts[place.broker].connect.remote(met, rendezvous))
+        ray.get(rendezvous.admit.remote(places, hosts))
         ray.get([host.begin.remote() for host in hosts.values()])
     except BaseException:
         for broker, host in hosts.items():
@@ -355,11 +355,11 @@ def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerI
     host = _start_host(directory, brokers, life)
     try:
         ray.get(host.seat.remote(positions, life))
-        ray.get([rendezvous.reborn.remote(broker, host) for broker in brokers])
         known, met = directory.hosts, {other for position in positions for other in position.neighbours}
         ray.get(
             host.connect.remote({other: known[other] for other in sorted(met) if other in known}, rendezvous)
         )
+        ray.get([rendezvous.reborn.remote(broker, host, life) for broker in brokers])
         ray.get(host.begin.remote())
     except BaseException:
         ray.kill(host)

@@ -23,6 +23,7 @@ from ...faults.membership.view_registry import CubeRendezvous
 from ...faults.replay.repeats import Answer, Repeats, Wish
 from ...protocol.configs import Position
 from ...protocol.effects import Received, Send, Ticked
+from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
 from ...routing.schemes.claims import claims_of
@@ -58,7 +59,8 @@ class Rendezvous:
         self._places = Places()
         self._sequences: dict[ClientId, int] = {}
         self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids that were given out to newcomers
-        self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again
+        self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again: given out last
+        self._born: dict[BrokerId, int] = {}  # in which of them each came
         self._repeats = Repeats()
         if store is not None:
             self.names = LastingNames(store)
@@ -73,6 +75,7 @@ class Rendezvous:
         self._places.restore(places)
         self._last = store.get("last") or self._last
         self._lives = store.get("lives") or {}
+        self._born = store.get("born") or {}
         state = store.get("root")
         if state is not None and self._machine is not None:
             self._machine.restore(state)
@@ -237,6 +240,11 @@ class Rendezvous:
         """Return the actor of a broker, or None when there is no such broker."""
         return None if self._directory is None else self._directory.hosts.get(broker)
 
+    def whereabouts(self, broker: BrokerId) -> tuple[Any, int] | None:
+        """Return the actor of a broker, and in which life it is there; None when there is no such broker."""
+        host = self.host_of(broker)
+        return None if host is None else (host, self._born.get(broker, 0))
+
     def hosts(self) -> dict[BrokerId, Any]:
         """Return the actor of every broker as it is now."""
         return {} if self._directory is None else dict(self._directory.hosts)
@@ -300,13 +308,22 @@ class Rendezvous:
             self._store.put("lives", self._lives)
         return life
 
-    def reborn(self, broker: BrokerId, host: Any) -> None:
-        """Take note that a broker has been started again, in this actor."""
+    def reborn(self, broker: BrokerId, host: Any, life: int) -> None:
+        """Take note that a broker has been started again, in this actor and life.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If another process has done that since.
+        """
         assert self._directory is not None, "it was there before"
-        self._directory.hosts[broker] = host
+        if life < self._born.get(broker, 0):
+            raise BrokerUnavailable(f"broker {broker} was started again by another process meanwhile")
+        self._directory.hosts[broker], self._born[broker] = host, life
         self._places.found(broker)
         if self._store is not None:
             self._store.put("directory", self._directory)
+            self._store.put("born", self._born)
         self._keep_clients()
 
     def receive(self, source: BrokerId, messages: Sequence[RecoveryMessage]) -> None:

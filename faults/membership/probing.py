@@ -51,6 +51,9 @@ class Probing:
         # It knows senders by numbers: here a sender is a cluster, through whichever broker speaks for it.
         self._detector = Detector(recovery)
         self._views: dict[ClusterId, ClusterView] = {}
+        self._since: dict[
+            ClusterId, float
+        ] = {}  # since when the same broker speaks for each, as far as is known
         self._inquiries: dict[ClusterId, _Inquiry] = {}
         self._now = 0.0
 
@@ -84,8 +87,9 @@ class Probing:
         """
         self._now = max(self._now, now)
         known = self._views.get(view.cluster)
-        if known is not None and known.designated != view.designated:
+        if known is None or known.designated != view.designated:
             self._detector.forget(view.cluster)
+            self._since[view.cluster] = self._now
         self._views[view.cluster] = view
         self._inquiries.pop(view.cluster, None)
         self._detector.expect(view.cluster, self._now)
@@ -93,8 +97,13 @@ class Probing:
     def forget(self, cluster: ClusterId) -> None:
         """Watch a cluster no longer; nothing happens when it is not watched."""
         self._views.pop(cluster, None)
+        self._since.pop(cluster, None)
         self._inquiries.pop(cluster, None)
         self._detector.forget(cluster)
+
+    def watched_since(self, cluster: ClusterId) -> float:
+        """Return since when a cluster is watched with the same designated broker."""
+        return self._since[cluster]
 
     def learn_dead(self, broker: BrokerId) -> None:
         """Take in what the transport knows for certain: a member is dead; it is not asked any more.

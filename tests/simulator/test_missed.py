@@ -9,8 +9,8 @@ import pytest
 from rayvous.actors.broker import Broker
 from rayvous.actors.broker.membership.tree import HealingBroker
 from rayvous.faults.checker.reliability import judge
-from rayvous.protocol.effects import Missed, Renew, Ticked
-from rayvous.protocol.messages.recovery import ClusterBeat, MemberBeat, Recovery
+from rayvous.protocol.effects import Missed, Received, Renew, Ticked
+from rayvous.protocol.messages.recovery import ClusterBeat, ClusterView, MemberBeat, Recovery, TreeBeat
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
@@ -157,6 +157,23 @@ def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
     assert broker.handle(Missed(0, False, 1.0)) == [Renew(0, False)]
     assert broker.handle(Missed(99, True, 1.0)) == []
     assert broker.healing.survey() == before
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_doubt_goes_no_further_back_than_a_broker_was_a_neighbour_or_a_member(anew):
+    """What went to it before was for an earlier life, and who counts it tells of losses that are none."""
+    broker = Broker(CHAIN.positions()[5], recovery=Recovery.for_simulator())
+    broker.handle(Ticked(4999.0))
+    broker.handle(Ticked(5000.0))
+    broker.handle(Received(7, TreeBeat(ClusterView(2, 1, 7, (6, 7)), (), 1)))
+    broker.handle(Received(4, MemberBeat(1, 0, 1)))  # it was started again
+    broker.handle(Ticked(5001.0))
+    links = broker.healing.rounds
+    links.doubt_from(5001.0)
+    broker.handle(Missed(7, False, 4000.0, anew))
+    assert links.doubted_seconds() == 1.0
+    broker.handle(Missed(4, True, 4000.0, anew))
+    assert broker.healing.group._missed == {4: 4999.0}
 
 
 @every_scheme

@@ -9,7 +9,7 @@ import random
 import pytest
 from rayvous.actors.broker.membership.views import HealingViews
 from rayvous.faults.checker.reliability import judge
-from rayvous.protocol.effects import Renew
+from rayvous.protocol.effects import Missed, Renew
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
@@ -81,6 +81,29 @@ def test_what_a_newcomer_has_to_be_told_is_told_again(scheme):
     publish(net, 1)
     assert net.lost > 0 and not structure_problems(net) and not subscription_problems(net)
     assert net.broker(2).healing.takes_part
+
+
+@every_scheme
+def test_what_was_lost_to_an_earlier_life_is_in_doubt_since_the_view_of_the_next_one(scheme):
+    """Else a round mends since the death, and tells of losses that are none."""
+    net = network(scheme)
+    net.crash(4)
+    net.advance(50.0)
+    broker = net.broker(5)
+    broker.handle(Missed(4, False, 50.0, anew=True))
+    before = broker.healing.rounds.doubted_seconds()
+    net.restart(4)
+    while 4 not in broker.healing.router.view.born:
+        net.advance(0.25)
+    net.advance(4.0)
+    came = broker.healing.router.view.born[4]
+    while broker.healing.version == came:
+        broker.healing._wants_round = True
+        net.advance(0.25)
+    broker.handle(Missed(4, False, 60.0, anew=True))
+    assert before < 50.0 and 4.0 < broker.healing.rounds.doubted_seconds() < 10.0
+    broker.handle(Missed(3, False, 50.0))
+    assert broker.healing.rounds.doubted_seconds() >= 50.0
 
 
 def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():

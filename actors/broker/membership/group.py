@@ -93,6 +93,7 @@ class Group:
         self._restored = False  # whether it holds durable subscribers of an earlier life
         self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
         self._mend_at = 0.0  # not before that they get some again: a call may fail for a while
+        self._member_since: dict[BrokerId, float] = {}  # as far as it is known here
         self.takes: Takes = {
             ClusterBeat: self._on_cluster,
             MemberBeat: self._on_cluster,
@@ -136,6 +137,9 @@ class Group:
         """Give the succession an event, and see to what follows from that."""
         place = self._place
         effects = self._absorb(place.succession.handle(event))
+        if self._member_since.keys() != set(place.view.members):
+            now = place.now
+            self._member_since = {each: self._member_since.get(each, now) for each in place.view.members}
         if self._missed and isinstance(event, Ticked) and place.now >= self._mend_at:
             effects += self._mend()
         if place.unanswered.members_overdue(place.now):
@@ -337,9 +341,17 @@ class Group:
     # Members that have missed something.
 
     def missed(self, event: Missed) -> list[Out]:
-        """Note that a member has missed a multicast of this broker."""
-        if event.broker in self._place.fellows:
-            self._missed.setdefault(event.broker, self._place.now - event.seconds)
+        """Note that a member has missed a multicast of this broker.
+
+        Who was not known to be there again when that was sent is told all anyway, once it is a member.
+        """
+        place, member = self._place, event.broker
+        if event.anew and member not in place.view.members:
+            self._missed.pop(member, None)
+            return [Renew(member, True)]
+        if member in place.fellows:
+            since = place.now - event.seconds
+            self._missed.setdefault(member, max(since, self._member_since.get(member, since)))
         return []
 
     def _mend(self) -> list[Out]:

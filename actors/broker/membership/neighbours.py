@@ -140,6 +140,8 @@ class Neighbours:
         lost = next((view for view in place.neighbours() if view.designated == event.broker), None)
         if lost is None or not place.designated:
             return effects
-        self._rounds.links.doubt_from(place.now - event.seconds)
+        # What went to it before it was a neighbour does not matter.
+        since = max(place.now - event.seconds, place.probing.watched_since(lost.cluster))
+        self._rounds.links.doubt_from(since)
         self._rounds.want()
         return effects + self._lost(lost.cluster)

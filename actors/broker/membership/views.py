@@ -103,7 +103,7 @@ class HealingViews(Restorable):
         self._beat_at = 0.0
         self._leave_by: float | None = None
         self._missed: dict[BrokerId, None] = {}  # who gets nothing more under this view
-        self._view_at = 0.0  # when the present view came
+        self._born_at: dict[BrokerId, float] = {}  # when those of the view came into it, as it is known here
         self._mend_at = 0.0  # not before that another view is asked for them
         self._patience = recovery.heartbeat_seconds
         self._mends_from = math.inf  # since when the round of the view mends, once it has begun
@@ -202,11 +202,11 @@ class HealingViews(Restorable):
 
     def _on_missed(self, event: Missed) -> list[Out]:
         view, since = self.router.view, self.now - event.seconds
-        if view is not None and view.born.get(event.broker) == view.version:
-            # What went before to one that is new in this view was for an earlier life.
-            since = max(since, self._view_at)
-        self.rounds.doubt_from(since)
-        if view is None or event.over_group or event.broker not in view.born:
+        known = view is not None and not event.over_group and event.broker in view.born
+        if known or not event.anew:
+            # What went to one of the view before it came into it was for an earlier life.
+            self.rounds.doubt_from(max(since, self._born_at.get(event.broker, since)))
+        if not known:
             return [Renew(event.broker, event.over_group)]
         self._missed[event.broker] = None
         return []
@@ -329,7 +329,9 @@ class HealingViews(Restorable):
         if self._me not in view.born:
             self.left = self._leave_by is not None
             return []  # who was dropped without leaving asks to be taken in again with its next beat
-        self._view_at = self.now
+        before = {} if self.router.view is None else self.router.view.born
+        came = {broker: self.now for broker, born in view.born.items() if before.get(broker) != born}
+        self._born_at = {broker: at for broker, at in self._born_at.items() if broker in view.born} | came
         missed = self._renewed()
         effects: list[Out] = [Renew(broker, False) for broker in missed]
         effects += self.router.install(view, missed)

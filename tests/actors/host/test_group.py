@@ -153,6 +153,42 @@ def test_a_member_that_is_started_again_gets_what_is_sent_from_then_on() -> None
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("begun_anew", ["after it was skipped", "before a call fails"])
+def test_what_a_member_missed_before_its_new_life_was_heard_of_is_told_then(begun_anew: str) -> None:
+    """Others may have named the new life before, and then it was for that; but what is only heartbeats is no loss."""
+
+    async def run() -> None:
+        gate, error, got = asyncio.Event(), ActorDiedError(), list[int]()
+
+        async def receive(to: int, source: int, messages: Any) -> None:
+            if error is not None:
+                await gate.wait()
+                raise error
+            got.extend(message.token for message in messages)
+
+        missed = list[tuple[int, bool]]()
+        group = MulticastGroup(
+            0, [Peer(2, receive, True)], 0.001, lambda member, ago, anew: missed.append((member, anew))
+        )
+        if begun_anew == "after it was skipped":
+            gate.set()
+            assert [await group.fly([Installed(1)]) for _ in range(2)] == [1, 0] and missed == []
+        else:
+            await group.fly([Installed(1)])
+        group.begin_anew(2)
+        gate.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert missed == [(2, True)]
+        error = None
+        await group.fly([Installed(2), Renewed(2), Installed(3)])
+        assert got == [3]
+        group.begin_anew(2)
+        assert missed == [(2, True)], "nothing was lost since"
+
+    asyncio.run(run())
+
+
 def test_a_member_that_has_missed_a_load_is_told_of_once_and_gets_what_comes_after_it_is_renewed() -> None:
     async def run() -> None:
         got: dict[int, list[int]] = {1: [], 2: []}
@@ -165,7 +201,7 @@ def test_a_member_that_has_missed_a_load_is_told_of_once_and_gets_what_comes_aft
 
         missed: list[int] = []
         fellows = [Peer(broker, receive, True) for broker in (1, 2)]
-        group = MulticastGroup(0, fellows, 20.0, lambda member, seconds: missed.append(member))
+        group = MulticastGroup(0, fellows, 20.0, lambda member, seconds, anew: missed.append(member))
         assert await group.fly([Installed(1)]) == 1 and missed == [2]
         failing = False
         assert await group.fly([Installed(2)]) == 1, "nothing of what was said before it is renewed"
@@ -197,7 +233,7 @@ def test_what_a_member_does_not_get_counts_as_lost_as_long_as_its_host_is_reache
 def test_a_member_of_which_too_many_calls_are_out_has_missed_what_comes_then() -> None:
     async def run() -> None:
         fellows, missed = Fellows(), []
-        told: Any = lambda member, seconds: missed.append(member)  # noqa: E731
+        told: Any = lambda member, seconds, anew: missed.append(member)  # noqa: E731
         group = MulticastGroup(0, fellows.peers(), 0.001, told)
         fellows.answering.clear()
         for _ in range(CALLS_OUT_MAX + 3):
@@ -209,7 +245,6 @@ def test_a_member_of_which_too_many_calls_are_out_has_missed_what_comes_then() -
         assert fellows.calls[2] == CALLS_OUT_MAX, "it answers, and does not know that it has missed anything"
         await group.fly([Renewed(2), Installed(1)])
         assert fellows.calls[2] == CALLS_OUT_MAX + 1
-        group.begin_anew(2)
 
     asyncio.run(run())
 

@@ -357,13 +357,13 @@ class Point:
     """Stands for the rendezvous point: it knows one actor, and counts how often it is asked."""
 
     def __init__(self, handle: Any) -> None:
-        self.host_of = self
+        self.whereabouts = self
         self.handle = handle
         self.asked: list[int] = []
 
     async def remote(self, broker: int) -> Any:
         self.asked.append(broker)
-        return self.handle
+        return self.handle, 1
 
 
 def test_a_broker_that_is_started_again_is_heard_under_its_new_life_only() -> None:

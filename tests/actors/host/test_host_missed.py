@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from rayvous.actors.host.host import BrokerHost
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Send, Ticked
+from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.pubsub import Events, Register
-from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.messages.recovery import ClusterBeat, ClusterView, Goodbye, Recovery, Wants
+from rayvous.protocol.messages.rounds import Round
 from rayvous.protocol.messages.views import CubeBeat
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.schemes.claims import claims_of
@@ -91,6 +94,95 @@ def test_what_was_lost_to_the_earlier_life_of_a_broker_makes_one_ask_for_another
         effects = host.seats[one.broker].broker.handle(Ticked(time.monotonic()))
         (beat,) = [each.message for each in effects if isinstance(each, Send)]
         assert isinstance(beat, CubeBeat) and beat.wants_round
+
+    asyncio.run(run())
+
+
+class Process(PackedCalls):
+    """Stands for an actor: what it has heard, or that it is dead."""
+
+    def __init__(self, *, dead: bool = False) -> None:
+        self.receive = self
+        self.dead, self.heard = dead, list[Any]()
+
+    async def remote(self, to: int, source: int, messages: Any, *said: Any) -> None:
+        if self.dead:
+            raise ActorDiedError
+        self.heard += messages
+
+
+def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_started_again() -> None:
+    """It may never say a word here by itself, and whoever started it may not have reached this host."""
+
+    async def run() -> None:
+        above, below = ClusterTree(2, 1).positions()
+        host = BrokerHost("hybrid", Limits.for_tests(), recovery=Recovery.for_tests())
+        await host.seat([below])
+        alive, asked = Process(), list[int]()
+
+        async def whereabouts(broker: int) -> tuple[Any, int] | None:
+            asked.append(broker)
+            return (alive, 1) if len(asked) == 2 else None
+
+        point: Any = SimpleNamespace(
+            whereabouts=SimpleNamespace(remote=whereabouts), receive=SimpleNamespace(remote=Deaf().remote)
+        )
+        await host.connect({above.broker: Process(dead=True)}, rendezvous=point)
+        for sequence in (1, 2):
+            events = Events(batch_of([{"x": 1}], publisher="p", first_sequence=sequence))
+            await host.request(below.broker, "p", [events])
+            await host.quiet()
+            await asyncio.sleep(0)
+        assert asked == [above.broker] * 2 and host.transport.life_of(above.broker) == 1
+        await host.quiet()
+        assert any(isinstance(each, Goodbye) for each in alive.heard), "it joins anew, as something was lost"
+        assert not await host.transport.current(99, 1), "who has left is not heard"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("named_first", [True, False])
+def test_what_a_fellow_missed_before_its_new_life_was_heard_of_comes_again(named_first: bool) -> None:
+    """The beat that takes it in again may come before its first word: what it is sent in between goes nowhere."""
+
+    async def run() -> None:
+        low, one, other = (place.broker for place in ClusterTree(1, 3).positions())
+        host = BrokerHost("hybrid", Limits.for_tests(), recovery=Recovery.for_tests())
+        await host.seat([ClusterTree(1, 3).positions()[one]])
+        speaks, alive = Process(), Process()
+        await host.connect({other: speaks, low: Process(dead=True)}, rendezvous=Deaf())
+        group = host.seats[one].broker.healing.group
+        host.driver.tell_time(host.seats[one])
+
+        async def beat(*members: int) -> None:
+            view = ClusterView(0, 1, other, members)
+            await host.receive(one, other, [ClusterBeat(view, None, (), (0,), 1)])
+            host.driver.tell_time(host.seats[one])
+            await host.quiet()
+
+        async def publish(sequence: int) -> None:
+            events = Events(batch_of([{"x": sequence}], publisher="p", first_sequence=sequence))
+            await host.request(one, "p", [events])
+            await host.quiet()
+
+        await beat(low, one, other)
+        await host.receive(one, other, [Round(RoundNumber(1, 1), 60.0)])
+        await publish(1)
+        await beat(one, other)
+        await publish(2)
+        if not named_first:
+            await host.relink(low, alive, 1)
+        await beat(low, one, other)
+        await publish(3)
+        speaks.heard.clear()
+        if named_first:
+            await host.relink(low, alive, 1)
+        assert group.busy is named_first
+        await beat(low, one, other)
+        told = [each for each in speaks.heard if isinstance(each, Wants)]
+        assert bool(told) is named_first, "it begins anew with all, and asks for a round"
+        sent = [int(each.batch.sequence[0]) for each in alive.heard if isinstance(each, Events)]
+        assert sent == ([] if named_first else [3])
 
     asyncio.run(run())
 

@@ -201,7 +201,7 @@ def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
     """Who sent it may have known of the new life already, and then it was for that; in what waits, and in a call."""
 
     async def run() -> None:
-        now, missed, gate = [0.0], list[float](), asyncio.Event()
+        now, missed, gate = [0.0], list[tuple[float, bool]](), asyncio.Event()
         wire = Wire()
 
         async def fly(load: list[Any]) -> int:
@@ -210,7 +210,7 @@ def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
             await gate.wait()
             raise ActorDiedError
 
-        box = Outbox("link", fly, 100, 100, missed.append, clock=lambda: now[0])
+        box = Outbox("link", fly, 100, 100, lambda *told: missed.append(told), clock=lambda: now[0])
         box.put(BEAT)
         await pause()
         gate.set()
@@ -225,7 +225,7 @@ def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
         assert missed == [], "it is dead, as all will know"
         now[0] = 2.0
         box.begin_anew()
-        assert missed == [2.0]
+        assert missed == [(2.0, True)]
         box.put(Installed(2))
         await pause()
         assert wire.loads == [] and box.idle
@@ -237,10 +237,10 @@ def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
         box.begin_anew()
         wire.open()
         await box.drained()
-        assert wire.loads == [[3]] and missed == [2.0, 3.0]
+        assert wire.loads == [[3]] and missed == [(2.0, True), (3.0, True)]
         box.renew()
         box.begin_anew()
-        assert missed == [2.0, 3.0]
+        assert missed == [(2.0, True), (3.0, True)]
 
     asyncio.run(run())
 
@@ -248,19 +248,19 @@ def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
 def test_after_a_call_that_a_living_broker_has_missed_nothing_leaves_before_it_is_renewed() -> None:
     async def run() -> None:
         wire = Wire()
-        missed: list[float] = []
+        missed: list[tuple[float, bool]] = []
 
         async def fly(load: list[Any]) -> int:
             if wire.fails:
                 raise Unreached(0.5, "no answer")
             return await wire.fly(load)
 
-        box = Outbox("link", fly, 100, 100, missed.append)
+        box = Outbox("link", fly, 100, 100, lambda *told: missed.append(told))
         wire.open()
         wire.fails = True
         box.put(events(0, 2))
         await pause()
-        assert missed == [0.5] and box.lost_events == 2 and box.idle
+        assert missed == [(0.5, False)] and box.lost_events == 2 and box.idle
         wire.fails = False
         box.put(events(2, 3))
         box.put(BEAT)
@@ -270,21 +270,21 @@ def test_after_a_call_that_a_living_broker_has_missed_nothing_leaves_before_it_i
         box.renew()
         box.put(events(5, 1))
         await box.drained()
-        assert wire.loads == [[[5]]] and missed == [0.5]
+        assert wire.loads == [[[5]]] and missed == [(0.5, False)]
 
     asyncio.run(run())
 
 
 def test_what_waits_behind_a_call_that_fails_is_lost_with_it_and_a_lost_heartbeat_is_nothing() -> None:
     async def run() -> None:
-        missed: list[float] = []
+        missed: list[tuple[float, bool]] = []
         gate = asyncio.Event()
 
         async def fly(load: list[Any]) -> int:
             await gate.wait()
             raise Unreached(0.1, "no answer")
 
-        box = Outbox("link", fly, 100, 100, missed.append)
+        box = Outbox("link", fly, 100, 100, lambda *told: missed.append(told))
         gate.set()
         box.put(BEAT)
         await pause()
@@ -296,7 +296,7 @@ def test_what_waits_behind_a_call_that_fails_is_lost_with_it_and_a_lost_heartbea
         box.put(Installed(1))
         gate.set()
         await pause()
-        assert missed == [0.1] and box.lost_events == 5 and box.idle and box.events == 0
+        assert missed == [(0.1, False)] and box.lost_events == 5 and box.idle and box.events == 0
 
     asyncio.run(run())
 

@@ -252,10 +252,15 @@ def test_a_broker_that_is_started_again_is_there_again() -> None:
     assert point.next_life(2) == 1 and point.next_life(2) == 2 and point.next_life(3) == 1
     assert point.next_life(0, 1) == 1 and point.next_life(1) == 2 and point.next_life(0, 1) == 3
     new = Host([])
-    point.reborn(2, new)
+    point.reborn(2, new, 2)
+    with pytest.raises(BrokerUnavailable, match="started again by another process"):
+        point.reborn(2, Host([]), 1)
     point.relocate("subscriber", "s", 3, {2: old}, [3])  # who saw only the old one die is late
     for each in (point, Rendezvous(memory)):
         assert each.host_of(2) is new and each.hosts()[2] is new
+        assert (
+            each.whereabouts(2) == (new, 2) and each.whereabouts(3)[1] == 0 and each.whereabouts(99) is None
+        )
         assert each.next_life(2) == 3
         assert each.place("publisher", [f"p{id(each)}"], 2) == [2]
 
