@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from ...admission.waiting import too_long
-from ...protocol.batch import EventBatch, concat
+from ...protocol.batch import EventBatch, cells_bytes, concat
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionMessage
 from ...protocol.messages.beats import is_beat
@@ -43,6 +43,8 @@ Flight: TypeAlias = Callable[[list[Any]], Awaitable[int]]
 CARRIERS: Final = (Events, Directed)
 """What carries events; neighbouring `Events` are joined into one batch."""
 
+JOINED_BYTES_MAX: Final = 32 << 20
+"""How large batches may become by being joined: each attribute has a cell for every event."""
 BEATS_ASIDE_MAX: Final = 8
 
 
@@ -327,8 +329,10 @@ def _alike(one: Events, other: Events) -> bool:
 
 def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) -> None:
     if batches and kind is not None:
-        batch = concat(batches)
-        load.append(kind if batch is kind.batch else replace(kind, batch=batch))
+        columns = {key for batch in batches for key in batch.columns}
+        if cells_bytes(len(columns), sum(map(len, batches))) <= JOINED_BYTES_MAX:
+            batches[:] = [concat(batches)]
+        load.extend(kind if batch is kind.batch else replace(kind, batch=batch) for batch in batches)
         batches.clear()
 
 

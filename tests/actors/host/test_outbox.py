@@ -57,6 +57,29 @@ async def pause() -> None:
         await asyncio.sleep(0)
 
 
+def test_batches_that_have_nothing_in_common_go_together_and_stay_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Promise 9: a thousand events with attributes of their own, joined, would be gigabytes in a broker."""
+    monkeypatch.setattr("rayvous.actors.host.outbox.JOINED_BYTES_MAX", 9 * 5 * 4)
+
+    async def run() -> list[Any]:
+        wire = Wire()
+        wire.open()
+        box = Outbox("link", wire.fly, 100, 100)
+        box.put(events(0, 1))
+        for i in range(1, 4):
+            box.put(Events(batch_of([{"x": i, f"a{i}": 1}])))  # three events, four columns
+        await pause()
+        for i in range(4, 10):
+            box.put(Events(batch_of([{"x": i, f"a{i}": 1}])))
+        await pause()
+        await box.drained()
+        return [load for load in wire.loads if len(load) > 0]
+
+    assert asyncio.run(run()) == [[[0, 1, 2, 3]], [[4], [5], [6], [7], [8], [9]]]
+
+
 def test_one_call_in_flight_and_what_waits_goes_as_one() -> None:
     async def run() -> None:
         wire = Wire()
