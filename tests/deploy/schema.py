@@ -63,7 +63,8 @@ VOLUME = fields(
     configMap=fields("name", name=NAME),
 )
 POD = fields(
-    "securityContext containers",
+    "securityContext containers automountServiceAccountToken",
+    automountServiceAccountToken=one_of(False),
     restartPolicy=one_of("OnFailure", "Never", "Always"),
     securityContext=fields(
         "runAsNonRoot runAsUser seccompProfile",
@@ -74,6 +75,7 @@ POD = fields(
     containers=several(CONTAINER),
     volumes=several(VOLUME),
 )
+LABELS = fields("matchLabels", matchLabels=TEXTS)
 TEMPLATE = fields("spec", metadata=fields(labels=TEXTS), spec=POD)
 
 
@@ -137,6 +139,31 @@ KINDS: dict[str, Schema] = {
                     protocol=one_of("TCP"),
                 )
             ),
+        ),
+    ),
+    "NetworkPolicy": kind(
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        spec=fields(
+            "podSelector policyTypes ingress",
+            podSelector=LABELS,
+            policyTypes=several(one_of("Ingress", "Egress")),
+            ingress=several(
+                {
+                    **fields(
+                        **{"from": several(fields(podSelector=LABELS, namespaceSelector=LABELS))},
+                        ports=several(fields("port", port=PORT_NAME, protocol=one_of("TCP"))),
+                    ),
+                    "minProperties": 1,
+                }
+            ),
+        ),
+    ),
+    "PodDisruptionBudget": kind(
+        "policy/v1",
+        "PodDisruptionBudget",
+        spec=fields(
+            "maxUnavailable selector", maxUnavailable={"type": "integer", "minimum": 1}, selector=LABELS
         ),
     ),
     "PodMonitor": kind(

@@ -106,6 +106,22 @@ def test_selectors_are_those_that_kuberay_labels_pods_with():
             assert resource["spec"]["selector"] == label
 
 
+def test_rays_own_ports_are_for_the_cluster_and_the_job_alone():
+    policy = RESOURCES["NetworkPolicy", "rayvous"]["spec"]
+    cluster = {"matchLabels": {"ray.io/cluster": CLUSTER["metadata"]["name"]}}
+    job = RESOURCES["Job", "rayvous-up"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"] == cluster and policy["policyTypes"] == ["Ingress"]
+    inside, everybody = policy["ingress"]
+    assert [each["podSelector"] for each in inside["from"]] == [cluster, {"matchLabels": job}]
+    assert "from" not in everybody
+    opened = {port["port"] for port in everybody["ports"]}
+    for group in GROUPS:
+        for each in group["template"]["spec"]["containers"]:
+            named = {port["name"] for port in each["ports"]}
+            assert opened <= named and not opened & {"gcs-server", "dashboard", "client"}
+    assert RESOURCES["PodDisruptionBudget", "rayvous"]["spec"] == {"maxUnavailable": 1, "selector": cluster}
+
+
 def test_the_job_finds_its_cluster_its_token_and_its_file(tmp_path):
     (up,) = JOB["containers"]
     name = CLUSTER["metadata"]["name"]
