@@ -6,6 +6,8 @@ failed; 2 the input cannot be used.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +42,7 @@ app.add_typer(experiment, name="experiment")
 
 USAGE_ERRORS: Final[Any] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong option or argument; its class is not at the same place in all of typer's versions."""
+NOT_WRITTEN: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DEMO_OUT: Final = Path("out/demo")
 GROUPS: Final = ("bench", "experiment")
 """Verbs that have verbs; alone they print their help."""
@@ -446,6 +449,7 @@ _reproduces("all", "All of these experiments, one after the other; what they sha
 
 def main() -> None:
     """Run the command line and exit."""
+    _open_what_is_closed()
     with suppress(FileNotFoundError):  # where the present folder is gone
         sys.path.append(str(Path.cwd()))  # for schemes and layers of the user's own (`schemes.own`)
     try:
@@ -456,9 +460,22 @@ def main() -> None:
         _fail(error, 2)
     except RayvousError as error:
         _fail(error, 1)
+    except OSError as error:
+        if error.errno not in NOT_WRITTEN:
+            raise
+        _fail(f"what was to be said could not be written: {error.strerror}", 1)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _open_what_is_closed() -> None:
+    """Let what comes and goes by a standard file that is closed (``>&-``) come from and go to nowhere."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so this one
 
 
 def _usage(error: Any) -> str:
