@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
@@ -17,6 +18,8 @@ from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import Topology
 from ..broker import check
 from .rights import check_rights
+
+NAME_CHARACTERS_MAX: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class Settings:
             If one is of the wrong type or out of range, or two of them do not go together.
         """
         checks.instance("topology", self.topology, Topology, "a topology, for example ClusterTree(4, 3)")
-        checks.text("name", self.name)
+        if len(checks.text("name", self.name)) > NAME_CHARACTERS_MAX or not self.name.isprintable():
+            raise checks.wrong("name", self.name, f"1 to {NAME_CHARACTERS_MAX} printable characters")
         routing_scheme(self.scheme)
         checks.whole_number("brokers_per_actor", self.brokers_per_actor, 1)
         checks.instance("limits", self.limits, Limits, "a Limits()").validate()

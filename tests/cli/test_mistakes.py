@@ -112,6 +112,7 @@ def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["up", "--clusters", "0"], "clusters"),
         (["up", "--scheme", "pigeon"], "no routing scheme 'pigeon'"),
         (["up", "--name", ""], "name"),
+        (["up", "--name", "two\nlines"], "it must be 1 to 128 printable characters"),
         (["up", "-f", "nowhere.toml"], "rayvous init"),
         (["up", "-f", "wrong.txt"], "wrong.txt"),
         (["up", "-f", "wrong.txt", "--clusters", "3"], "--clusters: a network that is started from a file"),
