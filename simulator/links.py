@@ -166,7 +166,9 @@ class Connection:
         source, target = self.source, self.target
         if self.known_lives[0] != source.life:
             self.known_lives, self.lost_at = (source.life, target.life), None
-        if target.alive and (self.known_lives[1] == target.life or RENDEZVOUS in (source.id, target.id)):
+        if RENDEZVOUS in (source.id, target.id):
+            return target.alive  # it knows all, and is where it was
+        if target.alive and self.known_lives[1] == target.life:
             return True
         if counts and self.lost_at is None:
             self.lost_at = leaves

@@ -213,7 +213,7 @@ class SimulatedTransport:
                 continue
             lost_at = connection.lost_at if connection.known_lives[0] == here.life else None
             connection.known_lives, connection.lost_at = (here.life, other.life), None
-            if lost_at is not None and not connection.broken and other.id != RENDEZVOUS:
+            if lost_at is not None and not connection.broken:
                 connection.break_off()
                 event = Missed(other.id, over_group, self._network.now - lost_at, anew=True)
                 self._network.take_in(here, event)

@@ -10,7 +10,14 @@ from rayvous.actors.broker import Broker
 from rayvous.actors.broker.membership.tree import HealingBroker
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.effects import Missed, Received, Renew, Ticked
-from rayvous.protocol.messages.recovery import ClusterBeat, ClusterView, MemberBeat, Recovery, TreeBeat
+from rayvous.protocol.messages.recovery import (
+    RENDEZVOUS,
+    ClusterBeat,
+    ClusterView,
+    MemberBeat,
+    Recovery,
+    TreeBeat,
+)
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
@@ -238,3 +245,24 @@ def test_a_member_that_was_left_out_and_never_heard_of_it_tells_again_what_it_wa
     verdict = judge(net.account)
     assert verdict.holds, verdict.examples
     assert verdict.notifications_delivered == 2 * 2 * 9
+
+
+def test_who_was_started_again_is_reached_when_it_is_heard_and_what_was_lost_before_is_told():
+    """As on Ray; of the rendezvous point nobody misses anything, as it asks and answers again and again."""
+    seen = []
+    net = network(
+        strangers=True, record=lambda step: seen.append((step.broker.position.broker, step.received))
+    )
+    net.crash(4)
+    net.advance(4.0)
+    publish(net, 1)
+    net.crash(RENDEZVOUS)
+    net.advance(1.0)
+    net.restart(RENDEZVOUS)
+    net.restart(4)
+    net.advance(20.0)
+    publish(net, 2)
+    net.account.settled(net.now)
+    told = {(broker, event.broker) for broker, event in seen if isinstance(event, Missed) and event.anew}
+    assert told and {other for _, other in told} == {4}
+    assert judge(net.account).holds and not structure_problems(net) and not subscription_problems(net)
