@@ -43,9 +43,18 @@ _LOAD: Final = (
     "tree, filters and stays are not given (5.1), and the load that was assumed without a parameter to choose "
     "overloads the network from few subscribers on: "
 )
+_NO_CONTROL: Final = (
+    "40 % of all brokers never refuse under this load: it is no control, and discards as none does, give or take what "
+    "its own messages load"
+)
 KNOWN: Final = {
     ("20 %: about 50 discards", ""): _LOAD
     + "between these two readings of 50 lies what one network discards",
+    ("with it clearly fewer are discarded", "of all brokers"): _NO_CONTROL,
+    ("discards: full <= 20 %", "of all brokers"): _NO_CONTROL,
+    ("discards: full <= 20 %", "of the way"): (
+        "of the way 20 % and 40 % discard the same, within what networks differ by"
+    ),
     ("40 %: above 80 subscribers", ""): _LOAD + "there is no knee left above 80",
     ("full guarantee: from a certain load on", ""): _LOAD
     + "there is no row with few rejections to rise from",
