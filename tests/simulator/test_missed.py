@@ -18,6 +18,7 @@ from rayvous.protocol.messages.recovery import (
     Recovery,
     TreeBeat,
 )
+from rayvous.protocol.messages.rounds import AskRound
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
@@ -108,6 +109,23 @@ def test_a_broker_that_takes_no_note_of_it_loses_events(way, monkeypatch):
     monkeypatch.setattr(HealingBroker, "_on_missed", ignore)
     net = play(way)
     assert not judge(net.account).holds
+
+
+def test_a_round_that_a_normal_broker_asked_for_in_vain_is_asked_for_again():
+    """A subscriber has moved there, and hears nothing before that begins. Reference: paper 1, 4.2; promise 1."""
+    net = network()
+    publish(net, 1)
+    sent = net.sent[AskRound]
+    assert net.move("s0", 7)
+    while net.sent[AskRound] == sent:
+        net.transport.break_link(7, 8, over_group=False, after=0.3)
+        net.advance(0.02)
+    publish(net, 2)
+    net.advance(10.0)
+    assert net.lost > 0 and not structure_problems(net) and not subscription_problems(net)
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples
 
 
 @every_scheme

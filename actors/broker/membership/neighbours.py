@@ -134,9 +134,14 @@ class Neighbours:
         return []
 
     def missed(self, event: Missed) -> list[Out]:
-        """Take in that a broker has missed something that it was sent: a neighbour is one no more, and joins anew."""
+        """Take in that a broker has missed something that it was sent: a neighbour is one no more, and joins anew.
+
+        What a normal broker sends its designated one besides multicasts is that it wants a round.
+        """
         effects: list[Out] = [Renew(event.broker, False)]
         place = self._place
+        if not place.designated and event.broker == place.view.designated:
+            self._rounds.want()
         lost = next((view for view in place.neighbours() if view.designated == event.broker), None)
         if lost is None or not place.designated:
             return effects

@@ -340,6 +340,11 @@ class HealingViews(Restorable):
             self.rounds.current = RoundNumber(0, view.version - 1)
         self._mends_from = min(self._mends_from, self.now - view.doubt_seconds)
         self.placed = self.router.placed()
+        if not set(missed).isdisjoint(self.placed.neighbours):
+            # What layers around this one have told them is lost, too: they begin anew with those.
+            stay = tuple(each for each in self.placed.neighbours if each not in missed)
+            self._told_place = self.placed._replace(neighbours=stay)
+            effects.append(self._told_place)
         return [*effects, *self._advance()]
 
     def _advance(self) -> list[Out]:
