@@ -217,7 +217,10 @@ class Inbox:
         if not self._arrivals:
             self._told = False
             if self._error is not None and not self._closed:
-                raise BrokerUnavailable(f"the subscriber's broker is gone ({type(self._error).__name__})")
+                gone = f"the subscriber's broker is gone ({type(self._error).__name__})"
+                raise BrokerUnavailable(
+                    str(self._error) if isinstance(self._error, BrokerUnavailable) else gone
+                )
             return None
         arrival = self._arrivals.popleft()
         self._lazy = False

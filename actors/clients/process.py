@@ -6,7 +6,8 @@ fills, and so the publishers slow down (promise 9).
 
 A poll also notices the death of its host, and in a network that heals its silence: there polls are short, and a host
 that does not answer one within `client_patience_seconds` is left. So every client is watched here, publishers too, and
-is told to move. A host that was left is told so: it ends the session of this process as soon as it is back.
+is told to move. A host that was left is told so: it ends the session of this process as soon as it is back. A host may
+also have given up this process, which stood still; then its clients go on elsewhere, or where nothing heals, are told.
 
 Where brokers compare what they know, every client says now and then what it has had or published
 (`faults.membership.comparing`).
@@ -27,16 +28,18 @@ from typing import Any, Final, Protocol, TypeVar
 
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
+from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
 from ..host.frames import called, unpacked
-from ..host.sessions import Farewell, Proposal
+from ..host.sessions import Farewell, GivenUp, Proposal
 from ..logs import Log
 from .inbox import Inbox
 from .nearness import Nearness
 
 POLL_SECONDS: Final = 20.0
 COME_BACK_SECONDS: Final = 0.1
+GIVEN_UP: Final = "its broker has let it go, as this process was silent for too long: subscribe again"
 
 
 T = TypeVar("T")
@@ -231,6 +234,9 @@ class ClientProcess:
             now = time.time()
             up_to_date = not parcels
             for parcel in parcels:
+                if isinstance(parcel, GivenUp):
+                    self._give_up(host, BrokerUnavailable(GIVEN_UP))
+                    return
                 if isinstance(parcel, Farewell):
                     self._move_from(parcel.broker)
                     continue
@@ -277,7 +283,7 @@ class ClientProcess:
     def _give_up(self, host: Any, error: Exception) -> None:
         """Leave a host that is dead or silent, or tell the readers when there is no other to go to."""
         del self._polls[host]
-        left = isinstance(error, RayActorError | TimeoutError)
+        left = isinstance(error, RayActorError | TimeoutError | BrokerUnavailable)
         if left and self._movers and not self.ending:
             if not isinstance(error, ActorDiedError):
                 self.given_up[host] += 1

@@ -9,6 +9,8 @@ Rules
   silent for too long.
 * Every poll tells the client processes which brokers leave, or have left: a process that stood still meanwhile learns
   of it in no other way while its host goes on with other brokers.
+* A process that was silent for too long, as one that was stopped, is given up; its next poll says so. Else it would
+  wait for ever for subscribers that are not attached any more.
 * A durable subscriber's position is its own (`durable`); the host only passes on how far it is.
 """
 
@@ -17,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ...protocol.configs import Limits
 from ...protocol.effects import Drained
@@ -26,7 +28,10 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
 from .absent import loss_parcel
 from .hosted_broker import HostedBroker
-from .sessions import Farewell, Session
+from .sessions import Farewell, GivenUp, Session
+
+GIVEN_UP_MAX: Final = 1_000
+"""Processes of which is known that they were given up; a dead one never asks."""
 
 
 class Attachments:
@@ -60,6 +65,7 @@ class Attachments:
         self._handle = handle
         self._drive = drive
         self._leaving: dict[BrokerId, None] = {}
+        self._given_up: dict[str, None] = {}
         self._draining: set[asyncio.Task[None]] = set()
 
     # Processes and brokers.
@@ -75,6 +81,7 @@ class Attachments:
 
     def end_session(self, name: str) -> None:
         """Forget a client process: its subscribers are detached, but for durable ones; what waits for it is let go."""
+        self._given_up.pop(name, None)
         queue = self.sessions.pop(name, None)
         if queue is None:
             return
@@ -86,6 +93,17 @@ class Attachments:
                     self.let_go(seat, client)
             self._withdraw(seat, [client for client, owner in seat.offering.items() if owner is queue])
         queue.end()
+
+    def give_up(self, name: str) -> None:
+        """Forget a client process that was silent for too long; it is told when it speaks again."""
+        self.end_session(name)
+        self._given_up[name] = None
+        if len(self._given_up) > GIVEN_UP_MAX:
+            del self._given_up[next(iter(self._given_up))]
+
+    def given_up(self, name: str) -> list[GivenUp]:
+        """Return what a process is told that was given up, until it has ended its session here; else nothing."""
+        return [GivenUp()] if name in self._given_up else []
 
     # Publishers that advertise.
 

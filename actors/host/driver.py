@@ -297,7 +297,7 @@ class Driver:
                     await wait_for_room(list(pressure.outboxes))
         for session in pressure.sessions:
             if session.gone(time.monotonic()):
-                self.attachments.end_session(session.name)
+                self.attachments.give_up(session.name)
             else:
                 await session.room(self._delivery_wait_seconds)
 

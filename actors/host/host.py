@@ -135,7 +135,7 @@ class BrokerHost:
         self.metering = Metering(self.seats, network, self.transport.log)
         self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
         self.rest = QuietWait(
-            self.seats, self.attachments.sessions, limits, recovery, self.attachments.end_session
+            self.seats, self.attachments.sessions, limits, recovery, self.attachments.give_up
         )
         stability = None if stable is None or recovery is not None else stable.stability
         self.numbered: NumberedLinks | None = None
@@ -384,6 +384,8 @@ class BrokerHost:
         """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
         if self.numbered is not None:
             self.numbered.acknowledge(session, acknowledged)
+        elif told := self.attachments.given_up(session):
+            return [*told]
         events_max = self._limits.call_events_max * 4
         queue = self.attachments.session(session)
         queue.acknowledge(acknowledged)

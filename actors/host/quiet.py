@@ -29,7 +29,7 @@ class QuietWait:
         Its brokers and the client processes that they deliver to, as they are at any time.
     limits, recovery
         Of the network.
-    end_session
+    give_up
         Lets go of a process that is gone.
     """
 
@@ -39,13 +39,13 @@ class QuietWait:
         sessions: Mapping[str, Session],
         limits: Limits,
         recovery: Recovery | None,
-        end_session: Callable[[str], None],
+        give_up: Callable[[str], None],
     ) -> None:
         self._seats = seats
         self._sessions = sessions
         self._gone_seconds = limits.session_seconds
         self._patience = None if recovery is None else recovery.client_patience_seconds
-        self._end_session = end_session
+        self._give_up = give_up
 
     async def still(self, deliveries: bool, driver: Driver, numbered: NumberedLinks | None) -> int:
         """Wait until nothing waits to leave; return how many messages the host has handled so far.
@@ -90,7 +90,7 @@ class QuietWait:
                 return
             await session.moved(patience)
         if session is not None and session.gone(time.monotonic()):
-            self._end_session(name)
+            self._give_up(name)
 
     def _away(self, queue: Session) -> bool:
         """Return whether it is of a durable subscriber, and silent: the broker keeps what waits in it anyway."""

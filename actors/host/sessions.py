@@ -90,6 +90,11 @@ class Farewell:
     broker: BrokerId
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """The host has let go all subscribers of the process that polls, which was silent for too long."""
+
+
 @dataclass(slots=True, eq=False)
 class Tally:
     """What was shed of what one broker brought."""

@@ -2,12 +2,16 @@
 
 import asyncio
 import threading
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from packed_calls import PackedCalls
 from rayvous.actors.clients.inbox import Inbox
 from rayvous.actors.clients.process import ClientProcess
+from rayvous.actors.host.sessions import GivenUp
+from rayvous.protocol.errors import BrokerUnavailable
 
 
 class Host(PackedCalls):
@@ -45,3 +49,39 @@ def test_a_poll_compares_no_more_handles_when_there_are_more_subscribers() -> No
             assert host.compared < host.polls
         finally:
             process.close()
+
+
+class Hasty(PackedCalls):
+    """The actor of a broker that has given this process up."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self.poll = SimpleNamespace(remote=self._poll)
+        self.end_session = SimpleNamespace(remote=lambda *_: self.ended.set())
+
+    async def _poll(self, *_: Any) -> list[Any]:
+        return [GivenUp()]
+
+
+def test_a_process_that_was_given_up_moves_its_clients_or_tells_their_readers() -> None:
+    """Its subscribers are attached to no broker any more: without a word they would wait for ever."""
+    process, host = ClientProcess("test", None), Hasty()
+    try:
+        inbox = Inbox(host, 10, None)
+        process.watch(host, "s", inbox, 0)
+        with pytest.raises(BrokerUnavailable, match="silent for too long: subscribe again"):
+            inbox.wait(20)
+    finally:
+        process.close()
+
+    process, moved = ClientProcess("test", 60.0), Future[tuple[object, bool]]()
+
+    async def move(left: object, dead: bool) -> None:
+        moved.set_result((left, dead))
+
+    try:
+        process.follow(SimpleNamespace(host=host, broker=0, name="s", kind="subscriber", move=move))
+        assert moved.result(20) == (host, False), "it is alive, and has retained what was missed"
+        assert host.ended.wait(20), "so that it may come back there"
+    finally:
+        process.close()

@@ -3,17 +3,18 @@
 import asyncio
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from ray.exceptions import RayActorError
 from rayvous.actors.broker import Broker
 from rayvous.actors.host.admission import HostAdmission
-from rayvous.actors.host.attachments import Attachments
+from rayvous.actors.host.attachments import GIVEN_UP_MAX, Attachments
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.requests import Question
-from rayvous.actors.host.sessions import Farewell
+from rayvous.actors.host.sessions import Farewell, GivenUp
 from rayvous.actors.host.survey import accepted, books_of, dead_letters, lacking, sizes_of, standing_of
 from rayvous.actors.host.telemetry import HostTelemetry
 from rayvous.actors.telemetry.accounts import HandOver
@@ -37,6 +38,7 @@ from rayvous.protocol.messages.admission import (
 from rayvous.protocol.messages.pubsub import Detach, Events, Lost, Register
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.telemetry.recorder import TelemetryBuffer
+from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 LIMITS = Limits.for_tests()
@@ -111,6 +113,33 @@ def test_nothing_begins_at_a_broker_that_leaves_and_every_poll_says_so() -> None
     with pytest.raises(BrokerUnavailable, match="broker 9 is not on this host"):
         here.open_seat(9)
     assert [farewell.broker for farewell in here.farewells()] == [1]
+
+
+def test_a_process_that_was_given_up_is_told_by_its_next_poll_until_it_ends_its_session() -> None:
+    """A poll that found an empty session would wait for ever for subscribers that nobody has attached."""
+
+    async def test() -> None:
+        host = BrokerHost("hybrid", replace(LIMITS, session_seconds=0.0))
+        await host.seat(ClusterTree(1, 1).positions())
+        await host.connect({})
+        await host.request(0, "s", [Register(1, to_filter("x > 0"))], "stopped")
+        await host.request(0, "p", [Events(batch_of([{"x": 1}], publisher="p", first_sequence=1))])
+        await host.quiet()  # nobody fetches what was delivered
+        assert not host.seats[0].owners
+        for _ in range(2):
+            assert await host.poll("stopped", 0, 0.0) == [GivenUp()]
+        await host.end_session("stopped")
+        await host.request(0, "s", [Register(1, to_filter("x > 0"))], "stopped")
+        assert await host.poll("stopped", 0, 0.0) == []
+
+    go(test())
+
+
+def test_only_so_many_given_up_processes_are_remembered() -> None:
+    here = Desk().here
+    for number in range(GIVEN_UP_MAX + 1):
+        here.give_up(f"process {number}")
+    assert here.given_up("process 0") == [] and here.given_up("process 1") == [GivenUp()]
 
 
 def test_a_process_that_stood_still_while_a_broker_left_is_told_by_its_next_poll() -> None:
