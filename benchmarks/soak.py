@@ -10,8 +10,8 @@ Rules
   broker changes: one is killed and started again, one joins, one leaves, in turn; events go on meanwhile.
 * At the end of a round what waits in the queues of brokers is looked at; then the network comes to rest, everything
   that was notified is counted against what was owed, and the own memory of each process with brokers is taken down.
-* Memory is judged by the processes that lived from the first third of the run to its end: the line through their
-  samples since then. What a process takes when it starts is no leak.
+* Memory is judged by processes that have lived for a while, and live on for as long again: the line through their
+  samples since then. What a process takes when it starts, and what it keeps to send again, is no leak.
 
 Chance is drawn from the seed; how many rounds go into the time is not.
 """
@@ -45,6 +45,8 @@ PARTS: Final = 5
 VALUES: Final = 100
 BROKER_ROUNDS: Final = 4
 BOUND_SECONDS: Final = 120.0
+SETTLED_SECONDS: Final = 120.0
+"""After which a process has all that it starts with; what is kept to be sent again is kept for a minute."""
 
 Progress = Callable[[str, int, int], None]
 
@@ -91,17 +93,26 @@ class Owed:
         return sum(map(len, owed.values())), wrong, early
 
 
-def growth(samples: Sequence[Mapping[str, Any]]) -> float:
-    """Return how many kilobytes a minute the processes grow that lived from a third of the run to its end."""
-    late = samples[len(samples) // 3 :]
-    stayed = (
-        set(late[0]["own_bytes"]).intersection(*(sample["own_bytes"] for sample in late)) if late else set()
-    )
-    if len(late) < 2 or not stayed:
-        return 0.0
-    minutes = [sample["seconds"] / 60 for sample in late]
-    mean = [sum(sample["own_bytes"][name] for name in stayed) / len(stayed) / 1024 for sample in late]
-    return float(np.polyfit(minutes, mean, 1)[0])
+def growth(samples: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return how many kilobytes a minute a process grows once it is settled: the median of those that lived on as long.
+
+    None where none did: brokers are killed, and then nobody can say.
+    """
+    began: dict[str, float] = {}
+    settled: dict[str, list[tuple[float, float]]] = {}
+    for sample in samples:
+        seconds = sample["seconds"]
+        for name, size in sample["own_bytes"].items():
+            if seconds - began.setdefault(name, seconds) >= SETTLED_SECONDS:
+                settled.setdefault(name, []).append((seconds / 60, size / 1024))
+    long = [each for each in settled.values() if 60 * (each[-1][0] - each[0][0]) >= SETTLED_SECONDS]
+    slopes = [_slope(each) for each in long]
+    return float(np.median(slopes)) if slopes else None
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    minutes, sizes = np.array(points).T
+    return float(np.polyfit(minutes, sizes, 1)[0])
 
 
 def run(*, minutes: float = 30.0, seed: int = 0, progress: Progress | None = None) -> dict[str, Any]:
