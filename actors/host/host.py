@@ -134,9 +134,8 @@ class BrokerHost:
         self.telemetry = self.driver.telemetry
         self.metering = Metering(self.seats, network, self.transport.log)
         self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
-        self.rest = QuietWait(
-            self.seats, self.attachments.sessions, limits, recovery, self.attachments.give_up
-        )
+        attached = self.attachments
+        self.rest = QuietWait(self.seats, attached.sessions, limits, recovery, attached.give_up)
         stability = None if stable is None or recovery is not None else stable.stability
         self.numbered: NumberedLinks | None = None
         if stability is not None:
@@ -390,8 +389,7 @@ class BrokerHost:
         queue = self.attachments.session(session)
         queue.acknowledge(acknowledged)
         self.attachments.catch_up(queue)
-        parcels = await queue.poll(acknowledged, timeout_seconds, events_max)
-        return [*parcels, *self.attachments.farewells()]
+        return [*await queue.poll(acknowledged, timeout_seconds, events_max), *self.attachments.farewells()]
 
     end_session = later_of("attachments", Attachments.end_session)
 

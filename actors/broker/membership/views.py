@@ -343,7 +343,7 @@ class HealingViews(Restorable):
         if not set(missed).isdisjoint(self.placed.neighbours):
             # What layers around this one have told them is lost, too: they begin anew with those.
             stay = tuple(each for each in self.placed.neighbours if each not in missed)
-            self._told_place = self.placed._replace(neighbours=stay)
+            self._told_place = Placed(stay, *self.placed[1:])
             effects.append(self._told_place)
         return [*effects, *self._advance()]
 
