@@ -4,6 +4,7 @@ import os
 import signal
 
 import pandas as pd
+import psutil
 import pytest
 import ray
 import rayvous as rv
@@ -20,6 +21,13 @@ def kill_process(collector):
     os.kill(ray.get(collector.pid.remote()), signal.SIGKILL)
 
 
+def and_see_it_gone(kill, collector):
+    """Kill the collector; return when it is dead, for which Ray does not wait: until then it goes on taking."""
+    process = psutil.Process(ray.get(collector.pid.remote()))
+    kill(collector)
+    process.wait(60)
+
+
 @pytest.mark.parametrize("kill", [kill_actor, kill_process])
 def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
     ray_started, traffic_at, tmp_path, kill
@@ -34,7 +42,7 @@ def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
             for publisher in traffic.publishers.values():
                 publisher.publish({"x": 1_000, "odd": False})
             net._hosts.ask("flush_telemetry")  # the collector has it, and no file
-            kill(net._hosts.directory.collector)
+            and_see_it_gone(kill, net._hosts.directory.collector)
             after = net.telemetry(since=written)
             lost = after.lost["published"]["collector"]
             assert lost >= len(traffic.publishers)
