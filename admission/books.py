@@ -16,7 +16,7 @@ Source: paper 3, sections 4.1 and 4.2; priorities are its further work (section 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -104,7 +104,7 @@ class Books:
         self.held: dict[BrokerLink, dict[Filter, HeldFilter]] = {LOCAL: {}}
         self.changes: list[Change] = []
         self._wanted = FilterColumns()
-        self._held_by: dict[Filter, int] = {}
+        self._holders: dict[Filter, set[BrokerLink]] = {}
         self._met = np.zeros(
             self.dag.own_rate.shape, np.int64
         )  # [link, slot]: filters held that meet the node
@@ -119,7 +119,7 @@ class Books:
     def lead(self, ways: Ways) -> None:
         """Take other ways for the present ones."""
         self._reserved = None
-        self.flows = Flows(self.broker, ways, self.flows.hand_on, self.flows.cpu_counts)
+        self.flows = self.flows.along(ways)
 
     @property
     def passes(self) -> Callable[[BrokerLink, BrokerLink], bool]:
@@ -152,9 +152,9 @@ class Books:
         slot, new = self.dag.add(item, link, rate)
         self._fit()
         if new:
-            meeting = self.meeting(item)
-            for of, items in self.held.items():
-                self._met[self.dag.row(of), slot] = sum(other in items for other in meeting)
+            for other in self.meeting(item):
+                for holder in self._holders[other]:
+                    self._met[self.dag.row(holder), slot] += 1
 
     def default_rate(self, key: tuple[ClientId, int], rate: int) -> int:
         """Return the rate of a publisher here that gave none: its history's, if the broker has as much free (3.1).
@@ -193,9 +193,9 @@ class Books:
         items[item] = HeldFilter(priority, self._next_order)
         self._next_order += 1
         self.changes.append(Change(item, link, True))
-        if item not in self._held_by:
+        if item not in self._holders:
             self._wanted.insert(item)
-        self._held_by[item] = self._held_by.get(item, 0) + 1
+        self._holders.setdefault(item, set()).add(link)
         row = self.dag.row(link)
         self._fit()
         self._met[row, self.dag.relations(item).meets] += 1
@@ -207,21 +207,20 @@ class Books:
         self._reserved = None
         self.changes.append(Change(item, link, False))
         self._met[self.dag.row(link), self.dag.relations(item).meets] -= 1
-        self._held_by[item] -= 1
-        if not self._held_by[item]:
-            del self._held_by[item]
+        self._holders[item].remove(link)
+        if not self._holders[item]:
+            del self._holders[item]
             self._wanted.remove(item)
         return True
 
     def wanted_beside(self, item: Filter, link: BrokerLink) -> bool:
         """Return whether a filter is wanted over any link to which events may go that come over this one."""
-        if self.flows.ways.onward is not None:
-            return any(self.passes(link, other) for other in self.holders(item))
-        return self._held_by.get(item, 0) > (item in self.held.get(link, ()))
+        return any(self.passes(link, other) for other in self._holders.get(item, ()))
 
     def holders(self, item: Filter) -> list[BrokerLink]:
-        """Return the links that a filter is wanted over."""
-        return [link for link, items in self.held.items() if item in items]
+        """Return the links that a filter is wanted over, in the order in which they joined."""
+        holders = self._holders.get(item, ())
+        return [link for link in self.held if link in holders]
 
     def meeting(self, item: Filter) -> list[Filter]:
         """Return the filters that are wanted over any link and may match an event that `item` matches."""
@@ -334,7 +333,9 @@ class Books:
 
     def degraded(self) -> dict[tuple[Filter, BrokerLink], tuple[Refusal, ...]]:
         """Return the filters, by link, that have to give way so that the rest fits, and what each lacks."""
-        over = self._over(self._rates())
+        rates = self._rates()
+        limits = {account: self.limit(account) for account in rates}
+        over = _over(rates, limits)
         if not over:
             return {}
         met = self._met.copy()
@@ -346,8 +347,10 @@ class Books:
         ]
         for _, _, item, link in sorted(entries, key=lambda entry: entry[:2]):
             row, mask = self.dag.row(link), self.dag.relations(item).meets
+            if not (met[row, mask] == 1).any():
+                continue  # all that it meets is wanted there by another
             met[row, mask] -= 1
-            left = self._over(self._loads(met))
+            left = _over(self._loads(met), limits)
             helped = {key: over[key] - left.get(key, 0) for key in over if over[key] > left.get(key, 0)}
             if not helped:
                 met[row, mask] += 1
@@ -359,9 +362,6 @@ class Books:
             if not over:
                 break
         return out
-
-    def _over(self, loads: Mapping[Account, int]) -> dict[Account, float]:
-        return {key: load - limit for key, load in loads.items() if load > (limit := self.limit(key))}
 
     # To be put down and made again.
 
@@ -377,7 +377,6 @@ class Books:
                 for link, items in self.held.items()
             ],
             "wanted": self._wanted.snapshot(),
-            "held_by": list(self._held_by.items()),
             "met": self._met.copy(),
             "next_order": self._next_order,
         }
@@ -393,7 +392,7 @@ class Books:
             for link, items in plain["held"]
         }
         self._wanted.restore(plain["wanted"])
-        self._held_by = dict(plain["held_by"])
+        self._holders = _by_filter(self.held)
         self._met = plain["met"].copy()
         self._next_order = plain["next_order"]
         self._reserved = None
@@ -430,9 +429,23 @@ class Books:
             fresh.advertise(key, advert.filter, advert.rate, advert.link)
         mine, its = self.reserved(), fresh.reserved()
         assert mine == its and min(mine.values()) >= 0, (mine, its)
+        assert self._holders == _by_filter(self.held)
         assert (self._met >= 0).all() and (self.dag.own_rate >= 0).all()
         for node in (advert.filter for advert in self.adverts.values()):
             assert self.dag.node(node) == fresh.dag.node(node)
+
+
+def _by_filter(held: Mapping[BrokerLink, Iterable[Filter]]) -> dict[Filter, set[BrokerLink]]:
+    """Return the links that each filter is held for."""
+    out: dict[Filter, set[BrokerLink]] = {}
+    for link, items in held.items():
+        for item in items:
+            out.setdefault(item, set()).add(link)
+    return out
+
+
+def _over(loads: Mapping[Account, int], limits: Mapping[Account, float]) -> dict[Account, float]:
+    return {account: load - limits[account] for account, load in loads.items() if load > limits[account]}
 
 
 def _named(account: Account) -> str:

@@ -32,7 +32,7 @@ from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
 from .books import Books
 from .degradation import Degradation
-from .flows import HandOn
+from .flows import Flows, HandOn
 from .questions import Out, Questions, Request, Shared, requests_again
 from .spreading import Spreading
 from .subscriptions import Subscriptions
@@ -121,11 +121,8 @@ class Admission:
         """
         wanted = list(dict.fromkeys(neighbours))
         stay = [link for link in self.neighbours if link in wanted]
-        before = self._ways_among(stay)
-        old = self.books.flows.ways
-        self.books.lead(ways)
-        moved = self._ways_among(stay) != before
-        self.books.lead(old)
+        now = self.books.flows
+        moved = ways != now.ways and _paths(now.along(ways), stay) != _paths(now, stay)
         out: Out = []
         gone = [link for link in self.neighbours if moved or link not in wanted]
         for link in gone:
@@ -137,11 +134,6 @@ class Admission:
                 self._join(link)
                 out += self.spreading.greeting(link, answer=True)
         return out + self._restand()
-
-    def _ways_among(self, links: list[BrokerId]) -> list[bool]:
-        passes = self.books.passes
-        ends = (LOCAL, *links)
-        return [passes(source, to) for source in ends for to in ends]
 
     def _join(self, link: BrokerId) -> None:
         self.questions.join(link)
@@ -265,6 +257,12 @@ class Admission:
         self.questions.check()
         self.subscriptions.check()
         self.spreading.check()
+
+
+def _paths(flows: Flows, links: list[BrokerId]) -> list[bool]:
+    """Return between which of the links, and of the clients here, events may go."""
+    ends = (LOCAL, *links)
+    return [flows.passes(source, to) for source in ends for to in ends]
 
 
 def _wanted(item: Filter, priority: int) -> str:

@@ -64,6 +64,10 @@ class Flows:
             self._onward = {LOCAL if link is None else link: frozenset(to) for link, to in ways.onward}
         self._known: tuple[dict[BrokerLink, int], Mask, Mask] | None = None
 
+    def along(self, ways: Ways) -> Flows:
+        """Return what flows where events go other ways."""
+        return Flows(self.broker, ways, self.hand_on, self.cpu_counts)
+
     @property
     def beside(self) -> bool:
         """Whether something is charged beside what goes over the links that it is wanted over."""
