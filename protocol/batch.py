@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -42,9 +42,9 @@ ATTRIBUTES_MAX: Final = 256
 NAME_CHARACTERS_MAX: Final = 128
 EVENT_BYTES_MAX: Final = 1 << 20
 WORDS_PER_EVENT_MAX: Final = 2
+"""With more words than this an event, :meth:`Column.take` cuts the words down to those in use."""
 CELL_BYTES: Final = 9
 """A number, and whether it is there."""
-"""With more words than this an event, :meth:`Column.take` cuts the words down to those in use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -413,6 +413,12 @@ def batch_from_columns(
         np.arange(first_sequence, first_sequence + size, dtype=np.int64),
         np.full(size, published_at),
     )
+
+
+def joined_bytes(batches: Collection[EventBatch]) -> int:
+    """Return how much the columns of all in one batch take, at most: each attribute has a cell for every event."""
+    columns = {key for batch in batches for key in batch.columns}
+    return cells_bytes(len(columns), sum(map(len, batches)))
 
 
 def concat(batches: Sequence[EventBatch]) -> EventBatch:

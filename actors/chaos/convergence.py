@@ -100,11 +100,9 @@ class Convergence:
                 if handled == before:
                     break
                 before = handled
+            # A host that was out of reach just then has not said that nothing is under way there.
             hosts = {self._hosts.directory.hosts.get(broker) for broker in state or ()}
-            # One that was out of reach just then has not said that nothing is under way there.
-            if len(handled) >= len(hosts) and state == self._healed(
-                deadline
-            ):  # nothing broke or was mended meanwhile
+            if len(handled) >= len(hosts) and state == self._healed(deadline):  # nothing was mended meanwhile
                 return
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(

@@ -12,9 +12,9 @@ Rules
   is dead would hold up each load, also those by which the others elect.
 * A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
   the broker, and gets nothing more but heartbeats until a load that has `Renewed` for it: from there on. So is one that
-  was started again, when that is heard of and anything was lost since it died. Without
-  heartbeats two that have both missed something would each drop the other, and never find together again. What it
-  does not get meanwhile counts as lost while its host is reached: of one that is not, nobody knows whether it lives.
+  was started again, when that is heard of and anything was lost since it died. Without heartbeats two that have both
+  missed something would each drop the other, and never find together again. What it does not get meanwhile counts as
+  lost while its host is reached: of one that is not, nobody knows whether it lives.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ class MulticastGroup:
         living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
         plain = [message for message in load if not isinstance(message, Renewed)]
         if len(living) < len(self._fellows) and not all(map(is_beat, plain)):
-            self._note_lost([fellow.broker for fellow in self._fellows if fellow.broker in self._dead])
+            for fellow in self._fellows:
+                if fellow.broker in self._dead:
+                    self._lost_at.setdefault(fellow.broker, time.monotonic())
         events, size = _events_of(plain)
         remote = sum(not fellow.local for fellow in living)
         by_reference = size > INLINE_BYTES_MAX and remote > 1
@@ -190,10 +192,6 @@ class MulticastGroup:
         lost_at = self._lost_at.pop(broker, None)
         if lost_at is not None:
             self._tell_missed(broker, time.monotonic() - lost_at, True)
-
-    def _note_lost(self, members: Iterable[BrokerId]) -> None:
-        for member in members:
-            self._lost_at.setdefault(member, time.monotonic())
 
     def _start(self, fellow: Peer, load: Any) -> asyncio.Task[bool]:
         task = asyncio.get_running_loop().create_task(self._reach(fellow, load))

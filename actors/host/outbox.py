@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from ...admission.waiting import too_long
-from ...protocol.batch import EventBatch, cells_bytes, concat
+from ...protocol.batch import EventBatch, concat, joined_bytes
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionMessage
 from ...protocol.messages.beats import is_beat
@@ -44,7 +44,7 @@ CARRIERS: Final = (Events, Directed)
 """What carries events; neighbouring `Events` are joined into one batch."""
 
 JOINED_BYTES_MAX: Final = 32 << 20
-"""How large batches may become by being joined: each attribute has a cell for every event."""
+"""How large batches may become by being joined."""
 BEATS_ASIDE_MAX: Final = 8
 
 
@@ -200,19 +200,14 @@ class Outbox:
 
     def begin_anew(self) -> None:
         """Let go of what waits: the broker that it was for has been started again."""
-        counted = [
-            since for since, message in zip(self._since, self._waiting, strict=True) if not is_beat(message)
-        ]
-        self._note_lost(counted)
+        waiting = zip(self._since, self._waiting, strict=True)
+        first = next((since for since, message in waiting if not is_beat(message)), None)
+        lost_at = first if self._lost_at is None else self._lost_at
+        self._lost_at = None
         self._drop()
-        lost_at, self._lost_at = self._lost_at, None
         if lost_at is not None and self._missed is not None and not self._broken:
             self._broken = True
             self._missed(self._clock() - lost_at, True)
-
-    def _note_lost(self, since: Sequence[float]) -> None:
-        if since and self._lost_at is None:
-            self._lost_at = since[0]
 
     def _drop(self) -> None:
         for message in self._waiting:
@@ -255,8 +250,8 @@ class Outbox:
                     self._broken = True
                     self._drop()
                     self._missed(error.seconds, False)
-                elif load.counted:
-                    self._note_lost([load.since])
+                elif load.counted and self._lost_at is None:
+                    self._lost_at = load.since
             self.lost_events += load.events * lost_copies
             self.events -= load.size
             self._counted -= load.counted
@@ -329,8 +324,7 @@ def _alike(one: Events, other: Events) -> bool:
 
 def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) -> None:
     if batches and kind is not None:
-        columns = {key for batch in batches for key in batch.columns}
-        if cells_bytes(len(columns), sum(map(len, batches))) <= JOINED_BYTES_MAX:
+        if len(batches) > 1 and joined_bytes(batches) <= JOINED_BYTES_MAX:
             batches[:] = [concat(batches)]
         load.extend(kind if batch is kind.batch else replace(kind, batch=batch) for batch in batches)
         batches.clear()

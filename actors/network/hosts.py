@@ -285,7 +285,7 @@ class Hosts:
         InputError
             If the network does not heal, or the broker is alive.
         """
-        self.host_of(broker)
+        self.host_of(broker)  # refuses one that there is not
         if self.recovery is None:
             raise InputError(
                 f"broker {broker} cannot be started again: launch the network with recovery=Recovery()"

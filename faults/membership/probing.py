@@ -51,9 +51,7 @@ class Probing:
         # It knows senders by numbers: here a sender is a cluster, through whichever broker speaks for it.
         self._detector = Detector(recovery)
         self._views: dict[ClusterId, ClusterView] = {}
-        self._since: dict[
-            ClusterId, float
-        ] = {}  # since when the same broker speaks for each, as far as is known
+        self._since: dict[ClusterId, float] = {}  # when the broker was first known that speaks for each
         self._inquiries: dict[ClusterId, _Inquiry] = {}
         self._now = 0.0
 

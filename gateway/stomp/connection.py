@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...protocol.batch import EventBatch, batch_of, cells_bytes, concat
+from ...protocol.batch import EventBatch, batch_of, concat, joined_bytes
 from ...protocol.errors import AccessDenied, EventError, InputError, LimitReached, RayvousError
 from ...protocol.values import Value
 from ..core import Delivery, Gateway, Stream
@@ -91,9 +91,8 @@ def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
         parts.append(sent.events)
     if plain:
         parts.append(batch_of(plain, bytes_max=bytes_max))
-    columns = {key for part in parts for key in part.columns}
-    if cells_bytes(len(columns), sum(map(len, parts))) > bytes_max:
-        raise EventError(f"{len(columns):,} different attributes are too many for one batch")
+    if joined_bytes(parts) > bytes_max:
+        raise EventError("the events differ too much to become one batch: give fewer different attributes")
     return concat(parts)
 
 
