@@ -105,7 +105,8 @@ class Books:
         self.changes: list[Change] = []
         self._wanted = FilterColumns()
         self._holders: dict[Filter, set[BrokerLink]] = {}
-        self._met = np.zeros(self.dag.own_rate.shape, np.int64)  # [link, slot]: filters held that meet the node
+        # [link, slot]: how many filters that are held for the link meet the node.
+        self._met = np.zeros(self.dag.own_rate.shape, np.int64)
         self._next_order = 0
         self._reserved: dict[Account, int] | None = None  # None: something has changed
         self.flows = Flows(broker, ways, hand_on, cpu_counts)
