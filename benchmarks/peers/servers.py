@@ -179,7 +179,7 @@ def nats(folder: Path) -> Iterator[Server]:
 def redis(folder: Path) -> Iterator[Server]:
     """Redis without files, with room for what waits for subscribers."""
     port = free_port()
-    room = ["--client-output-buffer-limit", "pubsub 256mb 256mb 0"]
+    room = ["--client-output-buffer-limit", "pubsub", "256mb", "256mb", "0"]  # Redis 6 splits no argument
     words = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *room]
     program = shutil.which("redis-server") or _redis_of_a_wheel()
     assert program is not None
