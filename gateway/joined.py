@@ -201,7 +201,7 @@ class _RayFeed:
         losses, shed = self._subscriber.losses_after(self._losses), self._subscriber.shed - self._shed
         self._losses += len(losses)
         self._shed += shed
-        return Arrived(arrival.batch, arrival.rows, losses, shed)
+        return Arrived(arrival.batch, arrival.rows, losses, shed, last=self._subscriber.idle)
 
     async def acknowledge(self, marks: Mapping[str, int]) -> None:
         assert isinstance(self._subscriber, DurableSubscriber)

@@ -17,12 +17,16 @@ from ..routing.filters.filter import Filter
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrived:
-    """What came for a subscriber at once: rows of a batch, what was lost for good before it, and how many were shed."""
+    """What came for a subscriber at once: rows of a batch, what was lost for good before it, and how many were shed.
+
+    `last` says that nothing more was there: what comes later is called for.
+    """
 
     batch: EventBatch | None = None
     rows: Rows | None = None
     losses: Sequence[Lost] = field(default=())
     shed: int = 0
+    last: bool = False
 
 
 class Outlet(Protocol):

@@ -172,12 +172,15 @@ class Stream:
 
     def _take_in(self) -> bool:
         """Take in some of what has come; return whether there is more, and room for it."""
-        left = BREATH
+        left, last = BREATH, False
         while left > 0:
             if not self._coming:
                 left -= 1
-                if not self._fetch():
+                arrived = None if last else self._feed.take()
+                if arrived is None:
                     return False
+                last = arrived.last
+                self._receive(arrived)
             elif passed := self._pass_by(left):
                 left -= passed
             else:
@@ -191,11 +194,8 @@ class Stream:
                 self._more.set()
         return True
 
-    def _fetch(self) -> bool:
-        """Take from the network what came next; return whether something had come."""
-        arrived = self._feed.take()
-        if arrived is None:
-            return False
+    def _receive(self, arrived: Arrived) -> None:
+        """Read what came from the network."""
         if arrived.losses or arrived.shed:
             self._note_losses(arrived)
         if arrived.batch is not None and arrived.rows is not None:
@@ -205,7 +205,6 @@ class Stream:
                 items = [item for item in items if item.sequence > had.get(item.publisher, 0)]
             self._coming += items
             self._fresh = True
-        return True
 
     def _make_room(self) -> bool:
         """Leave it to the queue to shed, end, or wait until something is handed out; return whether to go on."""

@@ -127,6 +127,8 @@ def whole_number(
     InputError
         If it is no whole number, or outside.
     """
+    if type(value) is int and (low is None or low <= value) and (high is None or value <= high):
+        return value
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or (low is not None and value < low) or (high is not None and value > high):
         bounds = "" if low is None else f", {low:,} or more" if high is None else f" from {low:,} to {high:,}"

@@ -123,13 +123,27 @@ class Inbox:
         self._events_max = events_max
         self._arrivals: deque[Arrival] = deque()
         self._changed = threading.Condition()
+        self._blocked = 0  # threads that wait
         self._wakers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-        self._listener: tuple[asyncio.AbstractEventLoop, Callable[[], None]] | None = None
+        self._listener: tuple[_Wakeups, Callable[[], None]] | None = None
         self._told = False  # the listener was called, and has not yet taken all
         self._room: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._lazy = False  # waited for in vain since it was last read; it is not waited for again
         self._error: BaseException | None = None
         self._closed = False
+
+    def offer(self, batch: EventBatch, rows: Rows, received_at: float) -> bool:
+        """Take events in as `put` does if that needs no wait; return whether they were."""
+        if self._turn.locked():
+            return False
+        with self._changed:
+            if self.waiting > self._events_max and not self._closed:
+                return False
+            if self._machine is not None:
+                rows = self._machine.admit(batch, rows)
+            if len(rows):
+                self._add(batch, rows, received_at)
+        return True
 
     async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         """Take events in, but for those that came before; wait while the inbox is full and open."""
@@ -173,14 +187,15 @@ class Inbox:
                 self.shed += gone
 
     def _wake(self) -> None:
-        self._changed.notify_all()
+        if self._blocked:
+            self._changed.notify_all()
         for loop, event in self._wakers:
             _wakeups_of(loop).wake(event.set)
         self._wakers.clear()
         if self._listener is not None and not self._told:
             self._told = True
-            loop, more = self._listener
-            if not _wakeups_of(loop).wake(more):
+            wakeups, more = self._listener
+            if not wakeups.wake(more):
                 self._listener = None  # its loop has ended; whoever listens next is told at once
 
     def _make_room(self) -> None:
@@ -192,15 +207,20 @@ class Inbox:
                 loop.call_soon_threadsafe(event.set)
 
     def listen(self, loop: asyncio.AbstractEventLoop, more: Callable[[], None]) -> None:
-        """Call `more` on a loop when something has come, and at the end; then not before `take` has returned None."""
+        """Call `more` on a loop when something has come, and at the end; then not before all of that was taken."""
         with self._changed:
-            self._listener, self._told = (loop, more), False
+            self._listener, self._told = (_wakeups_of(loop), more), False
             self._wake()
 
     @property
     def closed(self) -> bool:
         """Whether nothing more is wanted."""
         return self._closed
+
+    @property
+    def idle(self) -> bool:
+        """Whether `take` would return None now."""
+        return not (self._arrivals or self._error is not None or self._closed)
 
     def take(self) -> Arrival | None:
         """Return the next arrival, or None when there is none now.
@@ -223,6 +243,7 @@ class Inbox:
                 )
             return None
         arrival = self._arrivals.popleft()
+        self._told = self._told and bool(self._arrivals)
         self._lazy = False
         self.waiting -= len(arrival.rows)
         if self.waiting <= self._events_max:
@@ -237,7 +258,11 @@ class Inbox:
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._closed or (left is not None and left <= 0):
                     return None
-                self._changed.wait(left)
+                self._blocked += 1
+                try:
+                    self._changed.wait(left)
+                finally:
+                    self._blocked -= 1
             return arrival
 
     async def wait_async(self) -> Arrival | None:

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 from ray.exceptions import ActorDiedError, RayActorError, RayError
@@ -244,7 +244,8 @@ class ClientProcess:
                     self._move_one(parcel)
                     acknowledged = parcel.number
                     continue
-                for i, client in enumerate(parcel.clients):
+                spans = pairwise(parcel.starts.tolist())
+                for client, (first, end) in zip(parcel.clients, spans, strict=True):
                     target = self._inboxes.get(client)
                     if target is None or not _same(target.host, host):
                         continue
@@ -252,8 +253,9 @@ class ClientProcess:
                         target.tell(parcel.losses)
                     elif not parcel.note or parcel.note > target.had:
                         target.had = parcel.note
-                        rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
-                        await target.put(parcel.batch, rows, now)
+                        rows = parcel.rows[first:end]
+                        if not target.offer(parcel.batch, rows, now):
+                            await target.put(parcel.batch, rows, now)
                 acknowledged = parcel.number
                 up_to_date = parcel.last
             if up_to_date:

@@ -347,6 +347,11 @@ class Subscriber(Client):
             raise ClientError("listen is for coroutines: no event loop runs in this thread") from None
         self._inbox.listen(loop, more)
 
+    @property
+    def idle(self) -> bool:
+        """Whether `take` would return None now."""
+        return self._inbox.idle
+
     def take(self) -> Arrival | None:
         """Return what has come next in batches, as `batches` does; None when nothing has.
 

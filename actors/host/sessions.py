@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -60,13 +61,15 @@ def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Pa
         session = owners[0]
         batch, rows = _compact(deliver.batch, deliver.rows)
         return [(session, Parcel(session.take_number(), batch, deliver.clients, deliver.starts, rows))]
+    place = {session: i for i, session in enumerate(sessions)}
+    owned, sizes = np.array([place[owner] for owner in owners]), np.diff(deliver.starts)
+    owned_rows = np.repeat(owned, sizes)
     parcels = []
-    for session in sessions:
-        picked = [i for i, owner in enumerate(owners) if owner is session]
-        pieces = [deliver.rows[deliver.starts[i] : deliver.starts[i + 1]] for i in picked]
-        batch, rows = _compact(deliver.batch, np.concatenate(pieces))
-        starts = np.cumsum([0, *map(len, pieces)])
-        clients = tuple(deliver.clients[i] for i in picked)
+    for session, i in place.items():
+        mine = owned == i
+        batch, rows = _compact(deliver.batch, deliver.rows[owned_rows == i])
+        starts = np.concatenate(([0], np.cumsum(sizes[mine])))
+        clients = tuple(compress(deliver.clients, mine.tolist()))
         parcels.append((session, Parcel(session.take_number(), batch, clients, starts, rows)))
     return parcels
 

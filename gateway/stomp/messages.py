@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ...protocol.batch import EventBatch
+import numpy as np
+
+from ...protocol.batch import Column, EventBatch
 from ...protocol.documents import FORM
 from ...protocol.values import Kind
 from ..deliveries import Reading, shown
@@ -104,7 +106,7 @@ def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
             continue
         if said.setdefault(name, attribute) != attribute:
             return None
-        columns.append(shown(column, _line(name, plain=column.kind in NUMBERS)))
+        columns.append(shown(column, _line(name, column)))
     return _joined(columns, bodies)
 
 
@@ -121,10 +123,12 @@ def _has(characters: str, *texts: str) -> bool:
     return any(character in together for character in characters)
 
 
-def _line(name: str, *, plain: bool) -> Callable[[Any], str]:
-    """Return what writes a line of this name; `plain` values need no escape."""
+def _line(name: str, column: Column) -> Callable[[Any], str]:
+    """Return what writes a value of a column as a line of this name; what needs no escape, or no look, has none."""
     head = escaped(name)
-    if plain:
+    if column.kind is Kind.INTEGER or (column.kind is Kind.FLOAT and np.isfinite(column.data).all()):
+        return lambda value: f"{head}:{value}\n"
+    if column.kind in NUMBERS:
         return lambda value: f"{head}:{written(value)}\n"
     return lambda value: f"{head}:{escaped(written(value))}\n"
 
@@ -132,7 +136,7 @@ def _line(name: str, *, plain: bool) -> Callable[[Any], str]:
 def _joined(columns: Sequence[Sequence[str]], bodies: Sequence[str]) -> list[bytes]:
     parts = []
     for *lines, text in zip(*columns, bodies, strict=True):
-        body = text.encode()
-        length = f"content-length:{len(body)}\n\n" if body else "\n"
-        parts.append("".join((*lines, length)).encode() + body + b"\0")
+        size = len(text) if text.isascii() else len(text.encode())
+        length = f"content-length:{size}\n\n" if size else "\n"
+        parts.append("".join((*lines, length, text, "\0")).encode())
     return parts

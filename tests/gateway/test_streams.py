@@ -94,6 +94,20 @@ def test_what_finds_room_is_handed_over_and_the_rest_when_there_is_room_again_in
     streaming(work, 3)
 
 
+def test_a_network_that_had_nothing_more_is_not_asked_again_before_it_calls():
+    async def work(feed, stream, taker):
+        asked, take = [], feed.take
+        feed.take = lambda: asked.append(len(feed.arrivals)) or take()
+        feed.come(2, last=True)
+        await turns()
+        assert taker.had == [1, 2] and asked == [1]
+        feed.come(1)
+        await turns()
+        assert taker.had == [1, 2, 3] and asked == [1, 1, 0]
+
+    streaming(work, 9)
+
+
 def test_room_is_asked_for_before_each_since_one_may_fill_it():
     async def work(feed, stream, taker):
         taker.each = 3

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from rayvous.actors.clients.inbox import WOKEN_AT_ONCE, Arrival, Inbox
+from rayvous.actors.clients.inbox import WOKEN_AT_ONCE, Arrival, Inbox, _wakeups_of
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable
 
@@ -258,6 +258,45 @@ def test_who_listens_is_called_when_something_has_come_and_again_when_it_has_tak
     asyncio.run(run())
 
 
+def test_who_listens_need_not_look_once_more_when_the_inbox_is_idle() -> None:
+    async def run() -> None:
+        inbox, called = Inbox("host", 100, 5.0), list[int]()
+        inbox.listen(asyncio.get_running_loop(), lambda: called.append(inbox.waiting))
+        await pause()
+        assert inbox.idle and called.pop() == 0 and inbox.take() is None
+        for first in (0, 10):
+            await put(inbox, first, 2)
+        await pause()
+        assert called == [4]
+        assert values(inbox.take()) == [0, 1] and not inbox.idle
+        assert values(inbox.take()) == [10, 11] and inbox.idle
+        await put(inbox, 20, 1)
+        await pause()
+        assert called == [4, 1], "nobody has looked in vain before"
+        inbox.take()
+        inbox.fail(RuntimeError("gone"))
+        await pause()
+        assert called == [4, 1, 0] and not inbox.idle
+
+    asyncio.run(run())
+
+
+def test_what_waits_before_it_is_not_overtaken_by_what_is_offered() -> None:
+    async def run() -> None:
+        inbox = Inbox("host", 1, 60.0)
+        assert inbox.offer(batch(0, 2), np.arange(2), 0.0)
+        assert not inbox.offer(batch(10, 1), np.arange(1), 0.0), "it is full"
+        waiting = asyncio.create_task(put(inbox, 10, 1))
+        await pause()
+        assert values(inbox.take()) == [0, 1]
+        assert not inbox.offer(batch(20, 1), np.arange(1), 0.0), "another waits before it"
+        await waiting
+        assert inbox.offer(batch(20, 1), np.arange(1), 0.0)
+        assert [values(inbox.take()) for _ in range(2)] == [[10], [20]]
+
+    asyncio.run(run())
+
+
 def test_listeners_of_many_inboxes_let_others_have_a_turn() -> None:
     async def run() -> None:
         inboxes, calls, turns = [Inbox("host", 100, 5.0) for _ in range(3 * WOKEN_AT_ONCE)], [], set()
@@ -297,7 +336,7 @@ def test_readers_on_another_loop_are_called_when_all_that_came_with_a_poll_is_th
             came.set()
 
     for inbox in inboxes:
-        inbox._listener = loop, partial(taken, inbox)
+        inbox._listener = _wakeups_of(loop), partial(taken, inbox)
 
     async def poll() -> None:
         for inbox in inboxes:
