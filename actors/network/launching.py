@@ -44,6 +44,7 @@ NICENESS: Final = "RAY_worker_niceness"
 KNOCK_SECONDS: Final = 3.0
 """How long the head of a Ray cluster may take to take a connection."""
 
+NEEDS_TOKEN: Final = "this Ray asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where it is not in ~/.ray/auth_token"
 START_RAY: Final = "ray start --head"
 """The command that starts a Ray which outlives its process."""
 
@@ -118,7 +119,10 @@ def init_ray(address: str | None) -> None:
             address, namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error"
         )
     except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
-        raise RayUnavailable(f"Ray could not be started or joined: {error}") from error
+        said = f"Ray could not be started or joined: {error}"
+        if "InvalidAuthToken" in f"{error.__cause__} {error.__context__}":
+            said += f"; {NEEDS_TOKEN}"
+        raise RayUnavailable(said) from error
 
 
 @contextmanager
