@@ -3,7 +3,8 @@
 Rules
 -----
 * A load that is large is put into the object store once and its reference goes to the members, so a node holds one
-  copy however many members read it. A small one travels inside the calls, which is quicker than a trip to the store.
+  copy however many members read it. A small one travels inside the calls, which is quicker than a trip to the store,
+  and so does one that a full store does not take.
 * What became of a load is told when it is: how many calls it took, to how many nodes, and how many bytes of events
   were written for it. Where a member is, it says with its answer.
 * A member that is dead does not stop the others. In a network that heals neither does one that does not answer: the
@@ -26,7 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import ray
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, RayError
 
 from ...protocol.ids import BrokerId
 from ...protocol.messages.beats import is_beat
@@ -136,8 +137,8 @@ class MulticastGroup:
                     self._lost_at.setdefault(fellow.broker, time.monotonic())
         events, size = _events_of(plain)
         remote = sum(not fellow.local for fellow in living)
-        by_reference = size > INLINE_BYTES_MAX and remote > 1
-        shared: Any = ray.put(plain) if by_reference else plain
+        stored = self._stored(plain) if size > INLINE_BYTES_MAX and remote > 1 else None
+        by_reference, shared = stored is not None, plain if stored is None else stored
         calls: dict[asyncio.Task[bool], BrokerId] = {}
         sharing, inline, left_out = [], [], 0
         for fellow in living:
@@ -164,6 +165,15 @@ class MulticastGroup:
             row = len(plain), events, size, len(calls), called, len(nodes), int(by_reference), sent
             self._carried_out(CarriedOut(*row))
         return left_out + sum(call.done() and not call.result() for call in calls)
+
+    def _stored(self, load: list[Queued]) -> Any:
+        """Return the reference to a load in the object store; None where that does not take it."""
+        try:
+            return ray.put(load)
+        except RayError as error:
+            said = first_line(error)
+            self._log.warning("broker %d to its group: not in the object store: %s", self.broker, said)
+            return None
 
     def _is_waited_for(self, member: BrokerId) -> bool:
         return not self._unreached(member) or self._out[member, self._lives[member]] > CALLS_UNWAITED_MAX

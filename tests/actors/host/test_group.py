@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ray.exceptions import ActorDiedError, ActorUnavailableError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectStoreFullError
 from rayvous.actors.host import group as group_file
 from rayvous.actors.host.group import CALLS_OUT_MAX, CALLS_UNWAITED_MAX, INLINE_BYTES_MAX, MulticastGroup
 from rayvous.actors.host.outbox import Outbox, Peer, Regrouped, Renewed
@@ -290,6 +290,18 @@ def test_a_large_load_is_a_copy_in_the_store_of_each_node(monkeypatch: pytest.Mo
     assert alone == CarriedOut(1, 4_000, size, 3, 1, 1, 0, size) and len(put) == 1, (
         "one call carries it itself"
     )
+
+
+def test_a_large_load_that_the_store_does_not_take_is_a_copy_in_each_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(value: Any) -> Any:
+        raise ObjectStoreFullError("full")
+
+    monkeypatch.setattr(group_file.ray, "put", full)
+    large = events(4_000)
+    size = large.batch.nbytes
+    assert told([large], "here", "far", "far") == CarriedOut(1, 4_000, size, 3, 3, 2, 0, 3 * size)
 
 
 def test_in_one_process_nothing_is_called() -> None:
