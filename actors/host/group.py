@@ -166,7 +166,7 @@ class MulticastGroup:
             self._carried_out(CarriedOut(*row))
         return left_out + sum(call.done() and not call.result() for call in calls)
 
-    def _stored(self, load: list[Queued]) -> Any:
+    def _stored(self, load: Sequence[Queued]) -> Any:
         """Return the reference to a load in the object store; None where that does not take it."""
         try:
             return ray.put(load)

@@ -44,7 +44,9 @@ NICENESS: Final = "RAY_worker_niceness"
 KNOCK_SECONDS: Final = 3.0
 """How long the head of a Ray cluster may take to take a connection."""
 
-NEEDS_TOKEN: Final = "this Ray asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where it is not in ~/.ray/auth_token"
+NEEDS_TOKEN: Final = (
+    "it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where ~/.ray/auth_token has none"
+)
 START_RAY: Final = "ray start --head"
 """The command that starts a Ray which outlives its process."""
 
