@@ -330,7 +330,7 @@ class Subscriber(Client):
             yield arrival
 
     def listen(self, more: Callable[[], None]) -> None:
-        """Call `more` on the running loop whenever something has come since `take` had nothing; and at the end.
+        """Call `more` on the running loop whenever something has come since `take` left nothing; and at the end.
 
         Raises
         ------
