@@ -232,33 +232,39 @@ class Outbox:
             await self._moved.wait()
 
     async def _run(self) -> None:
-        while self._waiting:
-            load = self._next_load()
-            if not load.messages:
-                continue  # all that waited has expired
-            try:
-                lost_copies = await self._fly(load.messages)
-                self.sent_events += load.events
-            except Exception as error:
-                # The other side is gone. Nothing here can mend that; the loss is counted and said, never silent.
-                lost_copies = 1
-                level = logging.DEBUG if load.recovery_only else logging.WARNING
-                self._log.log(
-                    level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error)
-                )
-                if isinstance(error, Unreached) and self._missed is not None and load.counted:
-                    self._broken = True
-                    self._drop()
-                    self._missed(error.seconds, False)
-                elif load.counted and self._lost_at is None:
-                    self._lost_at = load.since
-            self.lost_events += load.events * lost_copies
-            self.events -= load.size
-            self._counted -= load.counted
-            self._ordered -= load.ordered
+        try:
+            while self._waiting:
+                await self._fly_next()
+        finally:
+            self._task = None
             self._moved.set()
-        self._task = None
+
+    async def _fly_next(self) -> None:
+        load = self._next_load()
+        if not load.messages:
+            return  # all that waited has expired
+        unreached = None
+        try:
+            lost_copies = await self._fly(load.messages)
+            self.sent_events += load.events
+        except Exception as error:
+            # The other side is gone. Nothing here can mend that; the loss is counted and said, never silent.
+            lost_copies = 1
+            level = logging.DEBUG if load.recovery_only else logging.WARNING
+            self._log.log(level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error))
+            if isinstance(error, Unreached) and self._missed is not None and load.counted:
+                unreached = error
+                self._broken = True
+                self._drop()
+            elif load.counted and self._lost_at is None:
+                self._lost_at = load.since
+        self.lost_events += load.events * lost_copies
+        self.events -= load.size
+        self._counted -= load.counted
+        self._ordered -= load.ordered
         self._moved.set()
+        if unreached is not None and self._missed is not None:
+            self._missed(unreached.seconds, False)
 
     def _expire(self, message: Events | Directed) -> None:
         """Drop the events that have waited longest: for too long."""

@@ -268,6 +268,32 @@ def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
     asyncio.run(run())
 
 
+def test_a_link_goes_on_though_who_is_told_of_what_was_missed_has_failed() -> None:
+    async def run() -> None:
+        wire, said = Wire(), list[str]()
+        wire.open()
+
+        async def fly(load: list[Any]) -> int:
+            if not said:
+                raise Unreached(0.5, "no answer")
+            return await wire.fly(load)
+
+        def missed(seconds: float, anew: bool) -> None:
+            said.append("missed")
+            raise RuntimeError("a broker has failed")
+
+        box = Outbox("link", fly, 100, 100, missed)
+        box.put(events(0, 3))
+        await pause()
+        assert said == ["missed"] and box.clear and box.idle and box.events == 0 and box.lost_events == 3
+        box.renew()
+        box.put(events(3, 1))
+        await pause()
+        assert wire.loads == [[[3]]] and box.clear
+
+    asyncio.run(run())
+
+
 def test_after_a_call_that_a_living_broker_has_missed_nothing_leaves_before_it_is_renewed() -> None:
     async def run() -> None:
         wire = Wire()
