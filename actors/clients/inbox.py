@@ -147,6 +147,8 @@ class Inbox:
 
     async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
         """Take events in, but for those that came before; wait while the inbox is full and open."""
+        if self.offer(batch, rows, received_at):
+            return
         async with self._turn:
             if self._machine is not None:
                 rows = self._machine.admit(batch, rows)

@@ -254,8 +254,7 @@ class ClientProcess:
                     elif not parcel.note or parcel.note > target.had:
                         target.had = parcel.note
                         rows = parcel.rows[first:end]
-                        if not target.offer(parcel.batch, rows, now):
-                            await target.put(parcel.batch, rows, now)
+                        await target.put(parcel.batch, rows, now)
                 acknowledged = parcel.number
                 up_to_date = parcel.last
             if up_to_date:
