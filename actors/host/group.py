@@ -138,7 +138,8 @@ class MulticastGroup:
         events, size = _events_of(plain)
         remote = sum(not fellow.local for fellow in living)
         stored = self._stored(plain) if size > INLINE_BYTES_MAX and remote > 1 else None
-        by_reference, shared = stored is not None, plain if stored is None else stored
+        by_reference = stored is not None
+        shared = stored if by_reference else plain
         calls: dict[asyncio.Task[bool], BrokerId] = {}
         sharing, inline, left_out = [], [], 0
         for fellow in living:

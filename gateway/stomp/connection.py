@@ -91,8 +91,11 @@ def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
         parts.append(sent.events)
     if plain:
         parts.append(batch_of(plain, bytes_max=bytes_max))
-    if joined_bytes(parts) > bytes_max:
-        raise EventError("the events differ too much to become one batch: give fewer different attributes")
+    size = joined_bytes(parts)
+    if size > bytes_max:
+        raise EventError(
+            f"the events would take {size:,} bytes together, the limit is {bytes_max:,}: publish what differs apart"
+        )
     return concat(parts)
 
 
