@@ -13,6 +13,7 @@ from .checks import instance, one_of, positive_fields, whole_number
 from .errors import InputError
 from .extras import require
 from .ids import BrokerId
+from .messages.recovery import RENDEZVOUS
 from .stores import Database, database_of, folder_of, is_database, shown_address
 
 Synchronous: TypeAlias = Literal["off", "normal", "full"]
@@ -117,5 +118,6 @@ class Stable:
         return database_of(self.address) if is_database(self.address) else None
 
     def file_of(self, broker: BrokerId) -> Path:
-        """Return the file where a broker keeps what it keeps."""
-        return folder_of(self.address).absolute() / f"broker-{broker}.sqlite"
+        """Return the file where a broker, or the rendezvous point, keeps what it keeps."""
+        name = "rendezvous" if broker == RENDEZVOUS else f"broker-{broker}"
+        return folder_of(self.address).absolute() / f"{name}.sqlite"

@@ -46,6 +46,7 @@ from ...faults.chaos.report import ChaosReport
 from ...faults.chaos.routes import route_problems
 from ...faults.chaos.stable_cases import with_stores
 from ...faults.chaos.structure import root_of, ways_of
+from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
@@ -230,6 +231,8 @@ class _Run:
                 progress=False,
             ) as net:
                 self.net = net
+                if net.directory.launches > 1:
+                    raise InputError("store_dir has what an earlier run of this seed has left: name another")
                 turn = self.case.seed // len(aims_of(self.case.scheme))
                 self.breaker = Breaker(net, self.clock, turn, self.layout, self.stable)
                 self.players = RunningWorkload(

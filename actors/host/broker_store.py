@@ -7,6 +7,7 @@ Rules
 * Where brokers compare what they know, a store knows whether it is what was written to it; one that is not is cleared,
   and its broker starts clean (paper 4, section 2).
 * The connections to a database are made with the first store, and shared by all brokers here.
+* A network that heals has a store of its own beside them (`actors.network.store`), which one process has at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...faults.durability.stores import Store
 from ...faults.durability.summed import SummedStore
 from ...protocol.errors import StateDamaged, StorageFailed
 from ...protocol.ids import BrokerId
-from ...protocol.messages.recovery import Recovery
+from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.stability import Stable
 from ..logs import Log
 
@@ -63,14 +64,34 @@ class BrokerStores:
         store = self._open(broker, life, fresh, waits)
         return SummedStore(store) if self._sums else store
 
+    def of_network(self, *, again: bool) -> Store:
+        """Return the store of the network itself; `again` as in `store_of`.
+
+        Raises
+        ------
+        StorageFailed
+            If it cannot be read, or another process has it.
+        """
+        waits = SUCCESSOR_SECONDS if again else OPEN_SECONDS
+        database = self._database()
+        if database is None:
+            return self._in_file(RENDEZVOUS, False, waits)
+        database.claim(waits)
+        return database.store_of(RENDEZVOUS)
+
     def _open(self, broker: BrokerId, life: int, fresh: bool, waits: float) -> Store:
-        if self.stable.database is None:
+        database = self._database()
+        if database is None:
             return self._in_file(broker, fresh, waits)
-        if self._in_database is None:
+        return database.store_of(broker, life, fresh=fresh)
+
+    def _database(self) -> PostgresqlStores | None:
+        """Return the stores in a database; None when they are files."""
+        if self._in_database is None and self.stable.database is not None:
             from ...faults.durability.postgresql_store import PostgresqlStores
 
             self._in_database = PostgresqlStores(self.stable.database, self.stable.synchronous)
-        return self._in_database.store_of(broker, life, fresh=fresh)
+        return self._in_database
 
     def _in_file(self, broker: BrokerId, fresh: bool, waits: float) -> Store:
         file = self.stable.file_of(broker)

@@ -82,6 +82,8 @@ class Driver:
         How long a call that filled outboxes waits for room at most; None for as long as it takes.
     end
         Ends the process of a broker whose state is damaged.
+    still_seconds
+        How far the clock of the network is behind the wall clock.
 
     Attributes
     ----------
@@ -107,6 +109,7 @@ class Driver:
         collector: Any,
         link_wait_seconds: float | None,
         end: Callable[[StateDamaged], None],
+        still_seconds: float,
     ) -> None:
         self.seats = seats
         self.attachments = Attachments(seats, limits, self.handle, self.drive)
@@ -120,7 +123,7 @@ class Driver:
         self._link_wait_seconds = link_wait_seconds
         self._end = end
         self._late_seconds = None if recovery is None else recovery.heartbeat_seconds
-        self._clock_zero = time.time() - time.monotonic()
+        self._clock_zero = time.time() - time.monotonic() - still_seconds
         self.resting: Resting | None = None
         if recovery is not None:
             self.resting = Resting(seats, ways, recovery, self.now, self.handle, self.drive, self.tell_time)

@@ -88,8 +88,8 @@ class BrokerHost:
         How quickly its brokers notice and mend failures; None for a network that does not heal.
     admission
         What its brokers admit; None for a network without admission control.
-    stable
-        Where brokers keep what must outlive them; None when they keep it nowhere.
+    stable, still_seconds
+        Where brokers keep what must outlive them, None for nowhere; and how far their clock is behind the wall clock.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class BrokerHost:
         recovery: Recovery | None = None,
         admission: AdmissionConfig | None = None,
         stable: Stable | None = None,
+        still_seconds: float = 0.0,
     ) -> None:
         claims = claims_of(scheme_name)
         self._scheme_name = scheme_name
@@ -126,15 +127,14 @@ class BrokerHost:
             log=HOST.of(network=network),
         )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
-        beside = admission, collector, link_wait_seconds, self._end
+        beside = admission, collector, link_wait_seconds, self._end, still_seconds
         self.driver = Driver(self.seats, self.transport, limits, recovery, *beside)
         self.harm = Harm(self.seats, self.transport, self.driver)
-        self.attachments = self.driver.attachments
+        attached = self.attachments = self.driver.attachments
         self.admission = self.driver.admission
         self.telemetry = self.driver.telemetry
         self.metering = Metering(self.seats, network, self.transport.log)
         self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
-        attached = self.attachments
         self.rest = QuietWait(self.seats, attached.sessions, limits, recovery, attached.give_up)
         stability = None if stable is None or recovery is not None else stable.stability
         self.numbered: NumberedLinks | None = None

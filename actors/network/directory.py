@@ -82,6 +82,10 @@ class Directory:
         The Ray nodes that the brokers stand on (`placing`); none leaves it to Ray.
     gateway, access
         Where clients outside Ray come in, and what each may do; None where nobody said so.
+    launches
+        How often a network has been launched on these stores: this one, and those that it goes on from.
+    still_seconds
+        For how long there was none meanwhile. Its brokers' clocks stood still then, so nothing got older.
     """
 
     name: str
@@ -101,6 +105,8 @@ class Directory:
     nodes: tuple[str, ...] = ()
     gateway: GatewayConfig | None = None
     access: AccessConfig | None = None
+    launches: int = 1
+    still_seconds: float = 0.0
 
     @property
     def numbered(self) -> bool:

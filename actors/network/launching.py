@@ -13,6 +13,7 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 from uuid import uuid4
@@ -34,7 +35,8 @@ from .placing import actors_of, steady_node, working_nodes
 from .rendezvous import KEYS, Rendezvous
 from .settings import Settings
 from .stages import BROKERS, RAY, Stages
-from .store import RayStore
+from .store import RendezvousStore
+from .taking_up import Earlier, accepted, store_of, take_up
 
 CALLS_AT_ONCE: Final = 10_000
 
@@ -203,14 +205,13 @@ def _actor_class(kind: type, *groups: tuple[str, int]) -> Any:
     return ray.remote(concurrency_groups=dict(groups))(kind) if groups else ray.remote(kind)
 
 
-def claim(name: str, detached: bool, token: str | None, nodes: Sequence[str] = ()) -> Any:
-    """Start the rendezvous point, which takes the name; with a token one that goes on where it was when it dies."""
+def claim(name: str, detached: bool, store: RendezvousStore | None, nodes: Sequence[str] = ()) -> Any:
+    """Start the rendezvous point, which takes the name; with a store one that goes on where it was when it dies."""
     title, options = rendezvous_name(name), near(nodes) | {"groups": {KEYS: 1}}
+    if store is not None:
+        options |= {"max_restarts": -1, "max_task_retries": -1}
     try:
-        if token is not None:
-            options |= {"max_restarts": -1, "max_task_retries": -1}
-            return actor(Rendezvous, title, detached, **options).remote(RayStore(token))
-        return actor(Rendezvous, title, detached, **options).remote()
+        return actor(Rendezvous, title, detached, **options).remote(store)
     except ValueError:
         raise NetworkExists(
             f"there is already a network {name!r}: attach to it, or take another name"
@@ -233,13 +234,13 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     nodes = settings.nodes or working_nodes(ray.nodes())
     launcher = ray.get_runtime_context().get_node_id()
     steady = steady_node(nodes, launcher, outlives=settings.detached)
-    name, recovery, positions = settings.name, settings.recovery, settings.positions()
-    stages.show(BROKERS, 0, len(positions))
-    token = uuid4().hex
-    lasts = recovery is not None or settings.stable is not None
-    rendezvous = claim(name, settings.detached, token if lasts else None, nodes=steady)
+    name, recovery, token = settings.name, settings.recovery, uuid4().hex
+    rendezvous = claim(name, settings.detached, store_of(settings, token), nodes=steady)
     actors = [rendezvous]
     try:
+        earlier = take_up(settings, rendezvous)
+        positions = settings.positions() if earlier is None else list(earlier.positions)
+        stages.show(BROKERS, 0, len(positions))
         collector = _start_collector(settings, token, positions, steady)
         actors.append(collector)
         directory = Directory(
@@ -247,10 +248,12 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
             nodes=nodes, gateway=settings.gateway, access=settings.access,
         )  # fmt: skip
-        made = launch_hosts(directory, settings.brokers_per_actor, actors, stages)
+        if earlier is not None:
+            directory = replace(directory, launches=earlier.launches, still_seconds=earlier.still_seconds)
+        made = launch_hosts(directory, settings.brokers_per_actor, actors, stages, earlier)
         connect(directory, made, rendezvous)
         with broker_errors(f"launching network {name!r}"):
-            ray.get(rendezvous.open.remote(directory))
+            ray.get(rendezvous.open.remote(directory, accepted(earlier, [host for host, _ in made])))
             ray.get([host.begin.remote() for host, _ in made])
     except BaseException:
         for started in actors:
@@ -286,18 +289,23 @@ def _start_collector(settings: Settings, token: str, positions: list[Position], 
 
 
 def launch_hosts(
-    directory: Directory, brokers_per_actor: int, actors: list[Any], stages: Stages
+    directory: Directory,
+    brokers_per_actor: int,
+    actors: list[Any],
+    stages: Stages,
+    earlier: Earlier | None = None,
 ) -> list[tuple[Any, Sequence[Position]]]:
     """Start the host actors, all at once, and seat the brokers; who was started is in `actors`, also on failure."""
+    life = 0 if earlier is None else earlier.life
     positions = directory.positions
     made: list[tuple[Any, Sequence[Position]]] = []
     waiting: dict[Any, int] = {}
     for seated in actors_of(positions, directory.nodes, brokers_per_actor):
-        host = _start_host(directory, [position.broker for position in seated])
+        host = _start_host(directory, [position.broker for position in seated], life)
         actors.append(host)
         made.append((host, seated))
         directory.hosts.update(dict.fromkeys([position.broker for position in seated], host))
-        waiting[host.seat.remote(seated)] = len(seated)
+        waiting[host.seat.remote(seated, life)] = len(seated)
     ready = 0
     pending = list(waiting)
     while pending:
@@ -330,7 +338,7 @@ def _start_host(
         options["max_restarts"] = -1
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
-        directory.recovery, directory.admission, directory.stable,
+        directory.recovery, directory.admission, directory.stable, directory.still_seconds,
     )  # fmt: skip
     return actor(BrokerHost, title, directory.detached, **options).remote(*arguments)
 

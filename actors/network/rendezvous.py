@@ -7,6 +7,8 @@ Where a client goes is decided in `faults.membership.places`. In a network that 
 (`faults.membership.root_registry`), and with which number a publisher goes on whose name was used before. What it knows
 then is in a store before it answers, so it goes on where it was when its process dies and Ray starts it again. Every
 method may be called again with the same arguments, as Ray does for calls that were under way then.
+
+Where brokers have stores, too, it may go on from where an earlier network has ended (`taking_up`).
 """
 
 from __future__ import annotations
@@ -31,7 +33,11 @@ from ..broker import rendezvous_of, start_of
 from ..parts import of
 from .directory import Directory as Directory
 from .names import LastingNames
-from .store import RendezvousStore
+from .store import DIRECTORY, RendezvousStore
+from .taking_up import ALIVE_UNTIL, NETWORK, Earlier, gone_on
+
+ALIVE_SECONDS: Final = 5.0
+"""How often it is written that the network lives."""
 
 KEYS: Final = "keys"
 """Calls about keys have a thread of their own: they write nothing, so they need not wait for what is written."""
@@ -62,15 +68,29 @@ class Rendezvous:
         self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again: given out last
         self._born: dict[BrokerId, int] = {}  # in which of them each came
         self._repeats = Repeats()
+        self._still = 0.0  # for how long there was no network between an earlier one and this
+        self._noted = 0.0  # when it was written last that it lives
         if store is not None:
             self.names = LastingNames(store)
-            self._restore(store)
+            directory = store.get(DIRECTORY)
+            if directory is not None:
+                self._begin(directory)
 
-    def _restore(self, store: RendezvousStore) -> None:
-        directory = store.get("directory")
-        if directory is None:
-            return
-        self.open(directory, restored=True)
+    def _begin(self, directory: Directory) -> None:
+        """Take the directory, and what is in the store beside it."""
+        self._directory, self._still = directory, directory.still_seconds
+        # Where both number what they say to the same broker under their names, these differ.
+        one_name_each = directory.numbered and directory.admission is not None
+        brokers = (position.broker for position in directory.positions)
+        self._places = Places(brokers, one_name_each=one_name_each)
+        if directory.recovery is not None:
+            self._machine = rendezvous_of(directory.recovery, start_of(directory.positions, directory.scheme))
+        if self._store is not None:
+            self._recall(self._store)
+        if self._machine is not None:
+            self._machine.handle(Ticked(self._now()))
+
+    def _recall(self, store: RendezvousStore) -> None:
         places, self._sequences = store.get("clients") or (({}, set()), {})
         self._places.restore(places)
         self._last = store.get("last") or self._last
@@ -79,26 +99,70 @@ class Rendezvous:
         state = store.get("root")
         if state is not None and self._machine is not None:
             self._machine.restore(state)
-        if self._machine is not None:
-            self._machine.handle(Ticked(self._clock()))
+
+    def _now(self) -> float:
+        """Return the time of this network."""
+        return self._clock() - self._still
 
     def _keep_clients(self) -> None:
         if self._store is not None:
             self._store.put("clients", (self._places.state(), self._sequences))
 
-    def open(self, directory: Directory, *, restored: bool = False) -> None:
-        """Take the directory; from now on processes can attach."""
-        self._directory = directory
-        # Where both number what they say to the same broker under their names, these differ.
-        one_name_each = directory.numbered and directory.admission is not None
-        brokers = (position.broker for position in directory.positions)
-        self._places = Places(brokers, one_name_each=one_name_each)
-        if directory.recovery is not None:
-            self._machine = rendezvous_of(directory.recovery, start_of(directory.positions, directory.scheme))
-            if not restored:
-                self._machine.handle(Ticked(self._clock()))
-        if self._store is not None and not restored:
-            self._store.put("directory", directory)
+    def _keep_directory(self) -> None:
+        if self._store is None or self._directory is None:
+            return
+        here = self._directory
+        self._store.put(DIRECTORY, here)
+        self._store.put(
+            NETWORK,
+            {
+                "scheme": here.scheme,
+                "admission": here.admission is not None,
+                "positions": here.positions,
+                "launches": here.launches,
+                "still_seconds": here.still_seconds,
+            },
+        )
+
+    def _keep_alive(self) -> None:
+        """Write now and then up to when it is known to have lived at most."""
+        now = self._clock()
+        if self._store is None or self._directory is None or now - self._noted < ALIVE_SECONDS:
+            return
+        recovery = self._directory.recovery
+        patience = 0.0 if recovery is None else recovery.suspect_after_seconds
+        self._store.put(ALIVE_UNTIL, now + ALIVE_SECONDS + patience)
+        self._noted = now
+
+    def take_up(self, scheme: str, admission: bool) -> Earlier | None:
+        """Go on from what an earlier network has left in the stores; None where they are new.
+
+        Raises
+        ------
+        InputError
+            If this one is another one.
+        StorageFailed
+            If it cannot be read, or that network still runs.
+        """
+        assert self._store is not None, "whose brokers have stores has one"
+        found = gone_on(self._store.earlier(), scheme, admission=admission, now=self._clock())
+        if found is None:
+            return None
+        earlier, known = found
+        for name, value in known.items():
+            self._store.put(name, value)
+        return earlier
+
+    def open(self, directory: Directory, accepted: Mapping[ClientId, int] | None = None) -> None:
+        """Take the directory; from now on processes can attach.
+
+        `accepted` has the last numbers of publishers that were attached when an earlier network ended.
+        """
+        self._begin(directory)
+        self._sequences |= accepted or {}
+        self._keep_clients()
+        self._keep_directory()
+        self._keep_alive()
 
     def directory(self) -> Directory | None:
         """Return the directory, or None while the network is being launched."""
@@ -218,7 +282,7 @@ class Rendezvous:
         self, owner: str, publisher: ClientId, last: int, wishes: Sequence[Wish]
     ) -> tuple[list[Answer], float]:
         """Claim keys for what is about to be published; see :meth:`Repeats.claim`. Also return the time here."""
-        now = self._clock()
+        now = self._now()
         return self._repeats.claim(owner, publisher, last, wishes, now), now
 
     def settle(self, owner: str, keys: Sequence[str], publisher: ClientId, *, accepted: bool) -> None:
@@ -297,8 +361,7 @@ class Rendezvous:
         assert self._directory is not None
         ordered = tuple(sorted(places, key=lambda place: place.broker))
         self._directory = replace(self._directory, positions=ordered)
-        if self._store is not None:
-            self._store.put("directory", self._directory)
+        self._keep_directory()
 
     def next_life(self, *brokers: BrokerId) -> int:
         """Return the number of the life that brokers begin now; one that is used by nobody is no harm."""
@@ -321,8 +384,8 @@ class Rendezvous:
             raise BrokerUnavailable(f"broker {broker} was started again by another process meanwhile")
         self._directory.hosts[broker], self._born[broker] = host, life
         self._places.found(broker)
+        self._keep_directory()
         if self._store is not None:
-            self._store.put("directory", self._directory)
             self._store.put("born", self._born)
         self._keep_clients()
 
@@ -333,10 +396,11 @@ class Rendezvous:
         before = self._machine.state()
         answers: list[Send] = []
         for message in messages:
-            answers += self._machine.handle(Ticked(self._clock()))
+            answers += self._machine.handle(Ticked(self._now()))
             answers += self._machine.handle(Received(source, message))
         if self._store is not None and (state := self._machine.state()) != before:
             self._store.put("root", state)
+        self._keep_alive()
         for answer in answers:
             if answer.to not in self._directory.hosts:
                 continue

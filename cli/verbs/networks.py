@@ -121,6 +121,7 @@ def up(
             "brokers": len(net.positions),
             "clusters": len({place.cluster for place in net.positions}),
             "heals": net.heals,
+            "launches": net.directory.launches,
             "ray_started": begun,
             "gateways": net.gateways(),
         }
@@ -136,6 +137,7 @@ def _tell_started(result: dict[str, Any]) -> None:
     console.out.print(
         f"network {result['network']}: {result['brokers']} brokers in {result['clusters']} clusters, "
         f"{result['scheme']}, {heals}\n"
+        + ("it goes on from its stores, as it was\n" if result["launches"] > 1 else "")
         + ("Ray was started for it, and ends with the last network\n" if result["ray_started"] else "")
         + "".join(f"gateway: {url}\n" for url in result["gateways"])
         + f"next: rayvous status {result['network']} | subscribe | publish | down",

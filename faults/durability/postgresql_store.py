@@ -18,6 +18,8 @@ Rules
 
 * Connections are shared by the brokers of one process. A session that stands still within a transaction is ended by
   the server, so that a lost machine does not hold up the successor of its brokers.
+* A schema that is *claimed* is refused to whoever claims it next, for as long as the session of the claim lasts: a
+  network that runs is not taken over by one that is launched by mistake. It is no fence: the server's restart ends it.
 * What the driver says is told without passwords.
 
 With the store in files this is the only file of the pure folders that does I/O; `tests/test_tidy.py` names them.
@@ -61,7 +63,9 @@ STILL_SECONDS: Final = 10
 """How long a session may do nothing within a transaction, and a machine not answer."""
 
 _LOCK: Final = 0x52595653
-"""Of an advisory lock: one process at a time makes the tables."""
+"""Of an advisory lock: one process at a time makes the tables; and, with the schema, of a claim."""
+
+_CLAIM: Final = "SELECT pg_advisory_lock(%s, hashtext(%s))"
 
 _CONNECTING: Final[dict[str, Any]] = {
     "autocommit": True,
@@ -72,6 +76,13 @@ _CONNECTING: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": STILL_SECONDS * 1000,
 }
+
+_NOTICED: Final = {
+    "tcp_keepalives_idle": str(STILL_SECONDS),
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+}
+"""How the server notices that the machine of a claim is gone."""
 
 _SYNCHRONOUS: Final[dict[Synchronous, str]] = {"off": "off", "normal": "local", "full": "on"}
 
@@ -146,6 +157,7 @@ class PostgresqlStores:
     def __init__(self, database: Database, synchronous: Synchronous = "normal") -> None:
         self.database = database
         self._settings = settings_of(database, synchronous)
+        self._claim: Connection | None = None
         try:
             with psycopg.connect(database.conninfo, **_CONNECTING) as connection:
                 self._configure(connection)
@@ -161,6 +173,29 @@ class PostgresqlStores:
             configure=self._configure,
             open=True,
         )
+
+    def claim(self, seconds: float) -> None:
+        """Have the schema for as long as this process lives; wait so long for one that has it and is about to end.
+
+        Raises
+        ------
+        StorageFailed
+            If another process has it then, or the database cannot be reached.
+        """
+        database = self.database
+        try:
+            connection = psycopg.connect(database.conninfo, **_CONNECTING)
+            for name, value in (("lock_timeout", f"{seconds:g}s"), *_NOTICED.items()):
+                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            connection.execute(_CLAIM, (_LOCK, database.schema))
+        except psycopg.errors.LockNotAvailable:
+            connection.close()
+            raise StorageFailed(
+                f"{database.shown}: a network that runs has this schema: end that one first, or name another schema"
+            ) from None
+        except psycopg.Error as error:
+            raise StorageFailed(f"{database.shown}: {database.told(error)}") from None
+        self._claim = connection
 
     def _configure(self, connection: Connection) -> None:
         for name, value in self._settings.items():
@@ -221,6 +256,8 @@ class PostgresqlStores:
     def close(self) -> None:
         """Let go of the connections; what was committed stays."""
         self._pool.close()
+        if self._claim is not None:
+            self._claim.close()
 
 
 class PostgresqlStore:

@@ -15,7 +15,7 @@ import ray
 import rayvous as rv
 from ray.exceptions import RayActorError
 from rayvous.protocol.errors import StorageFailed
-from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 
 BOUND_SECONDS = 40.0
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
@@ -180,11 +180,12 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         ray.get(writer.flush.remote())
         assert alice.losses == []
         net.close()
-        # The name is free again, also that of the broker that was killed.
+        # The name is free again, also that of the broker that was killed. Without the file of the rendezvous point
+        # nobody knows what the others are of.
+        stable = rv.Stable(tmp_path)
+        stable.file_of(RENDEZVOUS).unlink()
         with pytest.raises(StorageFailed, match="earlier network"):
-            rv.Network.launch(
-                rv.ClusterTree(1, 1), name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)
-            )
+            rv.Network.launch(rv.ClusterTree(1, 1), name="stored", recovery=PATIENT, stable=stable)
 
 
 def test_a_name_is_in_one_place_and_ends_by_word(ray_started: None) -> None:

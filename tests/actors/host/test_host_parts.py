@@ -135,6 +135,16 @@ def test_a_process_that_was_given_up_is_told_by_its_next_poll_until_it_ends_its_
     go(test())
 
 
+def test_the_clock_of_a_network_that_stood_still_is_behind_by_as_much() -> None:
+    """Reference: docs/decisions/0105: nothing gets older while there is no network."""
+
+    async def test() -> None:
+        host = BrokerHost("hybrid", LIMITS, recovery=Recovery.for_tests(), still_seconds=1e6)
+        assert time.time() - host.driver.now() == pytest.approx(1e6, abs=60.0)
+
+    go(test())
+
+
 def test_only_so_many_given_up_processes_are_remembered() -> None:
     here = Desk().here
     for number in range(GIVEN_UP_MAX + 1):

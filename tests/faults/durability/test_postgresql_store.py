@@ -14,7 +14,7 @@ from rayvous.faults.durability import postgresql_store
 from rayvous.faults.durability.postgresql_store import PostgresqlStore, PostgresqlStores
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import StorageFailed
-from rayvous.protocol.stores import database_of
+from rayvous.protocol.stores import apart, database_of
 
 pytestmark = pytest.mark.slow
 
@@ -33,12 +33,12 @@ def address(postgresql: Any) -> str:
 
 
 @pytest.fixture
-def process(address: str) -> Iterator[Callable[[], PostgresqlStores]]:
-    """Return what makes the stores of one more process."""
+def process(address: str) -> Iterator[Callable[..., PostgresqlStores]]:
+    """Return what makes the stores of one more process, in the schema of the test or another."""
     made: list[PostgresqlStores] = []
 
-    def make() -> PostgresqlStores:
-        made.append(PostgresqlStores(database_of(address)))
+    def make(schema: str | None = None) -> PostgresqlStores:
+        made.append(PostgresqlStores(database_of(address if schema is None else apart(address, schema))))
         return made[-1]
 
     yield make
@@ -79,6 +79,26 @@ def test_a_network_that_must_begin_empty_does_not_take_over_from_one_that_runs(p
     with pytest.raises(StorageFailed, match=r"broker 3 is of an earlier network: name another schema"):
         process().store_of(3, fresh=True)
     running.commit(put(1))
+
+
+def test_a_schema_that_a_process_has_claimed_is_refused_until_that_ends(
+    postgresql: Any, process: Any, address: str
+) -> None:
+    """Reference: a network that runs is not taken over by one that is launched by mistake (docs/durability.md)."""
+    running = process()
+    running.claim(1.0)
+    process("another").claim(1.0)
+    with pytest.raises(StorageFailed, match=r"a network that runs has this schema: end that one first"):
+        process().claim(0.1)
+    with ThreadPoolExecutor(1) as pool, postgresql.connect(address) as look:
+        waiting = pool.submit(process().claim, BOUND_SECONDS)
+        waits = (
+            "SELECT 1 FROM pg_stat_activity WHERE application_name = 'rayvous' AND wait_event = 'advisory'"
+        )
+        while look.execute(waits).fetchone() is None:
+            assert not waiting.done(), "it did not wait"
+        running.close()
+        waiting.result(BOUND_SECONDS)
 
 
 def test_a_successor_reads_what_is_being_committed_before_it(

@@ -1,0 +1,101 @@
+"""Every process of a network is killed, clients too, and a network that is launched on its stores goes on.
+
+Reference: promises 1, 3 and 7; docs/durability.md.
+"""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import rayvous as rv
+from rayvous.protocol.errors import InputError, StorageFailed
+from rayvous.protocol.messages.recovery import Recovery
+
+BOUND_SECONDS = 60.0
+PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
+EVENTS = 20
+
+
+class Client:
+    """A process with a durable subscriber and publishers, one of them under a name that nobody writes down."""
+
+    def __init__(self, network: str) -> None:
+        self.net = rv.Network.attach(network)
+        self.alice = self.net.subscriber("alice", durable=True)
+        self.bob = self.net.publisher("bob", durable=True)
+        self.carol = self.net.publisher("carol")
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def subscribe(self) -> None:
+        self.alice.subscribe("n >= 0")
+
+    def publish(self, count: int) -> tuple[int, int]:
+        for number in range(count):
+            for publisher in (self.bob, self.carol):
+                publisher.publish({"n": number})
+        return self.bob.published, self.carol.published
+
+    def read(self, count: int) -> list[tuple[str, int]]:
+        """Read so many, or fewer when nothing comes any more, and acknowledge them."""
+        got: list[tuple[str, int]] = []
+        for note in self.alice.notifications(timeout_seconds=BOUND_SECONDS if count else 1.0):
+            got.append((note.publisher, note.sequence))
+            if len(got) == count:
+                break
+        self.alice.acknowledge()
+        return got
+
+    def losses(self) -> list[Any]:
+        return self.alice.losses
+
+
+def client_of(name: str) -> Any:
+    return ray.remote(Client).options(num_cpus=0).remote(name)
+
+
+def kill_all(net: rv.Network, client: Any) -> None:
+    """Kill the processes of brokers, rendezvous point and client, as a loss of power does; Ray starts none again."""
+    for broker in net.brokers():
+        os.kill(net.pid_of(broker), signal.SIGKILL)
+    pid = ray.get(client.pid.remote())
+    ray.kill(net.rendezvous)
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
+def test_what_was_accepted_and_not_read_comes_when_all_are_there_again(
+    ray_started: None, tmp_path: Path, scheme: str
+) -> None:
+    how: dict[str, Any] = {"scheme": scheme, "recovery": PATIENT, "stable": rv.Stable(tmp_path)}
+    net = rv.Network.launch(rv.ClusterTree(2, 2, degree=1), name=f"power-{scheme}", **how)
+    new = net.add_broker(net.positions[0].cluster)
+    net.await_convergence(BOUND_SECONDS)
+    client = client_of(net.name)
+    ray.get(client.subscribe.remote())
+    assert ray.get(client.publish.remote(EVENTS)) == (EVENTS, EVENTS)
+    read = ray.get(client.read.remote(EVENTS))
+    with pytest.raises(StorageFailed, match="another process has it open"):
+        rv.Network.launch(rv.ClusterTree(1, 1), **how)
+    os.kill(ray.get(net.rendezvous.pid.remote()), signal.SIGKILL)  # Ray starts it again
+    ray.get(client.publish.remote(EVENTS))
+    read += ray.get(client.read.remote(EVENTS // 2))
+    kill_all(net, client)
+    net.close()
+
+    with pytest.raises(InputError, match=f"stable: the stores are of a network with scheme='{scheme}'"):
+        rv.Network.launch(rv.ClusterTree(1, 1), **(how | {"scheme": "lbdd"}))
+    with rv.Network.launch(rv.ClusterTree(1, 1), name="again", **how) as net:
+        assert net.brokers() == [0, 1, 2, 3, new] and net.directory.launches > 1
+        net.await_convergence(BOUND_SECONDS)
+        client = client_of("again")
+        assert ray.get(client.publish.remote(1)) == (2 * EVENTS + 1, 2 * EVENTS + 1), "they count on"
+        read += ray.get(client.read.remote(4 * EVENTS + 2 - len(read)))
+        assert ray.get(client.read.remote(0)) == [] == ray.get(client.losses.remote())
+        for name in ("bob", "carol"):
+            assert [number for who, number in read if who == name] == list(range(1, 2 * EVENTS + 2))
+        ray.kill(client)

@@ -1,0 +1,119 @@
+"""All processes of a network end, and it goes on from its stores: each client's too, as in a loss of power.
+
+Reference: promises 1, 3, 6 and 7; docs/durability.md.
+"""
+
+import random
+
+import pytest
+from rayvous.faults.checker.reliability import judge
+from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
+from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.simulation import Simulation
+from rayvous.simulator.survey import durable_problems, structure_problems
+
+SCHEMES = (
+    "hybrid", "hierarchical", "flooding", "match-first", "hypercube", "lbdd", "point-to-point", "hybrid+quench+merge",
+)  # fmt: skip
+every_scheme = pytest.mark.parametrize("scheme", SCHEMES)
+BROKERS, SUBSCRIBERS, PUBLISHERS, OUTAGES = 12, 4, 3, 3
+HEAL_SECONDS = 30.0
+ADMITS = AdmissionConfig(0.0, capacity=Capacity(10_000.0, 10_000.0))
+
+
+def end_all(net: Simulation, dice: random.Random) -> None:
+    for client in list(net.sessions):
+        net.stop(client)
+    order = [*range(BROKERS), RENDEZVOUS]
+    dice.shuffle(order)
+    for broker in order:
+        net.faults.end(net.host(broker))
+
+
+def begin_all(net: Simulation, dice: random.Random, delays: list[float]) -> None:
+    """Start everything again, the brokers one by one; a publisher's number that no broker has was never used."""
+    assert net.faults.restart(RENDEZVOUS)
+    order = list(range(BROKERS))
+    dice.shuffle(order)
+    for broker in order:
+        assert net.faults.restart(broker)
+        net.advance(dice.choice(delays))
+    net.advance(HEAL_SECONDS)
+    for client, session in net.sessions.items():
+        assert session.alive or net.start(client), "every broker is there, so nobody waits for one"
+        if session.publisher is not None:
+            net.account.never_accepted(client, session.publisher.published)
+
+
+def play(
+    scheme: str, seed: int, dead_seconds: float = 0.0, admission: AdmissionConfig | None = None
+) -> Simulation:
+    """Return a network that has lost all its processes some times, at any moment, while events were under way."""
+    dice = random.Random(f"whole network/{scheme}/{seed}")
+    net = Simulation(
+        ClusterTree(4, 3, degree=2).positions(),
+        scheme,
+        recovery=Recovery.for_simulator(),
+        seed=seed,
+        store=in_memory,
+        admission=admission,
+    )
+    homes = {f"p{number}": dice.randrange(BROKERS) for number in range(PUBLISHERS)}
+    if admission is not None:
+        for publisher, home in homes.items():
+            net.advertise(publisher, home, "n >= 0", 100.0)
+        net.advance(1.0)
+    for number in range(SUBSCRIBERS):
+        net.subscribe(f"s{number}", dice.randrange(BROKERS), f"n >= {number}", 1, durable=True)
+    net.advance(3.0)
+
+    def publish(publisher: str) -> None:
+        net.publish(publisher, homes[publisher], [{"n": dice.randrange(6)}])
+
+    for _ in range(OUTAGES):
+        for _ in range(dice.randrange(1, 15)):
+            publish(dice.choice(list(homes)))
+            net.advance(dice.choice([0.0, 0.0, 0.01, 0.05, 0.3]))
+            if dice.random() < 0.1:
+                net.stop(f"s{dice.randrange(SUBSCRIBERS)}")
+        end_all(net, dice)
+        net.advance(dead_seconds)
+        begin_all(net, dice, [0.0, 0.0, 0.2, 1.0] if seed % 2 else [0.0])
+        assert structure_problems(net, net.recovery.degree) == []
+    for publisher in homes:
+        publish(publisher)
+    net.advance(HEAL_SECONDS)
+    net.account.settled(net.now)
+    return net
+
+
+def check(scheme: str, seed: int, admission: AdmissionConfig | None = None) -> None:
+    net = play(scheme, seed, admission=admission)
+    verdict = judge(net.account)
+    assert verdict.holds and verdict.notifications_expected, f"{scheme}, seed {seed}: {verdict}"
+    assert durable_problems(net) == [] == net.books_problems() and not any(net.account.losses.values()), (
+        f"{scheme}, seed {seed}"
+    )
+
+
+@every_scheme
+def test_all_end_and_what_was_accepted_comes_once_and_in_order(scheme: str) -> None:
+    for seed in range(3):
+        check(scheme, seed)
+    check(scheme, 3, ADMITS)
+
+
+@pytest.mark.slow
+@every_scheme
+def test_so_it_is_with_many_seeds(scheme: str) -> None:
+    for seed in range(4, 30):
+        check(scheme, seed, ADMITS if seed % 3 == 0 else None)
+
+
+def test_if_the_clock_ran_on_meanwhile_what_was_under_way_would_be_too_old() -> None:
+    """In virtual time the clock of the network stands still while nothing passes; here it runs on, past retention."""
+    retention = Recovery.for_simulator().retention_seconds
+    losses = [play("hybrid", seed, 2 * retention).account.losses for seed in range(4)]
+    assert any(any(each.values()) for each in losses)
