@@ -91,8 +91,14 @@ class SqliteStore:
         if synchronous not in SYNCHRONOUS:
             raise InputError(f"synchronous is {synchronous!r}: it is one of {', '.join(SYNCHRONOUS)}")
         self.path = Path(path)
+        log = self.path.with_name(f"{self.path.name}-wal")
         try:
             if not self.path.exists():
+                if log.exists():  # SQLite would take what is in it for all that there was
+                    raise StorageFailed(
+                        f"{self.path}: it is gone, and its log {log.name} is there: restore it from a copy, or delete "
+                        "the log to start this broker empty"
+                    )
                 _create(self.path)
             self._connection = _connect(self.path, open_seconds)
         except (sqlite3.Error, OSError) as error:

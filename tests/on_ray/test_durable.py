@@ -183,7 +183,9 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         # The name is free again, also that of the broker that was killed. Without the file of the rendezvous point
         # nobody knows what the others are of.
         stable = rv.Stable(tmp_path)
-        stable.file_of(RENDEZVOUS).unlink()
+        file = stable.file_of(RENDEZVOUS)
+        for each in file.parent.glob(f"{file.name}*"):
+            each.unlink()
         with pytest.raises(StorageFailed, match="earlier network"):
             rv.Network.launch(rv.ClusterTree(1, 1), name="stored", recovery=PATIENT, stable=stable)
 

@@ -85,6 +85,18 @@ def test_a_file_that_is_cut_short_is_refused(path: Path, left: int) -> None:
     refused(path)
 
 
+def test_a_log_without_its_file_is_refused_and_left_as_it_is(path: Path) -> None:
+    """SQLite would play it into an empty file: the last commits without those before."""
+    store = SqliteStore(path)
+    store.commit([Write("heard", ("q",), 1)])
+    log = path.with_name("broker-3.sqlite-wal")
+    written = log.read_bytes()
+    path.unlink()
+    refused(path, "its log broker-3.sqlite-wal is there", "delete the log")
+    assert log.read_bytes() == written and not path.exists()
+    store.close()
+
+
 def test_a_changed_row_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE rows SET value = CAST(X'00' || substr(value, 2) AS BLOB) WHERE place = 2")
