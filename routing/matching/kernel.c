@@ -13,6 +13,8 @@
  *   Sixteen toggles are a cache line, compared with a key at once. A gap between two spans of one bucket is compared.
  * - A word has the columns that accept it beside one row for all words; a row of its own where these are many, or where
  *   sets of strings (patterns, intervals) have to be asked, which is done once a word. Rows of words are a cache.
+ * - Where each clause of a tile names words of one attribute, and few of them the word of an event, no row is read: these
+ *   few are looked at one by one, constraint by constraint.
  * - What depends on an instruction set is in kernel_hot.h, which level of it is used is chosen when the module is loaded.
  * - Called with the GIL, one call at a time. No call keeps anything of the arrays that it is given.
  */
@@ -51,6 +53,7 @@
 #define WORD_BYTES_MAX (32 << 20)
 #define EXACT ((int64_t)1 << 53) /* integers up to here are floats */
 #define NOWHERE UINT32_MAX
+#define FEW 8 /* clauses of a tile that are looked at one by one */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define BYTE_ORDER_XOR 7
 #else
@@ -205,6 +208,8 @@ typedef struct {
     const Source *sources;
     const uint32_t *active;
     uint32_t active_count, attributes, words, number, tiles;
+    uint32_t worded; /* an attribute of which each clause names words, and no set of strings; or NOWHERE */
+    const Column *columns;
     const uint64_t *init;
     uint64_t *scratch;
     uint16_t *struck;
@@ -426,6 +431,67 @@ static uint32_t spans_of(const Constraint *c, int kind, int64_t room[2], const i
         room[1] -= bounded_high && c->flags & HIGH_OPEN;
     }
     return room[0] <= room[1];
+}
+
+/* Whether a column accepts a string that was found there. */
+static int accepts_word(const Constraint *c, const Words *w, uint32_t place, uint32_t column) {
+    PyObject *strings = c->flags & PLAIN ? NULL : c->more->strings;
+    if (strings == Py_None || !strings || place == NOWHERE) return strings == Py_None;
+    const Word *word = w->list[place];
+    if (word->row) return !(word->row[column >> 6] >> (column & 63) & 1);
+    uint32_t at = lower_bound(word->columns, word->count, column);
+    return at < word->count && word->columns[at] == column;
+}
+
+/* Whether no row of fixed values or numbers that an event selects rejects a column of a tile. */
+static int passes_rows(const Tile *tile, const Pick *picks, uint32_t id) {
+    uint64_t bit = (uint64_t)1 << (id & 63);
+    if (tile->init[id >> 6] & bit) return 0;
+    for (uint32_t i = 0; i < tile->active_count; i++) {
+        const Pick *pick = picks + tile->active[i];
+        const Source *source = tile->sources + pick->source;
+        if (!source->words && source->rows[pick->row * source->stride + (id >> 6)] & bit) return 0;
+    }
+    return 1;
+}
+
+/* Whether a column of a tile accepts an event, but for one attribute. It is read last: it is seldom in the cache. */
+static int accepts(const Tile *tile, const Pick *picks, uint32_t id, uint32_t but) {
+    const Column *column = tile->columns + id;
+    for (const Constraint *c = column->constraints; c < column->constraints + column->count; c++) {
+        const Pick *pick = picks + c->attribute;
+        uint32_t kind = pick->source - c->attribute * 5;
+        int64_t room[2];
+        const int64_t *spans;
+        if (c->attribute == but) continue;
+        if (kind == 0) {
+            if (!(c->flags >> pick->row & 1)) return 0;
+        } else if (kind <= KINDS) {
+            uint32_t left = spans_of(c, (int)kind - 1, room, &spans);
+            for (; left && !(spans[0] <= pick->key && pick->key <= spans[1]); left--) spans += 2;
+            if (!left) return 0;
+        } else if (!accepts_word(c, tile->sources[pick->source].words, pick->row, tile->number * TILE_COLUMNS + id))
+            return 0;
+    }
+    return 1;
+}
+
+/* Write the columns of a tile that match an event whose word few of them name; -1 where that is not so. */
+static int match_few(const Tile *tile, const Pick *picks, uint16_t *out) {
+    if (tile->worded == NOWHERE) return -1;
+    const Pick *pick = picks + tile->worded;
+    const Words *w = tile->sources[pick->source].words;
+    if (!w) return -1; /* it has no string there */
+    if (pick->row == NOWHERE) return 0;
+    const Word *word = w->list[pick->row];
+    uint32_t first = tile->number * TILE_COLUMNS, at = lower_bound(word->columns, word->count, first);
+    if (word->count - at > FEW && word->columns[at + FEW] < first + TILE_COLUMNS) return -1;
+    int found = 0;
+    for (; at < word->count && word->columns[at] < first + TILE_COLUMNS; at++) {
+        uint32_t id = word->columns[at] - first;
+        if (passes_rows(tile, picks, id) && accepts(tile, picks, id, tile->worded)) out[found++] = (uint16_t)id;
+    }
+    return found;
 }
 
 /* a call of a function that does nothing but fetch may be left out as one without effect */
@@ -1377,7 +1443,7 @@ typedef struct {
     int has_present;
     Py_buffer data, present;
     PyObject *words;
-    uint32_t *places; /* of each word of the column; those of this chunk only */
+    uint32_t *places; /* of each word of the column; where sets of strings are asked, those of this chunk only */
 } Input;
 
 typedef struct {
@@ -1479,7 +1545,8 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
 static int pick_words(Kernel *k, Input *in, Py_ssize_t begin, uint32_t events, Pick *picks, uint32_t attributes) {
     Words *w = &k->attributes[in->attribute]->words;
     uint32_t known = (uint32_t)PyTuple_Size(in->words);
-    for (uint32_t i = 0; i < known; i++) in->places[i] = NOT_LOOKED_UP;
+    int stay = begin && !w->set_count; /* else the place of a word that is only asked about may be given up */
+    for (uint32_t i = 0; i < known && !stay; i++) in->places[i] = NOT_LOOKED_UP;
     for (uint32_t e = 0; e < events; e++) {
         if (in->has_present && !ITEM(in->present, uint8_t, begin + e)) continue;
         int32_t code = ITEM(in->data, int32_t, begin + e);
@@ -1571,6 +1638,21 @@ FETCHING fetch_ahead(const Kernel *k, const Plan *p, int64_t tile) {
     }
 }
 
+/* Of the attributes of which each clause of a tile that is left names words, that with the most words; else NOWHERE. */
+static uint32_t worded_of(const Kernel *k, const Plan *p, uint32_t t, uint32_t active) {
+    uint32_t found = NOWHERE, most = 0;
+    for (uint32_t i = 0; i < active; i++) {
+        const Words *w = &k->attributes[p->active[i]]->words;
+        uint32_t count = w->count - w->free_count;
+        uint64_t all = ~(uint64_t)0;
+        if (w->set_count || count <= most) continue;
+        for (uint32_t word = 0; word < words_of(k, t); word++) all &= p->init[word] | w->base[t][word];
+        if (~all) continue;
+        found = p->active[i], most = count;
+    }
+    return found;
+}
+
 /* What the hot loops need of one tile: rows that all events select are in `init` beforehand. */
 static Tile tile_of(Kernel *k, Plan *p, uint32_t t, uint32_t events) {
     uint32_t words = words_of(k, t), active = 0;
@@ -1603,9 +1685,10 @@ static Tile tile_of(Kernel *k, Plan *p, uint32_t t, uint32_t events) {
         free(k->scratch);
         k->scratch = lines(k->scratch_room = active * TILE_WORDS);
     }
-    return (Tile){p->sources, p->active, active, p->attributes, words, t, k->tiles, p->init, k->scratch, k->struck};
+    uint32_t worded = worded_of(k, p, t, active);
+    return (Tile){p->sources, p->active, active, p->attributes, words, t, k->tiles, worded,
+                  k->columns + (size_t)t * TILE_COLUMNS, p->init, k->scratch, k->struck};
 }
-
 
 static size_t *chunk_starts(const Kernel *k, size_t *starts, uint32_t begin, uint32_t events, size_t from) {
     for (uint32_t t = 0; t < k->found_tiles; t++) {

@@ -251,8 +251,9 @@ static void FN(write_pairs)(
 static void FN(match_tile)(const Tile *tile, const Pick *picks, uint32_t events, uint16_t *counts, Pool *pool) {
     uint64_t rejected[TILE_WORDS] __attribute__((aligned(64)));
     for (uint32_t event = 0; event < events; event++, picks += tile->attributes) {
-        uint32_t count = 0;
-        if (FN(reject)(tile, picks, event + 1 < events ? picks + tile->attributes : NULL, rejected))
+        int few = match_few(tile, picks, pool_room(pool, TILE_COLUMNS + 64));
+        uint32_t count = few < 0 ? 0 : (uint32_t)few;
+        if (few < 0 && FN(reject)(tile, picks, event + 1 < events ? picks + tile->attributes : NULL, rejected))
             count = FN(write_columns)(rejected, tile->words, pool_room(pool, TILE_COLUMNS + 64));
         counts[(size_t)event * tile->tiles] = (uint16_t)count;
         pool->count += count;
@@ -269,8 +270,11 @@ static uint32_t FN(groups_tile)(
     for (uint32_t i = 0; i < events; i++) {
         uint32_t event = left[i];
         uint64_t wanted = out[event];
+        const Pick *its = picks + (size_t)event * tile->attributes;
         const Pick *next = i + 1 < events ? picks + (size_t)left[i + 1] * tile->attributes : NULL;
-        int some = FN(reject)(tile, picks + (size_t)event * tile->attributes, next, rejected);
+        uint16_t ids[FEW + 1];
+        int few = match_few(tile, its, ids), some = few < 0 && FN(reject)(tile, its, next, rejected);
+        for (; few > 0; few--) wanted |= groups[ids[few - 1]];
         for (uint32_t word = 0; some && word < tile->words && wanted != goal; word++)
             for (uint64_t accepted = ~rejected[word]; accepted; accepted &= accepted - 1)
                 wanted |= groups[word * 64 + (uint32_t)__builtin_ctzll(accepted)];

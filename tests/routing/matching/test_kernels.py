@@ -2,10 +2,12 @@
 
 import random
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
+import rayvous as rv
 from rayvous.benchmarks.loads import Shape, make
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import InputError
@@ -89,6 +91,77 @@ def compare(both: list[MatchIndex], batch: Any) -> None:
     assert np.array_equal(native.rows, numpy.rows) and np.array_equal(native.slots, numpy.slots)
     groups = np.left_shift(np.uint64(1), np.arange(both[0].slots_end, dtype=np.uint64) % np.uint64(60))
     assert np.array_equal(*(index.match_groups(batch, groups) for index in both))
+
+
+NOT_W = tuple(term for term in TERMS if "w " not in term)
+MORE_TERMS = (
+    "u LIKE '%{a}'",
+    "u IN ('u1', 'u{b}')",
+    "u <> 'u2'",
+    "u IS NULL",
+    "t >= TIMESTAMP '2026-01-0{d}T00:00:00Z'",
+)
+
+
+def worded_filters(dice: random.Random, size: int) -> list[Filter]:
+    """Return filters each of which names words of `w`: most of them few name, some many, one nearly all."""
+    out = []
+    for _ in range(size):
+        a = dice.randrange(900)
+        numbers = {
+            "a": a,
+            "b": a + dice.randrange(1, 100),
+            "c": a + dice.randrange(1, 5000),
+            "d": dice.randint(1, 9),
+        }
+        words = {f"w{dice.randrange(3000)}" for _ in range(dice.randint(1, 3))} | {f"w{dice.randrange(40)}"}
+        words |= {"all"} if dice.random() < 0.9 else set()
+        named = f"w IN ({', '.join(map(repr, sorted(words)))})"
+        terms = [dice.choice(NOT_W + MORE_TERMS).format(**numbers) for _ in range(dice.randint(0, 3))]
+        out.append(to_filter(" AND ".join([named, *terms])))
+    return out
+
+
+def worded_events(dice: random.Random, size: int) -> list[dict[str, Any]]:
+    events = events_of(dice.randrange(1 << 30), size)
+    for event in events:
+        some = [f"w{dice.randrange(3000)}", f"w{dice.randrange(40)}", "all", "unknown", 7, True, rv.NULL]
+        event["w"] = dice.choices(some, [8, 8, 1, 1, 1, 1, 1])[0]
+        event["u"] = f"u{dice.randrange(1000)}"
+        event["t"] = datetime(2026, 1, dice.randint(1, 9), tzinfo=UTC)
+        for name in [name for name in event if dice.random() < 0.05]:
+            del event[name]
+    return events
+
+
+@needs_native
+@pytest.mark.parametrize("level", LEVELS)
+def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(level: str) -> None:
+    """Those few are looked at one by one; where one clause of a tile names no word, or a pattern, all are again."""
+    assert NATIVE is not None
+    dice, before = random.Random(level), NATIVE.level()
+    both = [MatchIndex("native"), MatchIndex("numpy")]
+    NATIVE.set_level(level)
+    NATIVE.set_limits(20)
+    try:
+        filters = worded_filters(dice, 6000)  # more than one tile
+        assert both[0].insert_many(filters) == both[1].insert_many(filters)
+        for others in ([], ["x > 5 AND w LIKE 'w1%'"], ["y > 5"], []):
+            for size in (1, 40, 1200):  # more than one chunk
+                compare(both, batch_of([*worded_events(dice, size), {"w": "all", "x": 10, "y": 10}]))
+            come = [[index.insert(to_filter(other)) for index in both] for other in others]
+            compare(both, batch_of(worded_events(dice, 60)))
+            gone = dice.sample([slot for slot in range(6000) if both[0]._held[slot]], 200)
+            for slot in gone + [slots[0] for slots in come]:
+                for index in both:
+                    index.remove(slot)
+            compare(both, batch_of(worded_events(dice, 60)))
+            fresh = worded_filters(dice, 150)
+            assert [both[0].insert(item) for item in fresh] == [both[1].insert(item) for item in fresh]
+        both[0].check()
+    finally:
+        NATIVE.set_level(before)
+        NATIVE.set_limits()
 
 
 @needs_native
