@@ -18,7 +18,7 @@ Rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -94,6 +94,10 @@ class Quotas(Generic[T]):
         self._events_max, self._bytes_max = config.held_events_max, config.held_bytes_max
         self._again_seconds = again_seconds
         self._lines: dict[ClientId, _Line[T]] = {}
+
+    def sources(self) -> Collection[ClientId]:
+        """Return the publishers that wait, or have used some of a quota."""
+        return self._lines.keys()
 
     def enter(
         self, publisher: ClientId, batch: EventBatch, what: T, now: float, *, again: bool = False

@@ -261,8 +261,8 @@ class Joined:
 
     @property
     def secret(self) -> str:
-        """What only parts of this network know."""
-        return self._network.directory.token
+        """What only parts of this network know, also when it goes on from its stores."""
+        return self._network.directory.seal
 
     @property
     def heals(self) -> bool:

@@ -259,6 +259,11 @@ class Broker:
         known = healing.place.fellows if isinstance(healing, HealingBroker) else self.position.members
         return tuple(sorted(other for other in known if other != self.position.broker))
 
+    def publishers(self) -> set[ClientId]:
+        """Return the publishers of which it has accepted anything."""
+        known = set() if self.replay is None else set(self.replay.publishers())
+        return known if self.shaping is None else known | set(self.shaping.publishers())
+
     def accepted(self, publisher: ClientId) -> int:
         """Return the last number of a publisher that it has, be it that this waits for its quota."""
         accepted = 0 if self.replay is None else self.replay.accepted(publisher)

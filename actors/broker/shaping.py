@@ -13,7 +13,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ...admission.quota import AdvertisedRate, Quotas
 from ...protocol.batch import EventBatch
@@ -125,6 +125,10 @@ class Shaping(Restorable):
             f"publisher {publisher!r} advertises {', '.join(f'{rate:g}' for rate in rates) or 'no'} events/s; "
             f"{waiting} of its events wait for that already"
         )
+
+    def publishers(self) -> Collection[ClientId]:
+        """Return the publishers of which events are not let in yet."""
+        return self._quotas.sources()
 
     def waiting(self, publisher: ClientId) -> list[EventBatch]:
         """Return the events of a publisher that are not let in yet, the oldest first."""

@@ -147,7 +147,7 @@ class Attaching:
         found = self._hosts.ask(
             "accepted_here", publisher, timeout_seconds=60, without=without, all_living=True
         )
-        return max(found, default=0)
+        return max((answer[publisher] for answer in found), default=0)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the events that could not be delivered to durable subscribers, oldest first.

@@ -79,6 +79,22 @@ class BrokerStores:
         database.claim(waits)
         return database.store_of(RENDEZVOUS)
 
+    def close(self) -> None:
+        """Let go of the connections to a database; files are let go with their stores."""
+        if self._in_database is not None:
+            self._in_database.close()
+
+    def keep_claim(self) -> None:
+        """See to it that a database is still this network's, also after a restart of its server; nothing for files.
+
+        Raises
+        ------
+        StorageFailed
+            If another process has claimed it meanwhile.
+        """
+        if self._in_database is not None:
+            self._in_database.claim(OPEN_SECONDS)
+
     def _open(self, broker: BrokerId, life: int, fresh: bool, waits: float) -> Store:
         database = self._database()
         if database is None:

@@ -438,10 +438,9 @@ class BrokerHost:
         for seat in self.seats.values():
             seat.broker.check()
 
-    async def accepted_here(self, publisher: ClientId) -> int:
-        """Return the last sequence of a publisher that any broker here has accepted."""
-        found = (host_survey.accepted(seat.broker, publisher)[0] for seat in self.seats.values())
-        return max(found, default=0)
+    async def accepted_here(self, *publishers: ClientId) -> dict[ClientId, int]:
+        """Return the last sequence that any broker here has accepted of each of these publishers, or of all."""
+        return host_survey.accepted_here((seat.broker for seat in self.seats.values()), publishers)
 
     async def dead_letters(self) -> list[DeadLetter]:
         """Return what could not be delivered to durable subscribers here, oldest first."""

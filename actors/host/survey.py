@@ -6,6 +6,7 @@ Rule: asking changes nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from ...faults.chaos.books import SeenBooks
@@ -109,6 +110,15 @@ def lacking(broker: Broker, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
 def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
     """Return the last sequence of a publisher that a broker has accepted, and what it keeps of it, with ages."""
     return broker.accepted(publisher), broker.kept_of(publisher)
+
+
+def accepted_here(brokers: Iterable[Broker], publishers: Collection[ClientId]) -> dict[ClientId, int]:
+    """Return the last sequence that any of these brokers has accepted of each publisher, or of all that they know."""
+    found = dict.fromkeys(publishers, 0)
+    for broker in brokers:
+        for publisher in publishers or broker.publishers():
+            found[publisher] = max(broker.accepted(publisher), found.get(publisher, 0))
+    return found
 
 
 def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoAnswers) -> Any:

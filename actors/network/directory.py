@@ -86,6 +86,8 @@ class Directory:
         How often a network has been launched on these stores: this one, and those that it goes on from.
     still_seconds
         For how long there was none meanwhile. Its brokers' clocks stood still then, so nothing got older.
+    seal
+        What only parts of the network know, also of one that goes on from it; as `token`, where it began.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Directory:
     access: AccessConfig | None = None
     launches: int = 1
     still_seconds: float = 0.0
+    seal: str = ""
 
     @property
     def numbered(self) -> bool:

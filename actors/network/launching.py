@@ -35,7 +35,7 @@ from .placing import actors_of, steady_node, working_nodes
 from .rendezvous import KEYS, Rendezvous
 from .settings import Settings
 from .stages import BROKERS, RAY, Stages
-from .store import RendezvousStore
+from .store import LastingStore, RayStore, RendezvousStore
 from .taking_up import Earlier, accepted, store_of, take_up
 
 CALLS_AT_ONCE: Final = 10_000
@@ -235,10 +235,11 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     launcher = ray.get_runtime_context().get_node_id()
     steady = steady_node(nodes, launcher, outlives=settings.detached)
     name, recovery, token = settings.name, settings.recovery, uuid4().hex
-    rendezvous = claim(name, settings.detached, store_of(settings, token), nodes=steady)
+    store = store_of(settings, token)
+    rendezvous = claim(name, settings.detached, store, nodes=steady)
     actors = [rendezvous]
     try:
-        earlier = take_up(settings, rendezvous)
+        earlier = take_up(settings, rendezvous) if isinstance(store, LastingStore) else None
         positions = settings.positions() if earlier is None else list(earlier.positions)
         stages.show(BROKERS, 0, len(positions))
         collector = _start_collector(settings, token, positions, steady)
@@ -246,18 +247,22 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         directory = Directory(
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
-            nodes=nodes, gateway=settings.gateway, access=settings.access,
+            nodes=nodes, gateway=settings.gateway, access=settings.access, seal=token,
         )  # fmt: skip
         if earlier is not None:
-            directory = replace(directory, launches=earlier.launches, still_seconds=earlier.still_seconds)
+            launches, still, seal = earlier.launches, earlier.still_seconds, earlier.seal
+            directory = replace(directory, launches=launches, still_seconds=still, seal=seal)
         made = launch_hosts(directory, settings.brokers_per_actor, actors, stages, earlier)
         connect(directory, made, rendezvous)
         with broker_errors(f"launching network {name!r}"):
-            ray.get(rendezvous.open.remote(directory, accepted(earlier, [host for host, _ in made])))
+            numbers = {} if earlier is None else accepted([host for host, _ in made])
+            ray.get(rendezvous.open.remote(directory, earlier, numbers))
             ray.get([host.begin.remote() for host, _ in made])
     except BaseException:
         for started in actors:
             ray.kill(started)
+        if store is not None:
+            RayStore(token).clear()
         raise
     return directory, rendezvous
 
@@ -322,7 +327,8 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
     calls = []
     for host, seated in made:
         needed = {other for position in seated for other in position.neighbours}
-        known = {broker: directory.hosts[broker] for broker in sorted(needed)}
+        # A place may name a broker that has left an earlier network since.
+        known = {broker: directory.hosts[broker] for broker in sorted(needed) if broker in directory.hosts}
         calls.append(host.connect.remote(known, None if directory.recovery is None else rendezvous))
     with broker_errors("connecting brokers"):
         ray.get(calls)

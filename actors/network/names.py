@@ -3,6 +3,7 @@
 Rules
 -----
 * Everything is in the store before it is answered. Every call may come twice, and gives the same answer again.
+* Who calls as a durable subscriber has come before: where nothing is known of it, it is refused and nothing is written.
 * A durable subscriber has a life, which grows with every process that comes and every broker it goes to. A call of an
   earlier process is refused; one that a process makes while it goes to another broker is not.
 * A publisher reserves its numbers in blocks, so that one whose broker is gone can go on above all that it has used.
@@ -18,6 +19,18 @@ from ...protocol.ids import BrokerId, ClientId
 from .store import RendezvousStore
 
 BLOCK: Final = 1_000_000
+
+SUBSCRIBER: Final = "subscriber:"
+PUBLISHER: Final = "publisher:"
+SEQUENCE: Final = "sequence:"
+"""What names of values begin with: the record of a durable subscriber, and of a publisher that comes back; in the copy
+also the last number of any publisher that has left."""
+
+
+def seen_later(record: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the record of a subscriber as if all in it had been so much later."""
+    since = record["since"]
+    return record | {"seen": record["seen"] + seconds, "since": None if since is None else since + seconds}
 
 
 class LastingNames:
@@ -40,10 +53,10 @@ class LastingNames:
             "life": 0, "came": 0, "position": {}, "subscriptions": {}, "since": None, "broker": None, "ticket": "",
             "seen": time.time(),
         }  # fmt: skip
-        return self._store.get(f"subscriber:{name}") or fresh
+        return self._store.get(f"{SUBSCRIBER}{name}") or fresh
 
     def _put(self, name: ClientId, record: dict[str, Any]) -> None:
-        self._store.put(f"subscriber:{name}", record | {"seen": time.time()})
+        self._store.put(f"{SUBSCRIBER}{name}", record | {"seen": time.time()})
 
     def come(self, name: ClientId, broker: BrokerId, ticket: str) -> dict[str, Any]:
         """Begin a new life at a broker and return the record; the same call, by its ticket, begins only one."""
@@ -52,13 +65,15 @@ class LastingNames:
             life = record["life"] + 1
             news = {"life": life, "came": life, "broker": broker, "ticket": ticket}
             self._store.put(
-                f"subscriber:{name}", record | news
+                f"{SUBSCRIBER}{name}", record | news
             )  # when it was seen last is for this life to know
             record |= news
         return record
 
     def _own(self, name: ClientId, life: int) -> dict[str, Any]:
-        record = self.subscriber(name)
+        record: dict[str, Any] | None = self._store.get(f"{SUBSCRIBER}{name}")
+        if record is None:
+            raise ClientError(f"there is no durable subscriber {name!r} any more: its network has ended")
         if life < record["came"]:
             raise ClientError(
                 f"durable subscriber {name!r} has come back in another process: this one is to close it"
@@ -92,19 +107,19 @@ class LastingNames:
 
     def publisher(self, name: ClientId) -> tuple[list[BrokerId], int]:
         """Return which brokers may have accepted a publisher's last events, and its highest number."""
-        record: tuple[list[BrokerId], int] = self._store.get(f"publisher:{name}") or ([], 0)
+        record: tuple[list[BrokerId], int] = self._store.get(f"{PUBLISHER}{name}") or ([], 0)
         return record
 
     def home(self, name: ClientId, broker: BrokerId, sole: bool) -> None:
         """Write down where a publisher goes, and, when that broker has all that it kept, that it is the only one."""
         homes, reserved = self.publisher(name)
         homes = [broker] if sole else [*(other for other in homes if other != broker), broker]
-        self._store.put(f"publisher:{name}", (homes, reserved))
+        self._store.put(f"{PUBLISHER}{name}", (homes, reserved))
 
     def reserve(self, name: ClientId, number: int) -> int:
         """Reserve numbers for a publisher up to at least `number`, and return up to where."""
         homes, reserved = self.publisher(name)
         if number > reserved:
             reserved = number + BLOCK
-            self._store.put(f"publisher:{name}", (homes, reserved))
+            self._store.put(f"{PUBLISHER}{name}", (homes, reserved))
         return reserved

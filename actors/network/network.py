@@ -38,11 +38,12 @@ from ..clients.process import ClientProcess
 from ..clients.subscriber import Subscriber
 from ..host.errors import broker_errors
 from ..parts import of
-from ..telemetry.source import prepare, read_telemetry, save_telemetry
+from ..telemetry.source import prepare, read_telemetry
 from ..telemetry.telemetry import Telemetry
 from .admission import NetworkAdmission
 from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
-from .gateways import end_gateways, start_gateways, urls_of
+from .ending import end_network
+from .gateways import start_gateways, urls_of
 from .hosts import Hosts
 from .launching import ensure_ray, networks, start_network, starts_ray
 from .operations import Operations
@@ -50,7 +51,6 @@ from .rolling import Rolling
 from .settings import Settings
 from .stages import Progress, check_progress, told
 from .status import NetworkStatus, status_of
-from .store import RayStore
 
 if TYPE_CHECKING:
     from ..pictures.picture import Picture
@@ -342,7 +342,7 @@ class Network:
             apart = [client.process for client in clients if client.process is not own and not client.closed]
             for process in (own, *apart):
                 process.ending = True
-            self._end()
+            end_network(self._hosts)
             for process in apart:
                 process.close()
             for client in clients:
@@ -370,18 +370,6 @@ class Network:
             self._hosts.require_open()
         self._owner = True
         self.close()
-
-    def _end(self) -> None:
-        save_telemetry(self._hosts.directory)
-        directory = self._hosts.directory
-        # Who died by itself is killed, too: else its name stays taken in this process for as long as anybody knows it.
-        hosts = dict.fromkeys([*directory.hosts.values(), *self._hosts.dead])
-        end_gateways(directory)
-        # The collector last: Ray prints a warning for each call that is under way to an actor that is killed.
-        for part in (*hosts, self._hosts.rendezvous, directory.collector):
-            ray.kill(part)
-        if self._hosts.recovery is not None or self._hosts.directory.numbered:
-            RayStore(self._hosts.directory.token).clear()
 
     # What it is and how it is.
 

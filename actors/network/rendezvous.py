@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import ray
+
 from ...faults.membership.places import Places, Tiers
 from ...faults.membership.root_registry import RendezvousMachine
 from ...faults.membership.view_registry import CubeRendezvous
@@ -32,12 +34,9 @@ from ...routing.schemes.claims import claims_of
 from ..broker import rendezvous_of, start_of
 from ..parts import of
 from .directory import Directory as Directory
-from .names import LastingNames
-from .store import DIRECTORY, RendezvousStore
-from .taking_up import ALIVE_UNTIL, NETWORK, Earlier, gone_on
-
-ALIVE_SECONDS: Final = 5.0
-"""How often it is written that the network lives."""
+from .names import SEQUENCE, LastingNames
+from .store import BORN, CLIENTS, DIRECTORY, ROOT, RendezvousStore
+from .taking_up import Earlier, alive_at, carried_over, earlier_of, note_seconds, written_of
 
 KEYS: Final = "keys"
 """Calls about keys have a thread of their own: they write nothing, so they need not wait for what is written."""
@@ -68,9 +67,9 @@ class Rendezvous:
         self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again: given out last
         self._born: dict[BrokerId, int] = {}  # in which of them each came
         self._repeats = Repeats()
-        self._still = 0.0  # for how long there was no network between an earlier one and this
-        self._noted = 0.0  # when it was written last that it lives
+        self._noted = float("-inf")  # when it was noted last that the network lives
         if store is not None:
+            store.keep(self._copied)
             self.names = LastingNames(store)
             directory = store.get(DIRECTORY)
             if directory is not None:
@@ -78,7 +77,7 @@ class Rendezvous:
 
     def _begin(self, directory: Directory) -> None:
         """Take the directory, and what is in the store beside it."""
-        self._directory, self._still = directory, directory.still_seconds
+        self._directory = directory
         # Where both number what they say to the same broker under their names, these differ.
         one_name_each = directory.numbered and directory.admission is not None
         brokers = (position.broker for position in directory.positions)
@@ -91,78 +90,82 @@ class Rendezvous:
             self._machine.handle(Ticked(self._now()))
 
     def _recall(self, store: RendezvousStore) -> None:
-        places, self._sequences = store.get("clients") or (({}, set()), {})
+        places, self._sequences = store.get(CLIENTS) or (({}, set()), {})
         self._places.restore(places)
         self._last = store.get("last") or self._last
         self._lives = store.get("lives") or {}
-        self._born = store.get("born") or {}
-        state = store.get("root")
+        self._born = store.get(BORN) or {}
+        state = store.get(ROOT)
         if state is not None and self._machine is not None:
             self._machine.restore(state)
 
     def _now(self) -> float:
         """Return the time of this network."""
-        return self._clock() - self._still
+        return self._clock() - (0.0 if self._directory is None else self._directory.still_seconds)
 
     def _keep_clients(self) -> None:
         if self._store is not None:
-            self._store.put("clients", (self._places.state(), self._sequences))
+            self._store.put(CLIENTS, (self._places.state(), self._sequences))
 
     def _keep_directory(self) -> None:
-        if self._store is None or self._directory is None:
-            return
-        here = self._directory
-        self._store.put(DIRECTORY, here)
-        self._store.put(
-            NETWORK,
-            {
-                "scheme": here.scheme,
-                "admission": here.admission is not None,
-                "positions": here.positions,
-                "launches": here.launches,
-                "still_seconds": here.still_seconds,
-            },
-        )
+        if self._store is not None and self._directory is not None:
+            self._store.write({DIRECTORY: self._directory}, written_of(self._directory))
 
-    def _keep_alive(self) -> None:
-        """Write now and then up to when it is known to have lived at most."""
-        now = self._clock()
-        if self._store is None or self._directory is None or now - self._noted < ALIVE_SECONDS:
-            return
-        recovery = self._directory.recovery
-        patience = 0.0 if recovery is None else recovery.suspect_after_seconds
-        self._store.put(ALIVE_UNTIL, now + ALIVE_SECONDS + patience)
-        self._noted = now
+    def _copied(self) -> dict[str, Any]:
+        """Return what the copy has beside what is stored."""
+        directory = self._directory
+        if directory is None or directory.recovery is None:
+            return {}
+        numbers = {f"{SEQUENCE}{name}": number for name, number in self._sequences.items()}
+        root = {} if self._machine is None else {ROOT: self._machine.state()}
+        return {**written_of(directory), **alive_at(self._clock(), directory.recovery), **numbers, **root}
 
-    def take_up(self, scheme: str, admission: bool) -> Earlier | None:
-        """Go on from what an earlier network has left in the stores; None where they are new.
+    def _note_life(self) -> None:
+        """Note now and then that the network lives."""
+        now, directory = self._clock(), self._directory
+        if self._store is None or directory is None or directory.recovery is None:
+            return
+        if now - self._noted >= note_seconds(directory.recovery):
+            self._noted = now
+            self._store.note(alive_at(now, directory.recovery))
+
+    def earlier(self, wanted: Mapping[str, Any]) -> Earlier | None:
+        """Return the network that the stores are of; None where they are new. `wanted` is what this one is made of.
 
         Raises
         ------
         InputError
-            If this one is another one.
+            If that was made of something else.
         StorageFailed
             If it cannot be read, or that network still runs.
         """
-        assert self._store is not None, "whose brokers have stores has one"
-        found = gone_on(self._store.earlier(), scheme, admission=admission, now=self._clock())
-        if found is None:
-            return None
-        earlier, known = found
-        for name, value in known.items():
-            self._store.put(name, value)
-        return earlier
+        return None if self._store is None else earlier_of(self._store.earlier(), wanted, self._clock())
 
-    def open(self, directory: Directory, accepted: Mapping[ClientId, int] | None = None) -> None:
+    def open(
+        self,
+        directory: Directory,
+        earlier: Earlier | None = None,
+        accepted: Mapping[ClientId, int] | None = None,
+    ) -> None:
         """Take the directory; from now on processes can attach.
 
-        `accepted` has the last numbers of publishers that were attached when an earlier network ended.
+        Parameters
+        ----------
+        directory
+            Of the network.
+        earlier, accepted
+            The network that it goes on from, and the last numbers of publishers, as its brokers know them.
         """
+        carried: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+        if self._store is not None and earlier is not None:
+            carried = carried_over(self._store.earlier(), earlier, accepted or {})
+        if (
+            self._store is not None
+        ):  # the directory last: who is started again and finds it finds all the rest
+            stored, copied = carried
+            begun = {} if directory.recovery is None else alive_at(self._clock(), directory.recovery)
+            self._store.write({**stored, DIRECTORY: directory}, copied | written_of(directory) | begun)
         self._begin(directory)
-        self._sequences |= accepted or {}
-        self._keep_clients()
-        self._keep_directory()
-        self._keep_alive()
 
     def directory(self) -> Directory | None:
         """Return the directory, or None while the network is being launched."""
@@ -192,6 +195,8 @@ class Rendezvous:
         for name, last in (sequences or {}).items():
             self._sequences[name] = max(last, self._sequences.get(name, 0))
         self._keep_clients()
+        if self._store is not None and sequences:
+            self._store.write({}, {f"{SEQUENCE}{name}": self._sequences[name] for name in sequences})
 
     def sequences(self, names: Sequence[ClientId]) -> list[int]:
         """Return the last number that publishers of these names have used before, 0 for none."""
@@ -319,10 +324,15 @@ class Rendezvous:
         places = self._directory.positions
         first = max([self._last[0], *(place.broker for place in places)]) + 1
         last_cluster = max([self._last[1], *(place.cluster for place in places)]) + cluster
-        self._last = first + brokers - 1, last_cluster
-        if self._store is not None:
-            self._store.put("last", self._last)
+        self._give_out(first + brokers - 1, last_cluster)
         return list(range(first, first + brokers)), last_cluster
+
+    def _give_out(self, broker: BrokerId, cluster: ClusterId) -> None:
+        """Take note that ids up to these are no newcomer's any more."""
+        last = max(self._last[0], broker), max(self._last[1], cluster)
+        if last != self._last and self._store is not None:
+            self._store.put("last", last)
+        self._last = last
 
     def admit(self, places: Sequence[Position], hosts: Mapping[BrokerId, Any]) -> None:
         """Take note of brokers that have come."""
@@ -351,6 +361,7 @@ class Rendezvous:
         self._places.lose([broker])
         rest = [place for place in self._directory.positions if place.broker != broker]
         cluster = next((place.cluster for place in self._directory.positions if place.broker == broker), None)
+        self._give_out(broker, -1 if cluster is None else cluster)
         left = [member for member in self._directory.cluster_of(broker) if member != broker]
         if cluster is not None and left:
             rest = with_members(rest, cluster, left)
@@ -386,7 +397,7 @@ class Rendezvous:
         self._places.found(broker)
         self._keep_directory()
         if self._store is not None:
-            self._store.put("born", self._born)
+            self._store.put(BORN, self._born)
         self._keep_clients()
 
     def receive(self, source: BrokerId, messages: Sequence[RecoveryMessage]) -> None:
@@ -399,13 +410,20 @@ class Rendezvous:
             answers += self._machine.handle(Ticked(self._now()))
             answers += self._machine.handle(Received(source, message))
         if self._store is not None and (state := self._machine.state()) != before:
-            self._store.put("root", state)
-        self._keep_alive()
+            self._store.put(ROOT, state)
+            self._store.note({ROOT: state})
+        self._note_life()
         for answer in answers:
             if answer.to not in self._directory.hosts:
                 continue
             # Not waited for: who asks and hears nothing asks again.
             self._directory.hosts[answer.to].receive.remote(answer.to, RENDEZVOUS, [answer.message])
+
+    def end(self) -> None:
+        """End for good, when all is written."""
+        if self._store is not None:
+            self._store.close()
+        ray.actor.exit_actor()
 
     def pid(self) -> int:
         """Return the id of the process that this is."""

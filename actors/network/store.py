@@ -1,18 +1,20 @@
-"""Where the rendezvous point keeps what must outlive its process: Ray's own key-value store.
+"""Where the rendezvous point keeps what must outlive its process: Ray's own key-value store, and a copy of it.
 
 Rules
 -----
+* There is a copy where the network heals and its brokers have stores: beside these.
 * A value is stored before the answer that depends on it leaves. What is stored is small and written whole.
-* A network that heals and whose brokers have stores is to outlive Ray, too. What its rendezvous point stores is written
-  a second time, beside its brokers' stores. That copy is read when a network is launched there again (`taking_up`).
-* What names actors is Ray's alone: with Ray they are gone.
-* A copy that is of another network, as it is on a node where the rendezvous point has not been, is written anew, whole.
-  What could not be written is written with what comes next; whoever waited for it is told that it is not.
+* A rendezvous point that is started again reads what is in Ray's store. The copy outlives Ray: it is read when a
+  network is launched there again (`taking_up`). What names actors or clients' processes is not in it.
+* One thread writes the copy, so what nobody waits for (`note`) holds up nobody. What could not be written is written
+  with what comes next; whoever waited for it is told that it is not.
+* Started again, a rendezvous point writes the copy anew: on this node it may be of another network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
 import ray
@@ -22,17 +24,32 @@ from ...faults.durability.stores import Store
 from ...protocol.effects import Write
 from ...protocol.stability import Stable
 from ..host.broker_store import BrokerStores
+from ..logs import HOST
 
 DIRECTORY: Final = "directory"
-"""The name of the one value that has actors in it."""
+CLIENTS: Final = "clients"
+BORN: Final = "born"
+ROOT: Final = "root"
+_OF_RAY: Final = (DIRECTORY, CLIENTS, BORN, ROOT)
+"""Names of values that are copied in another way, or not at all."""
 
 _NAMESPACE = b"rayvous"
 _TABLE: Final = "rendezvous"
-_TOKEN: Final = "token"
+
+Values = Mapping[str, Any]
+
+
+def nothing() -> Values:
+    """Return no values."""
+    return {}
 
 
 class RendezvousStore(Protocol):
     """Values by name."""
+
+    def keep(self, rest: Callable[[], Values]) -> None:
+        """Take what returns, at any time, all that the copy has beside what is stored; before anything is stored."""
+        ...
 
     def put(self, name: str, value: Any) -> None:
         """Store a value, in place of what was there."""
@@ -42,13 +59,25 @@ class RendezvousStore(Protocol):
         """Return a value, or None when there is none."""
         ...
 
+    def write(self, stored: Values, copied: Values) -> None:
+        """Store some values, and copy some others, all in one commit; None deletes from the copy."""
+        ...
+
+    def note(self, copied: Values) -> None:
+        """Copy some values that are not stored, soon: nobody waits for it."""
+        ...
+
     def earlier(self) -> dict[str, Any]:
-        """Return the values that an earlier network has left where this one is launched."""
+        """Return what an earlier network has left in the copy to one that is launched; nothing where it is new."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the copy when what was noted is in it; what is stored stays."""
         ...
 
 
 class RayStore:
-    """The values of one network, in Ray's key-value store.
+    """The values of one network in Ray's key-value store, without a copy.
 
     Parameters
     ----------
@@ -59,6 +88,9 @@ class RayStore:
     def __init__(self, token: str) -> None:
         self.token = token
         self._prefix = f"rayvous:{token}:".encode()
+
+    def keep(self, rest: Callable[[], Values]) -> None:
+        """Do nothing: there is no copy."""
 
     def put(self, name: str, value: Any) -> None:
         """Store a value, in place of what was there."""
@@ -76,9 +108,20 @@ class RayStore:
             name = key.removeprefix(self._prefix).decode()
             yield name, self.get(name)
 
+    def write(self, stored: Values, copied: Values) -> None:
+        """Store some values."""
+        for name, value in stored.items():
+            self.put(name, value)
+
+    def note(self, copied: Values) -> None:
+        """Do nothing: there is no copy."""
+
     def earlier(self) -> dict[str, Any]:
-        """Return nothing: another network has another token."""
+        """Return nothing: there is no copy."""
         return {}
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
 
     def clear(self) -> None:
         """Delete everything."""
@@ -86,62 +129,112 @@ class RayStore:
 
 
 class LastingStore:
-    """The values of one network, in Ray's key-value store and beside the stores of its brokers.
+    """The values of one network in Ray's key-value store, and their copy.
 
     Parameters
     ----------
     in_ray
         The former.
     stable
-        Where the latter are.
+        Where the copy is.
     """
 
     def __init__(self, in_ray: RayStore, stable: Stable) -> None:
         self._in_ray = in_ray
         self._stores = BrokerStores(stable, None)
+        self._rest: Callable[[], Values] = nothing
+        self._writer: ThreadPoolExecutor | None = None
+        # What only the writer touches.
         self._copy: Store | None = None
-        self._found: dict[str, Any] = {}
+        self._earlier: dict[str, Any] = {}
         self._due: dict[str, Any] = {}
 
-    def put(self, name: str, value: Any) -> None:
-        """Store a value, in place of what was there.
+    def keep(self, rest: Callable[[], Values]) -> None:
+        """Take what returns all that the copy has beside what is stored."""
+        self._rest = rest
 
-        Raises
-        ------
-        StorageFailed
-            If it is in Ray's store now and not in the copy.
-        """
-        self._in_ray.put(name, value)
-        if name == DIRECTORY:
-            return
-        self._due[name] = value
-        copy = self._open()
-        copy.commit([Write(_TABLE, (each,), its) for each, its in self._due.items()])
-        self._due.clear()
+    def put(self, name: str, value: Any) -> None:
+        """Store a value, in place of what was there; as `write`."""
+        self.write({name: value}, {})
 
     def get(self, name: str) -> Any:
         """Return a value, or None when there is none."""
         return self._in_ray.get(name)
 
-    def earlier(self) -> dict[str, Any]:
-        """Return the values that an earlier network has left.
+    def write(self, stored: Values, copied: Values) -> None:
+        """Store some values, and copy some others.
 
         Raises
         ------
         StorageFailed
-            If they cannot be read, or that network still runs.
+            If they are in Ray's store now and not in the copy.
         """
-        self._open()
-        return self._found
+        self._in_ray.write(stored, {})
+        both = {name: value for name, value in stored.items() if name not in _OF_RAY} | dict(copied)
+        if both:
+            self._do(self._commit, both).result()
+
+    def note(self, copied: Values) -> None:
+        """Copy some values, soon; that they could not be is logged."""
+        self._do(self._note, dict(copied)).add_done_callback(_say_failure)
+
+    def earlier(self) -> dict[str, Any]:
+        """Return what is in the copy from an earlier network.
+
+        Raises
+        ------
+        StorageFailed
+            If it cannot be read, or that network still runs.
+        """
+        self._do(self._open).result()
+        return dict(self._earlier)
+
+    def close(self) -> None:
+        """Let go of the copy when what was noted is in it."""
+        if self._writer is not None:
+            self._writer.shutdown()
+        if self._copy is not None:
+            self._copy.close()
+        self._stores.close()
+
+    # On the writer's thread.
+
+    def _do(self, work: Callable[..., Any], *given: Any) -> Future[Any]:
+        if self._writer is None:
+            self._writer = ThreadPoolExecutor(1, "copy")
+        return self._writer.submit(work, *given)
+
+    def _commit(self, values: dict[str, Any]) -> None:
+        self._due |= values
+        copy = self._open()
+        copy.commit([Write(_TABLE, (name,), value) for name, value in self._due.items()])
+        self._due.clear()
+
+    def _note(self, values: dict[str, Any]) -> None:
+        self._stores.keep_claim()
+        self._commit(values)
 
     def _open(self) -> Store:
-        if self._copy is None:
-            here = dict(self._in_ray.items())
-            self._copy = self._stores.of_network(again=bool(here))
-            found = {str(name): value for (name,), value in self._copy.rows(_TABLE)}
-            if found.pop(_TOKEN, None) != self._in_ray.token:
-                here.pop(DIRECTORY, None)
-                gone = dict.fromkeys(found.keys() - here.keys()) if here else {}
-                self._due = gone | here | self._due | {_TOKEN: self._in_ray.token}
-                self._found = {} if here else found
-        return self._copy
+        """Open the copy, once; what is to be written first is due then."""
+        if self._copy is not None:
+            return self._copy
+        runs = self._in_ray.get(DIRECTORY) is not None
+        copy = self._stores.of_network(again=runs)
+        try:
+            found = {str(name): value for (name,), value in copy.rows(_TABLE)}
+        except BaseException:
+            copy.close()
+            raise
+        if runs:
+            stored = {name: value for name, value in self._in_ray.items() if name not in _OF_RAY}
+            whole = stored | dict(self._rest()) | self._due
+            self._due = dict.fromkeys(found.keys() - whole.keys()) | whole
+        else:
+            self._earlier = found
+        self._copy = copy
+        return copy
+
+
+def _say_failure(noted: Future[None]) -> None:
+    if not noted.cancelled() and (error := noted.exception()) is not None:
+        HOST.error("the copy of what the rendezvous point knows is not up to date: %s", error)

@@ -2,19 +2,21 @@
 
 Rules
 -----
-* The stores say which brokers there are, and their scheme; the topology that it is launched with counts for new ones.
+* The stores say which brokers there are, and what they are made of; the topology that it is launched with counts for
+  new ones. What they are made of must be as it was: the scheme, admission control, and whether stores have sums.
 * Every broker begins its next life, as one does that is started again, and they find each other as brokers do whose
   whole network has died: there is nothing else that they have to know.
-* What the rendezvous point had written counts on: names with their positions and numbers, identities, the last root.
-  No client is attached any more.
-* The clock of the network stands still from the last moment at which it may have lived. So nothing gets older than it
-  was, and what was accepted is delivered however long there was nobody to do so.
-* Who had published under a name that nobody wrote down goes on above what any broker has accepted of it.
+* What the rendezvous point had written counts on: names with their positions and numbers, identities, the last root,
+  what seals the ids of gateways. No client is attached any more.
+* The clock of the network stands still from the last moment at which it may have lived, so what was accepted is
+  delivered however long there was nobody to do so.
+* Who had published under a name goes on above what any broker has accepted of it.
+* Nothing is written before the network stands: a launch that fails leaves all for the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,18 +25,22 @@ import ray
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
 from ...protocol.ids import ClientId
+from ...protocol.messages.recovery import Recovery
 from ..host.errors import broker_errors
+from .directory import Directory
+from .names import PUBLISHER, SEQUENCE, SUBSCRIBER, seen_later
 from .settings import Settings
-from .store import LastingStore, RayStore, RendezvousStore
+from .store import BORN, CLIENTS, ROOT, LastingStore, RayStore, RendezvousStore
 
-NETWORK: Final = "network"
-"""The name of the value that says what is launched."""
+ALIVE_SECONDS: Final = 5.0
+"""How often at most it is written that the network lives."""
 
-ALIVE_UNTIL: Final = "alive until"
-"""The name of the value that says when the network may have lived last, by the wall clock."""
+NOTES_A_RETENTION: Final = 10
 
-_PUBLISHER: Final = "publisher"
-_SUBSCRIBER: Final = "subscriber"
+_NETWORK: Final = "network"
+_ALIVE_UNTIL: Final = "alive until"
+_LIVES: Final = "lives"
+_LAST: Final = "last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,60 +53,103 @@ class Earlier:
         Its brokers' places.
     life
         Which all of them begin now.
-    launches, still_seconds
+    launches, still_seconds, seal
         Of the one that is launched, as in `Directory`.
-    publishers
-        Names under which somebody published when it ended, and only brokers know how far they had come.
     """
 
     positions: tuple[Position, ...]
     life: int
     launches: int
     still_seconds: float
-    publishers: tuple[ClientId, ...]
+    seal: str
 
 
-def gone_on(
-    left: dict[str, Any], scheme: str, *, admission: bool, now: float
-) -> tuple[Earlier, dict[str, Any]] | None:
-    """Return an earlier network and what its rendezvous point knows at its next beginning; None where there is none.
+def made_of(scheme: str, admission: object, recovery: Recovery | None) -> dict[str, Any]:
+    """Return what stores of brokers depend on, by the names that settings have."""
+    compares = recovery is not None and recovery.compare_seconds is not None
+    return {"scheme": scheme, "admission": admission is not None, "compare_heartbeats": compares}
+
+
+def written_of(directory: Directory) -> dict[str, Any]:
+    """Return what the copy has of a network itself."""
+    return {
+        _NETWORK: {
+            "made_of": made_of(directory.scheme, directory.admission, directory.recovery),
+            "positions": directory.positions,
+            "launches": directory.launches,
+            "still_seconds": directory.still_seconds,
+            "seal": directory.seal,
+        }
+    }
+
+
+def note_seconds(recovery: Recovery) -> float:
+    """Return how often it is written that the network lives: some times in a retention."""
+    return min(ALIVE_SECONDS, recovery.retention_seconds / NOTES_A_RETENTION)
+
+
+def alive_at(now: float, recovery: Recovery) -> dict[str, Any]:
+    """Return what the copy has of how long the network may have lived, when it is written at this moment."""
+    return {_ALIVE_UNTIL: now + note_seconds(recovery) + 2 * recovery.heartbeat_seconds}
+
+
+def earlier_of(left: Mapping[str, Any], wanted: Mapping[str, Any], now: float) -> Earlier | None:
+    """Return the network that a copy is of; None where there is none.
 
     Parameters
     ----------
     left
-        What it had written, by name.
-    scheme, admission
-        Of the one that is launched.
+        The copy, by name.
+    wanted
+        What the one that is launched is made of.
     now
         The wall clock.
 
     Raises
     ------
     InputError
-        If that had another scheme, or admission control and this one has none, or the other way.
+        If that was made of something else.
     """
-    was = left.get(NETWORK)
+    was = left.get(_NETWORK)
     if was is None:
         return None
-    for what, there, here in (("scheme", was["scheme"], scheme), ("admission", was["admission"], admission)):
-        if there != here:
+    for what, here in wanted.items():
+        if (there := was["made_of"].get(what)) != here:
             raise InputError(
                 f"stable: the stores are of a network with {what}={there!r}, and this one has {here!r}: "
                 "launch it as it was, or name another place"
             )
-    still = max(0.0, now - left[ALIVE_UNTIL])
-    life = 1 + max(left.get("lives", {}).values(), default=0)
-    (attached, _), sequences = left.get("clients", (({}, set()), {}))
-    known = {name: value for name, value in left.items() if name not in (NETWORK, ALIVE_UNTIL)}
-    for name, value in left.items():
-        if name.startswith(f"{_SUBSCRIBER}:"):
-            known[name] = value | {"seen": value["seen"] + still}
-    for name in ("lives", "born"):
-        known[name] = {place.broker: life for place in was["positions"]}
-    known["clients"] = ({}, set()), sequences
-    unknown = {name for kind, name in attached if kind == _PUBLISHER and f"{_PUBLISHER}:{name}" not in left}
-    launches, stood_still = was["launches"] + 1, was["still_seconds"] + still
-    return Earlier(was["positions"], life, launches, stood_still, tuple(sorted(unknown))), known
+    life = 1 + max(left.get(_LIVES, {}).values(), default=0)
+    still = was["still_seconds"] + max(0.0, now - left[_ALIVE_UNTIL])
+    return Earlier(was["positions"], life, was["launches"] + 1, still, was["seal"])
+
+
+def carried_over(
+    left: Mapping[str, Any], earlier: Earlier, accepted: Mapping[ClientId, int]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is stored, and what is copied beside, as a network begins that goes on from another.
+
+    Parameters
+    ----------
+    left
+        The copy of that, by name.
+    earlier
+        The same in short.
+    accepted
+        The last numbers of publishers, as brokers know them.
+    """
+    passed = earlier.still_seconds - left[_NETWORK]["still_seconds"]
+    numbers = {name.removeprefix(SEQUENCE): its for name, its in left.items() if name.startswith(SEQUENCE)}
+    for publisher, number in accepted.items():
+        numbers[publisher] = max(number, numbers.get(publisher, 0))
+    lives = {place.broker: earlier.life for place in earlier.positions}
+    stored = {name: value for name, value in left.items() if name == _LAST or name.startswith(PUBLISHER)}
+    stored |= {name: seen_later(value, passed) for name, value in left.items() if name.startswith(SUBSCRIBER)}
+    stored |= {_LIVES: lives, BORN: dict(lives), CLIENTS: (({}, set()), numbers)}
+    copied = {f"{SEQUENCE}{publisher}": number for publisher, number in numbers.items()}
+    if ROOT in left:
+        stored[ROOT] = copied[ROOT] = left[ROOT]
+    return stored, copied
 
 
 def store_of(settings: Settings, token: str) -> RendezvousStore | None:
@@ -111,17 +160,17 @@ def store_of(settings: Settings, token: str) -> RendezvousStore | None:
 
 
 def take_up(settings: Settings, rendezvous: Any) -> Earlier | None:
-    """Let the rendezvous point go on from what the stores have, and return that; None where the network begins."""
-    if settings.recovery is None or settings.stable is None:
-        return None
+    """Return the network that the stores are of, from which the one that is launched goes on; None where it begins."""
     with broker_errors(f"launching network {settings.name!r}"):
-        call = rendezvous.take_up.remote(settings.scheme, settings.admission is not None)
-        found: Earlier | None = ray.get(call)
+        wanted = made_of(settings.scheme, settings.admission, settings.recovery)
+        found: Earlier | None = ray.get(rendezvous.earlier.remote(wanted))
     return found
 
 
-def accepted(earlier: Earlier | None, hosts: Sequence[Any]) -> dict[ClientId, int]:
-    """Return the last number that any broker has accepted of each publisher of whom nobody else knows it."""
-    names = () if earlier is None else earlier.publishers
-    calls = [[host.accepted_here.remote(name) for host in hosts] for name in names]
-    return {name: max(ray.get(asked)) for name, asked in zip(names, calls, strict=True)}
+def accepted(hosts: Sequence[Any]) -> dict[ClientId, int]:
+    """Return the last number that any broker of these hosts has accepted of each publisher."""
+    found: dict[ClientId, int] = {}
+    for numbers in ray.get([host.accepted_here.remote() for host in hosts]):
+        for publisher, number in numbers.items():
+            found[publisher] = max(number, found.get(publisher, 0))
+    return found

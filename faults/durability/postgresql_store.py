@@ -28,6 +28,7 @@ With the store in files this is the only file of the pure folders that does I/O;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, Final, TypeAlias, TypeVar
 
 from ...protocol.effects import Key, Write
@@ -110,7 +111,10 @@ WHERE former.life <= excluded.life
 RETURNING incarnation
 """
 _BEGIN_FRESH: Final = """
-INSERT INTO brokers VALUES (%s, %s, 1) ON CONFLICT (broker) DO NOTHING RETURNING incarnation
+INSERT INTO brokers AS former VALUES (%s, %s, 1)
+ON CONFLICT (broker) DO UPDATE SET life = excluded.life, incarnation = former.incarnation + 1
+WHERE NOT EXISTS (SELECT FROM journal WHERE journal.broker = former.broker)
+RETURNING incarnation
 """
 _FENCE: Final = "SELECT 1 FROM brokers WHERE broker = %s AND incarnation = %s FOR NO KEY UPDATE"
 _DELETE: Final = """
@@ -182,20 +186,30 @@ class PostgresqlStores:
         StorageFailed
             If another process has it then, or the database cannot be reached.
         """
-        database = self.database
-        try:
-            connection = psycopg.connect(database.conninfo, **_CONNECTING)
+        if self._claim is not None:
+            try:
+                self._claim.execute("SELECT 1")
+                return
+            except psycopg.Error:
+                self._claim.close()
+                self._claim = None
+        self.run(lambda _: self._claim_anew(seconds), OUTAGE_SECONDS)
+
+    def _claim_anew(self, seconds: float) -> None:
+        with ExitStack() as open_meanwhile:
+            connection = psycopg.connect(self.database.conninfo, **_CONNECTING)
+            open_meanwhile.callback(connection.close)
             for name, value in (("lock_timeout", f"{seconds:g}s"), *_NOTICED.items()):
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-            connection.execute(_CLAIM, (_LOCK, database.schema))
-        except psycopg.errors.LockNotAvailable:
-            connection.close()
-            raise StorageFailed(
-                f"{database.shown}: a network that runs has this schema: end that one first, or name another schema"
-            ) from None
-        except psycopg.Error as error:
-            raise StorageFailed(f"{database.shown}: {database.told(error)}") from None
-        self._claim = connection
+            try:
+                connection.execute(_CLAIM, (_LOCK, self.database.schema))
+            except psycopg.errors.LockNotAvailable:
+                raise StorageFailed(
+                    f"{self.database.shown}: a network that runs has this schema: end that one first, or name another "
+                    "schema"
+                ) from None
+            self._claim = connection
+            open_meanwhile.pop_all()
 
     def _configure(self, connection: Connection) -> None:
         for name, value in self._settings.items():
@@ -270,7 +284,7 @@ class PostgresqlStore:
     broker, life
         Whose it is, and how often that was started again as the rendezvous point knows.
     fresh
-        Whether there must be nothing of an earlier incarnation.
+        Whether no earlier incarnation may have written anything.
 
     Raises
     ------

@@ -25,7 +25,7 @@ Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md; paper 4, secti
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -173,6 +173,10 @@ class Replay(Restorable):
                 self._arrived.restore(answer, gone)
 
     # Publishers.
+
+    def publishers(self) -> Collection[ClientId]:
+        """Return the publishers of which anything was accepted here."""
+        return self._accepted.keys()
 
     def accepted(self, publisher: ClientId) -> int:
         """Return the last sequence of a publisher that was accepted here, 0 for none."""

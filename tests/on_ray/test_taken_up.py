@@ -8,8 +8,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 import ray
 import rayvous as rv
+from ray.exceptions import RayActorError
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 60.0
@@ -57,12 +59,15 @@ def client_of(name: str) -> Any:
 
 
 def kill_all(net: rv.Network, client: Any) -> None:
-    """Kill the processes of brokers, rendezvous point and client, as a loss of power does; Ray starts none again."""
-    for broker in net.brokers():
-        os.kill(net.pid_of(broker), signal.SIGKILL)
-    pid = ray.get(client.pid.remote())
+    """Kill the processes of client, rendezvous point and brokers, as a loss of power does; Ray starts none again."""
+    pids = [net.pid_of(broker) for broker in net.brokers()]
+    os.kill(ray.get(client.pid.remote()), signal.SIGKILL)
     ray.kill(net.rendezvous)
-    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(RayActorError):  # a client that it would send elsewhere would be elsewhere
+        while True:
+            ray.get(net.rendezvous.pid.remote(), timeout=BOUND_SECONDS)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_what_was_accepted_and_not_read_comes_when_all_are_there_again(

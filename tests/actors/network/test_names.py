@@ -43,3 +43,18 @@ def test_a_process_that_another_one_has_taken_over_from_is_refused_in_all_its_li
             names.renew("alice", life, 6)
     names.acknowledge("alice", second, {"bob": 9})
     assert names.come("alice", 5, "second")["life"] == second, "the same call begins no other life"
+
+
+def test_of_whom_nothing_is_known_nothing_is_written() -> None:
+    """A call that comes when a network has ended, and its store is empty, must not write what the next one reads."""
+    shelf = Shelf()
+    names = LastingNames(shelf)
+    for call in (
+        lambda: names.renew("alice", 1, 5),
+        lambda: names.acknowledge("alice", 1, {"bob": 7}),
+        lambda: names.subscriptions("alice", 1, {"subscriptions": {}, "since": None}),
+        lambda: names.end("alice", 1),
+    ):
+        with pytest.raises(ClientError, match="there is no durable subscriber 'alice' any more"):
+            call()
+    assert shelf.values == {}

@@ -80,8 +80,15 @@ class Memory:
     def get(self, name: str) -> Any:
         return copy.deepcopy(self.values.get(name))
 
-    def clear(self) -> None:
-        self.values.clear()
+    def write(self, stored: dict[str, Any], copied: dict[str, Any]) -> None:
+        for name, value in stored.items():
+            self.put(name, value)
+
+    def note(self, copied: dict[str, Any]) -> None: ...
+
+    def keep(self, rest: Any) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Host:
@@ -331,3 +338,10 @@ def test_a_client_whose_broker_has_left_meanwhile_still_gets_another(rendezvous:
     assert rendezvous.identities(2, cluster=False) == ([5, 6], 2)
     with pytest.raises(BrokerUnavailable, match="broker 3 is gone"):
         rendezvous.place("publisher", ["b"], 3)
+
+
+def test_an_id_is_given_out_once_also_when_the_highest_has_left(rendezvous: Rendezvous) -> None:
+    """A broker with a store finds there what the one before it under its id has left."""
+    rendezvous.forget(3)
+    rendezvous.forget(2)
+    assert rendezvous.identities(1, cluster=True) == ([4], 2)

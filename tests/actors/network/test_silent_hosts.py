@@ -36,7 +36,9 @@ class Host:
         self.survey = SimpleNamespace(remote=lambda: self.call(self.fails or {broker: {"broker": broker}}))
         self.pid = SimpleNamespace(remote=lambda: self.call(self.fails or ("node", broker)))
         self.quiet = SimpleNamespace(remote=lambda: self.call(broker))
-        self.accepted_here = SimpleNamespace(remote=lambda publisher: self.call(self.fails or 7 * broker))
+        self.accepted_here = SimpleNamespace(
+            remote=lambda publisher: self.call(self.fails or {publisher: 7 * broker})
+        )
         self.flush_telemetry = SimpleNamespace(remote=lambda: self.call(self.fails or None))
         self.flush_telemetry.options = lambda: self.flush_telemetry
         self.dead_letters = SimpleNamespace(remote=lambda: self.call(self.fails or []))

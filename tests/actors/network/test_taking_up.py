@@ -1,22 +1,26 @@
 """A network goes on from what an earlier one has left: what counts on, what does not, and what is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rayvous.actors.network import taking_up
+from rayvous.actors.network import launching, taking_up
 from rayvous.actors.network.directory import Directory
-from rayvous.actors.network.rendezvous import ALIVE_SECONDS, Rendezvous
-from rayvous.actors.network.store import DIRECTORY, LastingStore
+from rayvous.actors.network.rendezvous import Rendezvous
+from rayvous.actors.network.store import CLIENTS, DIRECTORY, LastingStore
 from rayvous.faults.durability.sqlite_store import SqliteStore
 from rayvous.protocol.configs import Limits, Position
+from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import ClientError, InputError, StorageFailed
 from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
 from rayvous.protocol.stability import Stable
+from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 RECOVERY = Recovery.for_tests()
+MADE_OF = taking_up.made_of("hybrid", None, RECOVERY)
 
 
 class InRay:
@@ -31,6 +35,9 @@ class InRay:
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
+
+    def write(self, stored: dict[str, Any], copied: dict[str, Any]) -> None:
+        self.values |= stored
 
     def items(self) -> Any:
         return iter(list(self.values.items()))
@@ -67,33 +74,39 @@ class Story:
         return self.point
 
     def ended(self) -> None:
-        if self.store._copy is not None:
-            self.store._copy.close()
-        if self.store._stores._in_database is not None:
-            self.store._stores._in_database.close()
+        self.store.close()
 
     def open(self, earlier: taking_up.Earlier | None = None, **accepted: int) -> dict[int, Told]:
         positions = tuple(ClusterTree(3, 2).positions()) if earlier is None else earlier.positions
         hosts = {place.broker: Told() for place in positions}
-        more = (
-            {} if earlier is None else {"launches": earlier.launches, "still_seconds": earlier.still_seconds}
+        directory = Directory(
+            "net", "hybrid", Limits.for_tests(), positions, hosts, None, RECOVERY, seal=self.in_ray.token
         )
-        limits = Limits.for_tests()
-        self.point.open(
-            Directory("net", "hybrid", limits, positions, hosts, None, RECOVERY, **more), accepted
-        )
+        if earlier is not None:
+            launches, still, seal = earlier.launches, earlier.still_seconds, earlier.seal
+            directory = replace(directory, launches=launches, still_seconds=still, seal=seal)
+        self.point.open(directory, earlier, accepted)
         return hosts
 
     def launched_again(self) -> taking_up.Earlier:
-        earlier = self.started().take_up("hybrid", False)
+        earlier = self.started().earlier(MADE_OF)
         assert earlier is not None
         return earlier
+
+    def copied(self) -> dict[str, Any]:
+        """Return what the copy has, when its process has ended."""
+        self.ended()
+        store = SqliteStore(self.stable.file_of(RENDEZVOUS))
+        try:
+            return {str(key[0]): value for key, value in store.rows("rendezvous")}
+        finally:
+            store.close()
 
 
 @pytest.fixture
 def story(tmp_path: Path) -> Story:
     story = Story(tmp_path)
-    assert story.started().take_up("hybrid", False) is None, "nobody was here"
+    assert story.started().earlier(MADE_OF) is None, "nobody was here"
     story.open()
     return story
 
@@ -114,10 +127,10 @@ def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Sto
 
     earlier = story.launched_again()
     assert [place.broker for place in earlier.positions] == [0, 2, 3, 4, 5, new], "not as it was launched"
-    assert earlier.life == 2 and earlier.launches == 2 and earlier.publishers == ("bob", "dave")
-    story.open(earlier, bob=41)
+    assert earlier.life == 2 and earlier.launches == 2
+    story.open(earlier, bob=41, erin=2, carol=7)
     again = story.point
-    assert again.sequences(["bob", "dave", "erin"]) == [41, 0, 3]
+    assert again.sequences(["bob", "dave", "erin", "carol"]) == [41, 0, 3, 7]
     broker, record = again.come_back("alice", None, "another")
     assert broker == 2 and record["position"] == {"bob": 7} and record["life"] == 2
     assert again.publisher_comes_back("carol", None, "another")[2] == reserved
@@ -131,7 +144,7 @@ def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Sto
 @pytest.mark.slow
 def test_it_is_so_in_a_database(postgresql: Any) -> None:
     story = Story(postgresql.address())
-    assert story.started().take_up("hybrid", False) is None
+    assert story.started().earlier(MADE_OF) is None
     story.open()
     test_names_numbers_and_identities_count_on_and_nobody_is_attached(story)
     story.ended()
@@ -146,39 +159,93 @@ def test_the_last_root_counts_on(story: Story) -> None:
 
 def test_the_clock_stands_still_from_the_last_moment_at_which_it_may_have_lived(story: Story) -> None:
     _, record = story.point.come_back("alice", 2, "ticket")
-    story.point.acknowledge("alice", record["life"], {})
+    story.point.subscriptions("alice", record["life"], {"subscriptions": {}, "since": 900.0})
     seen = story.in_ray.values["subscriber:alice"]["seen"]
-    for _ in range(20):
-        story.now += 1.0
+    for _ in range(200):
+        story.now += 0.1
         story.point.receive(0, [RootBeat(ClusterView(0, 1, 0, (0, 1)), 1)])
     story.now += 1_000.0
     earlier = story.launched_again()
-    most = ALIVE_SECONDS + RECOVERY.suspect_after_seconds
+    most = 2 * taking_up.note_seconds(RECOVERY) + 2 * RECOVERY.heartbeat_seconds
     assert 1_000.0 - most <= earlier.still_seconds <= 1_000.0
-    assert story.in_ray.values["subscriber:alice"]["seen"] == seen + earlier.still_seconds, (
-        "it was not away so long"
-    )
     story.open(earlier)
     assert 1_020.0 <= story.point._now() <= 1_020.0 + most
+    alice = story.in_ray.values["subscriber:alice"]
+    assert alice["seen"] == seen + earlier.still_seconds and alice["since"] == 900.0 + earlier.still_seconds
     story.now += 500.0
     assert story.launched_again().still_seconds - earlier.still_seconds == pytest.approx(500.0, abs=most)
 
 
+def test_a_short_retention_is_noted_more_often() -> None:
+    assert taking_up.note_seconds(Recovery.for_tests(retention_seconds=10.0)) == 1.0
+
+
 def test_a_launch_that_fails_leaves_all_for_the_next(story: Story) -> None:
     story.point.leave("publisher", [], {"erin": 3})
-    first, second = story.launched_again(), story.launched_again()
-    assert first.positions == second.positions and second.life > first.life, (
-        "brokers may have begun the first"
-    )
+    _, record = story.point.come_back("alice", 2, "ticket")
+    story.point.acknowledge("alice", record["life"], {"bob": 7})
+    before = story.copied()
+    first = story.launched_again()
+    assert story.copied() == before
+    story.started("in the same launch")  # its rendezvous point has died, and Ray starts it again
+    second = story.launched_again()
+    assert first == replace(second, still_seconds=first.still_seconds)
     story.open(second)
+    assert story.point.sequences(["erin"]) == [3] and story.point.names.subscriber("alice")["position"] == {
+        "bob": 7
+    }
+
+
+def test_a_rendezvous_point_that_dies_as_it_opens_does_so_again(story: Story) -> None:
+    story.point.leave("publisher", [], {"erin": 3})
+    earlier = story.launched_again()
+    story.open(earlier)
+    del story.in_ray.values[DIRECTORY], story.in_ray.values[CLIENTS]  # the last to be stored
+    story.started("in the same launch")
+    story.open(earlier)
     assert story.point.sequences(["erin"]) == [3]
+    assert story.point.next_life(0) == earlier.life + 1
+    assert story.launched_again().launches == 3
 
 
-def test_another_scheme_is_refused(story: Story) -> None:
-    for scheme, admission, said in (("lbdd", False, "scheme='hybrid'"), ("hybrid", True, "admission=False")):
+def test_what_stores_depend_on_must_be_as_it_was(story: Story) -> None:
+    """Brokers' stores are snapshots of their layers, and have sums where brokers compare what they know."""
+    compares = replace(RECOVERY, compare_heartbeats=10)
+    for made_of, said in (
+        (taking_up.made_of("lbdd", None, RECOVERY), "scheme='hybrid'"),
+        (taking_up.made_of("hybrid", object(), RECOVERY), "admission=False"),
+        (taking_up.made_of("hybrid", None, compares), "compare_heartbeats=False"),
+    ):
         with pytest.raises(InputError, match=f"the stores are of a network with {said}.*launch it as it was"):
-            story.started().take_up(scheme, admission)
+            story.started().earlier(made_of)
     assert story.launched_again().life == 1
+
+
+@pytest.mark.parametrize("name", ["hybrid", "hierarchical", "hypercube", "lbdd", "point-to-point"])
+@pytest.mark.parametrize("gone", [[1], [3], [5], [4, 5], [0, 1]])
+def test_places_may_name_brokers_that_have_left(name: str, gone: list[int]) -> None:
+    """What a network is launched with knows neighbours; those that have left since have no actor."""
+    positions = tuple(scheme_of(name).positions(ClusterTree(3, 2).positions()))
+    hosts: dict[int, Any] = {place.broker: Told() for place in positions}
+    point = Rendezvous()
+    point.open(Directory("net", name, Limits.for_tests(), positions, hosts, None, RECOVERY))
+    for broker in gone:
+        point.forget(broker)
+    directory = point.directory()
+    assert directory is not None
+    met: list[set[int]] = []
+    host = SimpleNamespace(connect=SimpleNamespace(remote=lambda known, _: met.append(set(known))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launching.ray, "get", lambda calls: calls)
+        launching.connect(directory, [(host, [place]) for place in directory.positions], None)
+    assert len(met) == 6 - len(gone) and not any(known & set(gone) for known in met)
+
+
+def test_ids_of_gateways_stay_good(story: Story) -> None:
+    first = story.point.directory()
+    story.open(story.launched_again())
+    second = story.point.directory()
+    assert first is not None and second is not None and first.seal == second.seal == "network 1"
 
 
 def test_a_network_that_runs_is_not_taken_over(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,44 +268,54 @@ def test_a_rendezvous_point_that_is_started_again_goes_on_from_ray_and_writes_on
 def test_started_again_where_the_folder_is_of_another_network_it_writes_all_anew(story: Story) -> None:
     """On another node, where the rendezvous point of an earlier network was."""
     story.point.leave("publisher", [], {"erin": 3})
-    story.ended()
+    story.point.reserve("carol", 5)
+    story.point.receive(4, [RootBeat(ClusterView(2, 3, 4, (4, 5)), 7)])
+    before = story.copied()
     store = SqliteStore(story.stable.file_of(RENDEZVOUS))
-    store.commit([("rendezvous", ("token",), "of another"), ("rendezvous", ("publisher:gone",), ([1], 2))])  # type: ignore[list-item]
+    store.commit([Write("rendezvous", (name,), None) for name in before])
+    store.commit([Write("rendezvous", ("publisher:gone",), ([1], 2))])
     store.close()
-    again = story.started("the same")
-    again.leave("publisher", [], {"frank": 4})
-    story.ended()
-    store = SqliteStore(story.stable.file_of(RENDEZVOUS))
-    found = {key[0]: value for key, value in store.rows("rendezvous")}
-    store.close()
-    assert found.pop("token") == story.in_ray.token
-    assert found == {name: value for name, value in story.in_ray.values.items() if name != DIRECTORY}
+    story.started("the same").leave("publisher", [], {"erin": 3})
+    after = story.copied()
+    assert after.keys() == before.keys() and "publisher:gone" not in after
+    assert {name for name in before if before[name] != after[name]} <= {"alive until"}
+
+
+class Full:
+    """A copy on a full disk."""
+
+    def commit(self, writes: Any) -> None:
+        raise StorageFailed("disk is full")
+
+    def close(self) -> None: ...
 
 
 def test_what_could_not_be_written_is_said_and_written_with_what_comes_next(story: Story) -> None:
-    copy = story.store._copy
-    assert copy is not None
-
-    class Full:
-        def commit(self, writes: Any) -> None:
-            raise StorageFailed("disk is full")
-
-    story.store._copy = Full()  # type: ignore[assignment]
+    copy, story.store._copy = story.store._copy, Full()  # type: ignore[assignment]
     with pytest.raises(StorageFailed, match="disk is full"):
         story.point.leave("publisher", [], {"erin": 3})
     story.store._copy = copy
     story.point.reserve("carol", 5)
-    earlier = story.launched_again()
-    story.open(earlier)
+    story.open(story.launched_again())
     assert story.point.sequences(["erin"]) == [3] and story.point.reserve("carol", 5) == 1_000_005
+
+
+def test_the_root_is_told_though_the_copy_cannot_be_written(
+    story: Story, caplog: pytest.LogCaptureFixture
+) -> None:
+    story.store._copy = Full()  # type: ignore[assignment]
+    story.now += 100.0
+    story.point.receive(4, [AskRoot(ClusterView(2, 1, 4, (4, 5)))])
+    assert story.store._writer is not None
+    story.store._writer.shutdown()
+    told = story.point.host_of(4).said
+    assert told and "not up to date: disk is full" in caplog.text
 
 
 def test_the_brokers_are_asked_for_the_numbers_that_nobody_else_knows() -> None:
     def host(**known: int) -> Any:
-        return SimpleNamespace(accepted_here=SimpleNamespace(remote=lambda name: known.get(name, 0)))
+        return SimpleNamespace(accepted_here=SimpleNamespace(remote=lambda: known))
 
-    earlier = taking_up.Earlier((), 1, 2, 0.0, ("bob", "dave"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(taking_up.ray, "get", lambda calls: calls)
-        assert taking_up.accepted(earlier, [host(bob=3), host(bob=9, dave=1)]) == {"bob": 9, "dave": 1}
-        assert taking_up.accepted(None, [host(bob=3)]) == {}
+        assert taking_up.accepted([host(bob=3), host(bob=9, dave=1), host()]) == {"bob": 9, "dave": 1}

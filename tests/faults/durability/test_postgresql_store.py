@@ -75,10 +75,12 @@ def test_one_that_comes_late_from_an_earlier_life_does_not_begin(process: Any) -
 
 
 def test_a_network_that_must_begin_empty_does_not_take_over_from_one_that_runs(process: Any) -> None:
+    process().store_of(3, fresh=True)  # of a launch that has failed
     running = process().store_of(3, fresh=True)
+    running.commit(put(1))
     with pytest.raises(StorageFailed, match=r"broker 3 is of an earlier network: name another schema"):
         process().store_of(3, fresh=True)
-    running.commit(put(1))
+    running.commit(put(2))
 
 
 def test_a_schema_that_a_process_has_claimed_is_refused_until_that_ends(
