@@ -423,11 +423,13 @@ def _reproduces(name: str, what: str) -> None:
             Path | None,
             typer.Option(help="Folder for tables, pictures and results; made if it is not there."),
         ] = None,
+        resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was broken off.")] = False,
         as_json: AsJson = False,
     ) -> int:
         from .verbs.reproduction import reproduce
 
-        return reproduce(name, preset, runs, out or Path("out/experiments") / name, as_json=as_json)
+        folder = out or Path("out/experiments") / name
+        return reproduce(name, preset, runs, folder, resume=resume, as_json=as_json)
 
     verb.__doc__ = f"""{what}
 

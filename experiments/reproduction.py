@@ -7,16 +7,19 @@ Rules
   so it can be made again without running anything (`rebuild`).
 * Spark aggregates, by functions from DataFrame to DataFrame. What comes out is a row for each point of a curve.
 * Statements are judged on these rows. One that does not hold and is not known not to fails the experiment.
+* Which points are measured is written beside what they gave, after it: a run that was broken off goes on from there
+  when it is asked to, where it has the same points.
 * Parameters stand in the module of the runs, with what they assume; they are not changed after results were seen.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +33,9 @@ from .experiment import Experiment, Runs, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MEASURED: Final = "measured.txt"
+"""Says which points a folder is of, and the numbers of those that were measured, one a line."""
 
 Progress = Callable[[str, int, int], None]
 """Is told what is done, how far it is, and how far it goes."""
@@ -46,6 +52,7 @@ def run(
     *,
     preset: str = "quick",
     runs: int | None = None,
+    resume: bool = False,
     progress: Progress = _untold,
 ) -> dict[str, Any]:
     """Run experiments, and write their tables, statements and pictures.
@@ -55,13 +62,15 @@ def run(
     names
         Which.
     folder
-        Where all of it goes; what it holds of the same experiments is replaced.
+        Where all of it goes; what it holds of the same experiments is replaced, unless they go on.
     session
         Spark.
     preset
         ``"quick"``, or ``"paper"`` for its parameters.
     runs
         How many of each point; None for those of the preset.
+    resume
+        Whether points that the folder has already are not measured again.
     progress
         Is told what is done, how far it is, and how far it goes.
 
@@ -73,10 +82,10 @@ def run(
     Raises
     ------
     InputError
-        If there is no such experiment or preset.
+        If there is no such experiment or preset, or a folder to go on from has other points.
     """
     for what in {one.runs.name: one.runs for one in experiments(names, preset)}.values():
-        _measure(what, folder, preset, runs, progress)
+        _measure(what, folder, preset, runs, progress, resume=resume)
     (folder / WRITTEN).write_text(
         json.dumps({"experiments": list(names), "preset": preset}), encoding="utf-8"
     )
@@ -104,16 +113,18 @@ def _experiment(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
-def _measure(what: Runs, folder: Path, preset: str, runs: int | None, show: Progress) -> None:
+def _measure(
+    what: Runs, folder: Path, preset: str, runs: int | None, show: Progress, *, resume: bool
+) -> None:
     plan = what.presets[preset]
     plan = plan if runs is None else replace(plan, runs=runs)
     home = folder / what.name
-    for old in sorted(home.rglob("*.parquet")):
-        old.unlink()
     points = plan.points()
+    measured = _begun(home, points, resume=resume)
     place = {point: number for number, point in enumerate(points)}
-    show(what.name, 0, len(points))
-    for done, (point, tables) in enumerate(spread(what.measure, points), start=1):
+    left = [point for point in points if place[point] not in measured]
+    show(what.name, len(measured), len(points))
+    for done, (point, tables) in enumerate(spread(what.measure, left), start=len(measured) + 1):
         for name, table in tables.items():
             file = home / name / f"run={point.run}" / f"part-{place[point]:05}.parquet"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +132,26 @@ def _measure(what: Runs, folder: Path, preset: str, runs: int | None, show: Prog
             rows = len(next(iter(columns.values())))
             at = {key: pa.repeat(value, rows) for key, value in columns_of(point).items()}
             pq.write_table(pa.table(at | columns), file)
+        with (home / MEASURED).open("a", encoding="utf-8") as log:
+            log.write(f"{place[point]}\n")
         show(what.name, done, len(points))
+
+
+def _begun(home: Path, points: Sequence[Any], *, resume: bool) -> set[int]:
+    """Return which of these points a folder has, from an earlier run; none, and it is emptied, for one that begins."""
+    log, which = home / MEASURED, hashlib.sha256(repr(points).encode()).hexdigest()
+    if resume and log.exists():
+        first, *done = log.read_text(encoding="utf-8").split("\n")[:-1]  # a line that was broken off is none
+        if first != which:
+            raise InputError(
+                f"--resume: {home} has other points: leave --resume away, or name another folder"
+            )
+        return set(map(int, done))
+    for old in sorted(home.rglob("*.parquet")):
+        old.unlink()
+    home.mkdir(parents=True, exist_ok=True)
+    log.write_text(f"{which}\n", encoding="utf-8")
+    return set()
 
 
 def rebuild(folder: Path, session: SparkSession, *, progress: Progress = _untold) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from .. import console
 from ..inputs import check_out
 
 
-def reproduce(name: str, preset: str, runs: int | None, out: Path, *, as_json: bool) -> int:
+def reproduce(name: str, preset: str, runs: int | None, out: Path, *, resume: bool, as_json: bool) -> int:
     """Run one experiment, or all; print the statements, and return 1 when one fails that is not known to, else 0."""
     require("spark")
     require("plots")
@@ -28,7 +28,7 @@ def reproduce(name: str, preset: str, runs: int | None, out: Path, *, as_json: b
         steps.show("Spark", 0, 1)
         with session_at(None) as spark:
             steps.show("Spark", 1, 1)
-            result = run(names, out, spark, preset=preset, runs=runs, progress=steps.show)
+            result = run(names, out, spark, preset=preset, runs=runs, resume=resume, progress=steps.show)
     return show(result, as_json=as_json)
 
 
