@@ -146,6 +146,7 @@ def _begun(home: Path, points: Sequence[Any], *, resume: bool) -> set[int]:
             raise InputError(
                 f"--resume: {home} has other points: leave --resume away, or name another folder"
             )
+        log.write_text("".join(f"{line}\n" for line in (first, *done)), encoding="utf-8")
         return set(map(int, done))
     for old in sorted(home.rglob("*.parquet")):
         old.unlink()

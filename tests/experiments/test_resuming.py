@@ -68,6 +68,8 @@ def test_no_point_is_measured_twice_and_all_are_there(measured: list[Any], tmp_p
     assert measured[:done] == [Point(8, 0), Point(8, 1), Point(8, 2)] and values(tmp_path) == ALL
     assert measured[done + 2 :] == [Point(4, 0), Point(4, 1), Point(4, 2)]
     assert shown[-4] == ("some", 3, 6) and shown[-1] == ("some", 6, 6)
+    measure(tmp_path, shown, resume=True)
+    assert shown[-1] == ("some", 6, 6) and len(measured) == done + 5
 
 
 def test_without_it_all_begins_anew(measured: list[Any], tmp_path: Path) -> None:
