@@ -112,13 +112,12 @@ class Rendezvous:
             self._store.write({DIRECTORY: self._directory}, written_of(self._directory))
 
     def _copied(self) -> dict[str, Any]:
-        """Return what the copy has beside what is stored."""
+        """Return what the copy has beside what is stored; on any thread."""
         directory = self._directory
         if directory is None or directory.recovery is None:
             return {}
-        numbers = {f"{SEQUENCE}{name}": number for name, number in self._sequences.items()}
-        root = {} if self._machine is None else {ROOT: self._machine.state()}
-        return {**written_of(directory), **alive_at(self._clock(), directory.recovery), **numbers, **root}
+        numbers = {f"{SEQUENCE}{name}": number for name, number in self._sequences.copy().items()}
+        return {**written_of(directory), **alive_at(self._clock(), directory.recovery), **numbers}
 
     def _note_life(self) -> None:
         """Note now and then that the network lives."""
@@ -156,15 +155,15 @@ class Rendezvous:
         earlier, accepted
             The network that it goes on from, and the last numbers of publishers, as its brokers know them.
         """
-        carried: tuple[dict[str, Any], dict[str, Any]] = {}, {}
-        if self._store is not None and earlier is not None:
-            carried = carried_over(self._store.earlier(), earlier, accepted or {})
-        if (
-            self._store is not None
-        ):  # the directory last: who is started again and finds it finds all the rest
-            stored, copied = carried
+        if self._store is not None and self._directory is None:  # else it has died since, and does so again
+            stored, copied = dict[str, Any](), dict[str, Any]()
+            if earlier is not None:
+                stored, copied = carried_over(self._store.earlier(), earlier, accepted or {})
             begun = {} if directory.recovery is None else alive_at(self._clock(), directory.recovery)
-            self._store.write({**stored, DIRECTORY: directory}, copied | written_of(directory) | begun)
+            self._store.write(stored, copied | written_of(directory) | begun)
+            self._store.put(
+                DIRECTORY, directory
+            )  # last: whoever is started again and finds it finds all the rest
         self._begin(directory)
 
     def directory(self) -> Directory | None:

@@ -30,8 +30,8 @@ DIRECTORY: Final = "directory"
 CLIENTS: Final = "clients"
 BORN: Final = "born"
 ROOT: Final = "root"
-_OF_RAY: Final = (DIRECTORY, CLIENTS, BORN, ROOT)
-"""Names of values that are copied in another way, or not at all."""
+_NOT_COPIED: Final = (DIRECTORY, CLIENTS, BORN)
+"""Names of values of which the copy has what matters in another form, or nothing. `ROOT` is only noted there."""
 
 _NAMESPACE = b"rayvous"
 _TABLE: Final = "rendezvous"
@@ -48,7 +48,7 @@ class RendezvousStore(Protocol):
     """Values by name."""
 
     def keep(self, rest: Callable[[], Values]) -> None:
-        """Take what returns, at any time, all that the copy has beside what is stored; before anything is stored."""
+        """Take what returns, on any thread, all that the copy has beside what is stored; before anything is stored."""
         ...
 
     def put(self, name: str, value: Any) -> None:
@@ -170,7 +170,8 @@ class LastingStore:
             If they are in Ray's store now and not in the copy.
         """
         self._in_ray.write(stored, {})
-        both = {name: value for name, value in stored.items() if name not in _OF_RAY} | dict(copied)
+        names = stored.keys() - {*_NOT_COPIED, ROOT}
+        both = {name: stored[name] for name in names} | dict(copied)
         if both:
             self._do(self._commit, both).result()
 
@@ -226,7 +227,7 @@ class LastingStore:
             copy.close()
             raise
         if runs:
-            stored = {name: value for name, value in self._in_ray.items() if name not in _OF_RAY}
+            stored = {name: value for name, value in self._in_ray.items() if name not in _NOT_COPIED}
             whole = stored | dict(self._rest()) | self._due
             self._due = dict.fromkeys(found.keys() - whole.keys()) | whole
         else:
