@@ -161,9 +161,8 @@ class Rendezvous:
                 stored, copied = carried_over(self._store.earlier(), earlier, accepted or {})
             begun = {} if directory.recovery is None else alive_at(self._clock(), directory.recovery)
             self._store.write(stored, copied | written_of(directory) | begun)
-            self._store.put(
-                DIRECTORY, directory
-            )  # last: whoever is started again and finds it finds all the rest
+            # The last: whoever is started again and finds it finds all the rest.
+            self._store.put(DIRECTORY, directory)
         self._begin(directory)
 
     def directory(self) -> Directory | None:
