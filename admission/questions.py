@@ -9,6 +9,8 @@ Rules
 * Under the full guarantee a broker that refuses reserves nothing and asks nobody further (figure 7).
 * Between two brokers a subscription is its filter. One that a neighbour has taken in is not asked for again: its
   verdict counts for whoever comes later.
+* What was admitted already is asked for without a question (token 0), and may not be refused: also where the same
+  filter is being asked about, or was refused. A link that is new turns the one into the other.
 * A neighbour's question is answered here; what becomes of a client's own request is decided by `decide`.
 """
 
@@ -240,12 +242,18 @@ class Questions:
         return Send(link, Ask(item, priority, 0))
 
     def demand_all(self, item: Filter, link: BrokerLink) -> Out:
-        """Ask every neighbour that has to be asked for a filter that is held for a link."""
-        return [
-            self.demand(other, item)
-            for other in self.asked
-            if self._books.passes(other, link) and self._stale(other, item) and self._asks(other, item)
-        ]
+        """Ask every neighbour that has to be asked for a filter that is held for a link, whatever was asked before."""
+        out: Out = []
+        for other, items in self.asked.items():
+            if not self._books.passes(other, link) or not self._asks(other, item):
+                continue
+            asked = items.get(item)
+            if asked is not None and asked.waiting is not None:  # its verdict is still waited for
+                asked.priority = self._priority(item, other)
+                out.append(Send(other, Ask(item, asked.priority, 0)))
+            elif self._stale(other, item) or (asked is not None and asked.refusals):
+                out.append(self.demand(other, item))
+        return out
 
     def demand_known(self, items: Iterable[Filter], link: BrokerId) -> Out:
         """Ask a neighbour for those of some filters that are wanted elsewhere and that it was not asked for."""

@@ -8,7 +8,9 @@ Rules
   wanted of an advertisement is known when the answer to it has come; until then all of its events climb.
 * Where events flood, one goes nowhere unless somebody admitted wants it, and then everywhere.
 * While a tree is mended, what somebody wants may be known at the root before it is asked for where it is published. So
-  what is sent again always climbs, and for `GRACE_HEARTBEATS` after each round of sending again everything does.
+  what is sent again always climbs, and for `GRACE_HEARTBEATS` after each round of sending again everything does. So it
+  does after a greeting of who stands above: it has been started again, and asks for nothing yet, but what is multicast
+  reaches others, too. One of these would have a later event before an earlier one, and take that for old.
 * Control goes over the links that membership tells of (`Placed`): those of a fixed network, of a tree that heals, in
   which a cluster is a star around its designated broker, or of a view. When they change, both ends of a new link begin
   anew.
@@ -38,7 +40,7 @@ from ...protocol.configs import Placed
 from ...protocol.effects import Inform, Multicast, Plain, Received, Send, Ticked
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Held, Inward, Out, Released, RoundBegan
-from ...protocol.messages.admission import AdmissionConfig, Advertise, Everywhere, Unadvertise
+from ...protocol.messages.admission import AdmissionConfig, Advertise, Everywhere, Greeting, Unadvertise
 from ...protocol.messages.pubsub import Cancel, Detach, Events, Register
 from ...routing.matching.table import RoutingTable
 
@@ -111,6 +113,8 @@ class Admitting:
     # On the way in.
 
     def _on_message(self, event: Received) -> list[Out]:
+        if isinstance(event.message, Greeting) and event.source in self._gates:
+            self._climb_for_a_while()  # what it wants on behalf of others it has yet to find out
         out = self.admission.handle(event.source, event.message)
         self._follow()
         return out
@@ -184,8 +188,11 @@ class Admitting:
         return _part(message, np.flatnonzero(hits))
 
     def _on_round(self, news: RoundBegan) -> list[Out]:
-        self._grace_until = self._now + self._grace_seconds
+        self._climb_for_a_while()
         return []
+
+    def _climb_for_a_while(self) -> None:
+        self._grace_until = self._now + self._grace_seconds
 
     def _on_held(self, news: Held) -> list[Out]:
         """Take a subscription into the books that has been admitted, and is known inside."""

@@ -3,10 +3,11 @@
 Reference: paper 3, section 4; docs/decisions/0023-reservations-go-the-ways-of-events.md.
 """
 
+import pytest
 from rayvous.admission.controller import Admission
 from rayvous.protocol.configs import Ways
 from rayvous.protocol.effects import Send
-from rayvous.protocol.messages.admission import AdmissionConfig, Advertised, Ask, AskAnswer
+from rayvous.protocol.messages.admission import AdmissionConfig, Advertised, Ask, AskAnswer, Refusal
 from rayvous.protocol.messages.pubsub import Cancel, Detach, Register
 from rayvous.routing.filters.filter import to_filter
 
@@ -51,3 +52,19 @@ def test_what_was_asked_over_a_link_that_leads_here_no_more_is_forgotten():
         assert WIDE not in machine.questions.asked[1]
         assert asks(machine.handle("high", message), 1) == []
         machine.check()
+
+
+@pytest.mark.parametrize("refused_before", [False, True])
+def test_what_was_admitted_is_asked_for_though_the_same_is_asked_about_or_was_refused(refused_before):
+    """Over a link that is new a neighbour says for good what it had asked about: it is not to be refused any more."""
+    machine = Admission(0, AdmissionConfig(0.0), [1, 2])
+    machine.handle(2, Advertised("p", 1, NARROW, 10, 5, (2,)))
+    (question,) = asks(machine.handle(1, Ask(WIDE, 0, 7)), 2)
+    verdict = AskAnswer(question.token, 1, (Refusal(2, "cpu", 10.0, 0.0),))
+    for message in (verdict, None) if refused_before else (None, verdict):
+        if message is None:
+            assert asks(machine.handle(1, Ask(WIDE, 0, 0)), 2) == [Ask(WIDE, 0, 0)]
+        else:
+            assert [each.message.token for each in machine.handle(2, message)] == [7], "who asked is answered"
+    assert WIDE in machine.books.held[1] and WIDE in machine.questions.asked[2]
+    machine.check()

@@ -185,3 +185,18 @@ def test_without_that_news_the_books_are_found_wrong(monkeypatch, news):
 def test_stores_admission_and_operations_at_once(seed):
     report = run_chaos(seed, stable=True, admission=True, operations=True, brokers_max=12)
     assert report.holds, (report.problems, report.verdict.counts())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [780, 1152, 1231])
+def test_what_once_failed_with_everything_on_holds(seed):
+    report = run_chaos(seed, stable=True, admission=True, operations=True)
+    assert report.holds, (report.problems, report.verdict.counts())
+
+
+@pytest.mark.slow
+def test_without_climbing_after_a_greeting_a_later_event_comes_before_an_earlier_one(monkeypatch):
+    """1231: a designated broker comes back as a normal one, and asks for nothing on behalf of the others any more."""
+    monkeypatch.setattr("rayvous.actors.broker.admission.Greeting", type(None))
+    report = run_chaos(1231, stable=True, admission=True, operations=True)
+    assert report.verdict.findings["complete"].violated == 1
