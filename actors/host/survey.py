@@ -6,7 +6,7 @@ Rule: asking changes nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ...faults.chaos.books import SeenBooks
@@ -114,10 +114,16 @@ def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float
 
 def accepted_here(brokers: Iterable[Broker], publishers: Collection[ClientId]) -> dict[ClientId, int]:
     """Return the last sequence that any of these brokers has accepted of each publisher, or of all that they know."""
-    found = dict.fromkeys(publishers, 0)
-    for broker in brokers:
-        for publisher in publishers or broker.publishers():
-            found[publisher] = max(broker.accepted(publisher), found.get(publisher, 0))
+    each = ({name: broker.accepted(name) for name in publishers or broker.publishers()} for broker in brokers)
+    return highest(dict.fromkeys(publishers, 0), *each)
+
+
+def highest(*numbers: Mapping[ClientId, int]) -> dict[ClientId, int]:
+    """Return the highest number that any of these has of each client."""
+    found: dict[ClientId, int] = {}
+    for some in numbers:
+        for client, number in some.items():
+            found[client] = max(number, found.get(client, number))
     return found
 
 

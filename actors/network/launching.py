@@ -36,7 +36,7 @@ from .rendezvous import KEYS, Rendezvous
 from .settings import Settings
 from .stages import BROKERS, RAY, Stages
 from .store import LastingStore, RayStore, RendezvousStore
-from .taking_up import Earlier, accepted, store_of, take_up
+from .taking_up import accepted, store_of, take_up
 
 CALLS_AT_ONCE: Final = 10_000
 
@@ -252,7 +252,8 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         if earlier is not None:
             launches, still, seal = earlier.launches, earlier.still_seconds, earlier.seal
             directory = replace(directory, launches=launches, still_seconds=still, seal=seal)
-        made = launch_hosts(directory, settings.brokers_per_actor, actors, stages, earlier)
+        life = 0 if earlier is None else earlier.life
+        made = launch_hosts(directory, settings.brokers_per_actor, actors, stages, life)
         connect(directory, made, rendezvous)
         with broker_errors(f"launching network {name!r}"):
             numbers = {} if earlier is None else accepted([host for host, _ in made])
@@ -298,10 +299,9 @@ def launch_hosts(
     brokers_per_actor: int,
     actors: list[Any],
     stages: Stages,
-    earlier: Earlier | None = None,
+    life: int = 0,
 ) -> list[tuple[Any, Sequence[Position]]]:
     """Start the host actors, all at once, and seat the brokers; who was started is in `actors`, also on failure."""
-    life = 0 if earlier is None else earlier.life
     positions = directory.positions
     made: list[tuple[Any, Sequence[Position]]] = []
     waiting: dict[Any, int] = {}

@@ -27,6 +27,7 @@ from ...protocol.errors import InputError
 from ...protocol.ids import ClientId
 from ...protocol.messages.recovery import Recovery
 from ..host.errors import broker_errors
+from ..host.survey import highest
 from .directory import Directory
 from .names import PUBLISHER, SEQUENCE, SUBSCRIBER, seen_later
 from .settings import Settings
@@ -139,9 +140,8 @@ def carried_over(
         The last numbers of publishers, as brokers know them.
     """
     passed = earlier.still_seconds - left[_NETWORK]["still_seconds"]
-    numbers = {name.removeprefix(SEQUENCE): its for name, its in left.items() if name.startswith(SEQUENCE)}
-    for publisher, number in accepted.items():
-        numbers[publisher] = max(number, numbers.get(publisher, 0))
+    told = {name.removeprefix(SEQUENCE): its for name, its in left.items() if name.startswith(SEQUENCE)}
+    numbers = highest(told, accepted)
     lives = {place.broker: earlier.life for place in earlier.positions}
     stored = {name: value for name, value in left.items() if name == _LAST or name.startswith(PUBLISHER)}
     stored |= {name: seen_later(value, passed) for name, value in left.items() if name.startswith(SUBSCRIBER)}
@@ -169,8 +169,4 @@ def take_up(settings: Settings, rendezvous: Any) -> Earlier | None:
 
 def accepted(hosts: Sequence[Any]) -> dict[ClientId, int]:
     """Return the last number that any broker of these hosts has accepted of each publisher."""
-    found: dict[ClientId, int] = {}
-    for numbers in ray.get([host.accepted_here.remote() for host in hosts]):
-        for publisher, number in numbers.items():
-            found[publisher] = max(number, found.get(publisher, 0))
-    return found
+    return highest(*ray.get([host.accepted_here.remote() for host in hosts]))

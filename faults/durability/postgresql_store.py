@@ -27,7 +27,7 @@ With the store in files this is the only file of the pure folders that does I/O;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -199,8 +199,7 @@ class PostgresqlStores:
         with ExitStack() as open_meanwhile:
             connection = psycopg.connect(self.database.conninfo, **_CONNECTING)
             open_meanwhile.callback(connection.close)
-            for name, value in (("lock_timeout", f"{seconds:g}s"), *_NOTICED.items()):
-                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            _set(connection, {"lock_timeout": f"{seconds:g}s", **_NOTICED})
             try:
                 connection.execute(_CLAIM, (_LOCK, self.database.schema))
             except psycopg.errors.LockNotAvailable:
@@ -212,8 +211,7 @@ class PostgresqlStores:
             open_meanwhile.pop_all()
 
     def _configure(self, connection: Connection) -> None:
-        for name, value in self._settings.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        _set(connection, self._settings)
 
     def _make_tables(self, connection: Connection) -> None:
         shown, schema = self.database.shown, self.database.schema
@@ -362,6 +360,12 @@ class PostgresqlStore:
 
     def close(self) -> None:
         """Do nothing: the connections are those of all brokers here."""
+
+
+def _set(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Give a session settings of its own."""
+    for name, value in settings.items():
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
 def _one(connection: Connection, query: Any, *values: Any) -> Any:

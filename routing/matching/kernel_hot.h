@@ -251,10 +251,11 @@ static void FN(write_pairs)(
 static void FN(match_tile)(const Tile *tile, const Pick *picks, uint32_t events, uint16_t *counts, Pool *pool) {
     uint64_t rejected[TILE_WORDS] __attribute__((aligned(64)));
     for (uint32_t event = 0; event < events; event++, picks += tile->attributes) {
-        int few = match_few(tile, picks, pool_room(pool, TILE_COLUMNS + 64));
+        uint16_t *out = pool_room(pool, TILE_COLUMNS + 64);
+        int few = match_few(tile, picks, out);
         uint32_t count = few < 0 ? 0 : (uint32_t)few;
         if (few < 0 && FN(reject)(tile, picks, event + 1 < events ? picks + tile->attributes : NULL, rejected))
-            count = FN(write_columns)(rejected, tile->words, pool_room(pool, TILE_COLUMNS + 64));
+            count = FN(write_columns)(rejected, tile->words, out);
         counts[(size_t)event * tile->tiles] = (uint16_t)count;
         pool->count += count;
     }
