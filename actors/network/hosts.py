@@ -19,6 +19,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
@@ -284,6 +285,8 @@ class Hosts:
         ------
         InputError
             If the network does not heal, or the broker is alive.
+        BrokerUnavailable
+            If another process starts it again just now.
         """
         self.host_of(broker)  # refuses one that there is not
         if self.recovery is None:
@@ -297,9 +300,20 @@ class Hosts:
             self.start_again([broker])
 
     def start_again(self, brokers: Sequence[BrokerId]) -> None:
-        """Start dead brokers in their next life, together in a new actor, and tell the others."""
-        life = ray.get(self.rendezvous.next_life.remote(*brokers), timeout=60)
-        new = start_again(self.directory, self.rendezvous, brokers, life)
+        """Start dead brokers of one actor in their next life, together in a new one, and tell the others.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If another process does so just now, or has.
+        """
+        point, by = self.rendezvous, uuid4().hex
+        life = ray.get(point.start_again.remote(brokers, self.host_of(brokers[0]), by), timeout=60)
+        try:
+            new = start_again(self.directory, point, brokers, life)
+        except BaseException:
+            point.give_up.remote(by)
+            raise
         self.directory.hosts.update(dict.fromkeys(brokers, new))
         others = [other for other in self.hosts() if other != new]
         told = [other.relink.remote(broker, new, life) for other in others for broker in brokers]

@@ -41,6 +41,9 @@ from .taking_up import Earlier, alive_at, carried_over, earlier_of, note_seconds
 KEYS: Final = "keys"
 """Calls about keys have a thread of their own: they write nothing, so they need not wait for what is written."""
 
+START_SECONDS: Final = 60.0
+"""How long a process that starts brokers again is waited for by others that want to; it may have died meanwhile."""
+
 
 class Rendezvous:
     """Keeps the directory of one network and places its clients.
@@ -66,6 +69,7 @@ class Rendezvous:
         self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids that were given out to newcomers
         self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again: given out last
         self._born: dict[BrokerId, int] = {}  # in which of them each came
+        self._starting: dict[BrokerId, tuple[str, float]] = {}  # who starts it again, and since when
         self._repeats = Repeats()
         self._noted = float("-inf")  # when it was noted last that the network lives
         if store is not None:
@@ -380,17 +384,47 @@ class Rendezvous:
             self._store.put("lives", self._lives)
         return life
 
+    def start_again(self, brokers: Sequence[BrokerId], dead: Any, by: str) -> int:
+        """Return the life in which a process may start brokers again; nobody else may until it has, or gives up.
+
+        Parameters
+        ----------
+        brokers
+            Which.
+        dead
+            The actor that they were in, which the process saw die.
+        by
+            A name of the process for this.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If another process has started one of them again since, or has begun to not long ago.
+        """
+        now = self._now()
+        for broker in brokers:
+            other, since = self._starting.get(broker, (by, now))
+            if self.host_of(broker) != dead or (other != by and now - since < START_SECONDS):
+                raise BrokerUnavailable(f"broker {broker} is started again by another process, or has been")
+        self._starting.update(dict.fromkeys(brokers, (by, now)))
+        return self.next_life(*brokers)
+
+    def give_up(self, by: str) -> None:
+        """Take note that a process does not start brokers again after all."""
+        self._starting = {broker: entry for broker, entry in self._starting.items() if entry[0] != by}
+
     def reborn(self, broker: BrokerId, host: Any, life: int) -> None:
         """Take note that a broker has been started again, in this actor and life.
 
         Raises
         ------
         BrokerUnavailable
-            If another process has done that since.
+            If another process has been given a later life for it.
         """
         assert self._directory is not None, "it was there before"
-        if life < self._born.get(broker, 0):
-            raise BrokerUnavailable(f"broker {broker} was started again by another process meanwhile")
+        if life < self._lives.get(broker, 0):
+            raise BrokerUnavailable(f"broker {broker} is started again by another process")
+        self._starting.pop(broker, None)
         self._directory.hosts[broker], self._born[broker] = host, life
         self._places.found(broker)
         self._keep_directory()

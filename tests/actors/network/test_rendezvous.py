@@ -1,11 +1,12 @@
 """The rendezvous point: one directory, names that are used once, clients spread evenly."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from rayvous.actors.broker import newcomer
-from rayvous.actors.network.rendezvous import Directory, Rendezvous
+from rayvous.actors.network.rendezvous import START_SECONDS, Directory, Rendezvous
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
 from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
@@ -106,12 +107,14 @@ class Host:
         self.told += [(to, message) for message in messages]
 
 
-def lasting(memory: Memory) -> tuple[Rendezvous, list[tuple[int, Any]]]:
+def lasting(
+    memory: Memory, clock: Callable[[], float] | None = None
+) -> tuple[Rendezvous, list[tuple[int, Any]]]:
     """Return the rendezvous point of three clusters of two brokers, the root at broker 1, and what it says."""
     positions = tuple(ClusterTree(3, 2).positions())
     told: list[tuple[int, Any]] = []
     hosts = {position.broker: Host(told) for position in positions}
-    point = Rendezvous(memory)
+    point = Rendezvous(memory, clock)
     assert point.directory() is None
     point.open(Directory("net", "hybrid", Limits.for_tests(), positions, hosts, None, Recovery.for_tests()))
     return point, told
@@ -262,6 +265,8 @@ def test_a_broker_that_is_started_again_is_there_again() -> None:
     point.reborn(2, new, 2)
     with pytest.raises(BrokerUnavailable, match="started again by another process"):
         point.reborn(2, Host([]), 1)
+    with pytest.raises(BrokerUnavailable, match="or has been"):
+        point.start_again([2], old, "who saw only the old one die")
     point.relocate("subscriber", "s", 3, {2: old}, [3])  # who saw only the old one die is late
     for each in (point, Rendezvous(memory)):
         assert each.host_of(2) is new and each.hosts()[2] is new
@@ -270,6 +275,27 @@ def test_a_broker_that_is_started_again_is_there_again() -> None:
         )
         assert each.next_life(2) == 3
         assert each.place("publisher", [f"p{id(each)}"], 2) == [2]
+
+
+def test_of_two_processes_that_start_a_broker_again_at_once_one_does() -> None:
+    now = [0.0]
+    point, _ = lasting(Memory(), clock=lambda: now[0])
+    dead = point.host_of(2)
+    first = point.start_again([2], dead, "one")
+    assert point.start_again([2], dead, "one") == first + 1, "a call that was under way is made again"
+    with pytest.raises(BrokerUnavailable, match="is started again by another process"):
+        point.start_again([2], dead, "two")
+    point.give_up("one")
+    point.start_again([2], dead, "two")
+    now[0] = START_SECONDS  # it has died meanwhile, or is slow
+    last = point.start_again([2], dead, "three")
+    with pytest.raises(BrokerUnavailable, match="is started again by another process"):
+        point.reborn(2, Host([]), last - 1)
+    assert point.host_of(2) is dead
+    new = Host([])
+    point.reborn(2, new, last)
+    assert point.whereabouts(2) == (new, last)
+    point.start_again([2], new, "four")  # it has died again
 
 
 def test_it_goes_on_where_it_was() -> None:
