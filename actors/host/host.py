@@ -292,7 +292,7 @@ class BrokerHost:
 
     async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
         """Wait until the messages may be handed in; return False when their sender has been started again since."""
-        if life != self.transport.life_of(source) and not await self.transport.current(source, life):
+        if not await self.transport.current(source, life):
             return False
         if self.transport.link_faults is not None and source == RENDEZVOUS:
             await self.transport.link_faults.passage(source, to, LINK)

@@ -182,11 +182,7 @@ class Resting:
         known = [
             each
             for each in stands
-            if each.to in self._seats
-            and (
-                each.life == self._ways.life_of(each.source)
-                or await self._ways.current(each.source, each.life)
-            )
+            if each.to in self._seats and await self._ways.current(each.source, each.life)
         ]
         news = self.standing.hears(host, known, self._now())
         for each in news:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -102,6 +103,7 @@ class Transport:
         self._own_lives: dict[BrokerId, int] = {}
         self._groups: dict[BrokerId, MulticastGroup] = {}
         self._learning = asyncio.Lock()
+        self._unlearned: Counter[BrokerId] = Counter()  # calls from each that wait for it
         self._sought: dict[BrokerId, asyncio.Task[None]] = {}
 
     def born(self, broker: BrokerId, life: int) -> None:
@@ -291,13 +293,21 @@ class Transport:
         return self._lives.get(broker, 0)
 
     async def current(self, source: BrokerId, life: int) -> bool:
-        """Return whether this is the life of a broker that is to be heard; a new one is made known first."""
-        async with self._learning:
-            if life > self.life_of(source):
-                found = await self.rendezvous.whereabouts.remote(source)
-                if found is None:
-                    return False  # it has left
-                self.relink(source, found[0], max(life, found[1]))
+        """Return whether this is the life of a broker that is to be heard; a new one is made known first.
+
+        Its calls go on in the order in which they came: who finds the life known waits for those that came before.
+        """
+        if life != self.life_of(source) or self._unlearned[source]:
+            self._unlearned[source] += 1
+            try:
+                async with self._learning:
+                    if life > self.life_of(source):
+                        found = await self.rendezvous.whereabouts.remote(source)
+                        if found is None:
+                            return False  # it has left
+                        self.relink(source, found[0], max(life, found[1]))
+            finally:
+                self._unlearned[source] -= 1
         return life == self.life_of(source)
 
     def relink(self, broker: BrokerId, host: Any, life: int) -> None:

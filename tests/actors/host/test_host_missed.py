@@ -141,6 +141,44 @@ def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_starte
     asyncio.run(run())
 
 
+def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also those that come when the life is known already, and others still wait that asked for it."""
+
+    async def run() -> None:
+        above, below = ClusterTree(2, 1).positions()
+        host = BrokerHost("hybrid", Limits.for_tests(), recovery=Recovery.for_tests())
+        await host.seat([below])
+        answer, reborn = asyncio.Event(), Process()
+
+        async def whereabouts(broker: int) -> tuple[Any, int]:
+            await answer.wait()
+            return reborn, 1
+
+        point: Any = SimpleNamespace(whereabouts=SimpleNamespace(remote=whereabouts))
+        await host.connect({above.broker: Process()}, rendezvous=point)
+        came: list[Any] = []
+        monkeypatch.setattr(
+            host.driver, "handle", lambda seat, source, message, pressure: came.append(message)
+        )
+
+        def call(message: Any) -> asyncio.Task[str]:
+            return asyncio.create_task(host.receive(below.broker, above.broker, [message], 1))
+
+        calls = [call(number) for number in (1, 2)]
+        await asyncio.sleep(0)  # both have asked
+        host.transport.relink(above.broker, reborn, 1)  # by whoever started it
+        calls.append(call(3))
+        await asyncio.sleep(0)
+        assert came == []
+        answer.set()
+        await asyncio.gather(*calls)
+        assert came == [1, 2, 3]
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("named_first", [True, False])
 def test_what_a_fellow_missed_before_its_new_life_was_heard_of_comes_again(named_first: bool) -> None:
     """The beat that takes it in again may come before its first word: what it is sent in between goes nowhere."""
