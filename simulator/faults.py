@@ -17,8 +17,7 @@ from ..actors.broker.damage import damage, damage_store
 from ..faults.chaos.plans import HostLink, Shake
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
-from ..protocol.messages.recovery import RENDEZVOUS
-from ..protocol.messages.views import CubeLeave
+from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ..routing.schemes.claims import claims_of
 from .hosts import Host
 
@@ -107,7 +106,7 @@ class Faults:
         host = self._network.hosts[broker]
         if not claims_of(self._network.scheme).views or not host.alive or self._last(broker):
             return False
-        self._network.take_in(host, Received(broker, CubeLeave()))
+        self._network.take_in(host, Received(RENDEZVOUS, LeaveNetwork()))
         self._network.at(self._network.now, self._end_when_out, host, host.life)
         return True
 

@@ -35,7 +35,7 @@ from ...faults.chaos.plans import HostLink, Shake
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
-from ...protocol.messages.recovery import RENDEZVOUS
+from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ...protocol.stability import Stable
 from ...routing.schemes.claims import claims_of
 from ..broker.damage import damage_store
@@ -238,7 +238,8 @@ class Breaker:
         """Let a broker leave; its process ends when it is out. False when it is dead, the last one, or in a tree."""
         if not self._views or broker in self.silent() or len(self.living()) == 1:
             return False
-        self._net.leave(broker)
+        ray.get(self.rendezvous.retire.remote([broker]))
+        ray.get(self._net.host_of(broker).receive.remote(broker, RENDEZVOUS, [LeaveNetwork()]))
         self.at(self.now, self._end_when_out, broker, self._pids[broker])
         return True
 

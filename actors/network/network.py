@@ -111,7 +111,6 @@ class Network:
     converged = of("_convergence", Convergence.converged)
     await_convergence = of("_convergence", Convergence.await_convergence)
 
-    leave = of("_operations", Operations.leave)
     add_broker = of("_operations", Operations.add_broker)
     add_cluster = of("_operations", Operations.add_cluster)
     remove_broker = of("_operations", Operations.remove_broker)

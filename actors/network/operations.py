@@ -32,7 +32,6 @@ from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
-from ...protocol.messages.views import CubeLeave
 from ...routing.schemes.claims import claims_of
 from ..broker import check, newcomer
 from ..host.errors import broker_errors
@@ -217,21 +216,6 @@ class Operations:
                 return False
             time.sleep(LOOK_SECONDS)
         return True
-
-    def leave(self, broker: BrokerId) -> None:
-        """Let a broker leave a network that heals by views; its clients move, its actor stays.
-
-        `await_convergence` waits for it.
-        """
-        host = self._hosts.host_of(broker)
-        if self._hosts.recovery is None or not self._views:
-            raise InputError(
-                f"brokers leave a network that heals by views: network {self._hosts.name!r} does not"
-            )
-        with broker_errors(f"leaving of broker {broker}"):
-            ray.get(self._hosts.rendezvous.retire.remote([broker]), timeout=60)
-            call = host.receive.remote(broker, broker, [CubeLeave()])
-            ray.get(call, timeout=60)
 
     # Nearer parents.
 

@@ -325,7 +325,7 @@ class LetGo:
 
 @dataclass(frozen=True, slots=True)
 class LeaveNetwork:
-    """Leave the network; the broker has no clients any more."""
+    """Leave the network; clients that the broker has still are asked to go where brokers have views."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class CubeBeat:
 
 @dataclass(frozen=True, slots=True)
 class CubeLeave:
-    """A broker leaves: told to the rendezvous point by the broker, and to the broker by whoever wants it to leave."""
+    """A broker leaves: told to the rendezvous point by the broker."""
 
 
 @dataclass(frozen=True, slots=True)

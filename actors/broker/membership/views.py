@@ -134,7 +134,6 @@ class HealingViews(Restorable):
             },
             CubeWants: self._on_wants,
             CubeView: self._on_view,
-            CubeLeave: self._on_leave,
             LeaveNetwork: self._on_leave,
         }
 
@@ -364,12 +363,12 @@ class HealingViews(Restorable):
 
     # Leaving.
 
-    def _on_leave(self, source: Link, message: CubeLeave | LeaveNetwork) -> list[Out]:
-        """Begin to leave, as the host or the rendezvous point asks: clients should go to a neighbour first.
+    def _on_leave(self, source: Link, message: LeaveNetwork) -> list[Out]:
+        """Begin to leave, as the rendezvous point asks: clients should go to a neighbour first.
 
         The last one stays until another comes, and who is not in yet comes in first.
         """
-        if source not in (self._me, RENDEZVOUS) or self._leave_by is not None:
+        if source != RENDEZVOUS or self._leave_by is not None:
             return []
         self._leave_by = self.now + self.recovery.suspect_after_seconds
         others = self.router.neighbours()

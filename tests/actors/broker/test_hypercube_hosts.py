@@ -16,8 +16,8 @@ from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Received, Ticked
 from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.messages.pubsub import Events, Register
-from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
-from rayvous.protocol.messages.views import CubeBeat, CubeLeave, CubeSeat, CubeView
+from rayvous.protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Recovery
+from rayvous.protocol.messages.views import CubeBeat, CubeSeat, CubeView
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.schemes.hypercube import Hypercube
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -44,7 +44,7 @@ def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothin
         await host.connect({place.broker: nobody for place in POSITIONS[1:]}, nobody)
         subscribing = asyncio.create_task(host.request(0, "c", [Register(1, to_filter("x > 1"))], "process"))
         await asyncio.sleep(0)
-        await host.receive(0, RENDEZVOUS, [CubeLeave()])  # type: ignore[list-item]
+        await host.receive(0, RENDEZVOUS, [LeaveNetwork()])  # type: ignore[list-item]
         (proposal,) = await host.poll("process", 0, 0.0)
         assert isinstance(proposal, Proposal) and proposal.client == "c" and proposal.broker in (1, 2)
         assert await host.poll("process", proposal.number, 0.0) == [], "it is acknowledged as parcels are"
