@@ -5,8 +5,8 @@ Rules
 * A subscriber is in one process. A durable one, or one that moves, is taken over by the process that comes with it.
 * From the moment on that a broker leaves, nothing begins at it: whoever publishes or subscribes is refused, and goes on
   at another broker. So all that a publisher has had accepted here is among what it publishes again there.
-* In a network that heals, where processes of publishers poll too, what one advertises is withdrawn when it has been
-  silent for too long.
+* Now and then it is looked whose process has been silent for too long: its subscribers are let go, so that nobody waits
+  until it has what is for it, and what its publishers advertise is withdrawn. A durable subscriber is kept.
 * Every poll tells the client processes which brokers leave, or have left: a process that stood still meanwhile learns
   of it in no other way while its host goes on with other brokers.
 * A process that was silent for too long, as one that was stopped, is given up; its next poll says so. Else it would
@@ -111,11 +111,17 @@ class Attachments:
         """Note that a publisher advertises whose process gives signs of life."""
         seat.offering[publisher] = self.session(session)
 
-    def bury(self) -> None:
-        """Withdraw what publishers advertise whose process is gone."""
+    def bury(self, *, subscribers: bool = True) -> None:
+        """Withdraw what publishers advertise whose process is gone, and let go its subscribers that are not durable."""
         now = time.monotonic()
         for seat in list(self._seats.values()):
             self._withdraw(seat, [client for client, owner in seat.offering.items() if owner.gone(now)])
+            owners = dict.fromkeys(
+                owner for client, owner in seat.owners.items() if client not in seat.durable
+            )
+            for owner in owners if subscribers else ():
+                if owner.gone(now):
+                    self.give_up(owner.name)
 
     def _withdraw(self, seat: HostedBroker, publishers: list[ClientId]) -> None:
         for publisher in publishers:

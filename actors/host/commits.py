@@ -6,7 +6,8 @@ Rules (`protocol.effects`)
 * Commits are made in a thread, so that the host's loop does not wait for the disk; all that came up while one was made
   goes into the next (group commit), so a slow disk makes commits larger, not queues longer.
 * When a commit fails, or what waited for one cannot be carried out, nothing more leaves, ever: the broker stands still,
-  and whoever waits for it gets the error. So nobody waits for what will never come.
+  and whoever waits for it gets the error. So nobody waits for what will never come. In a network that heals its process
+  ends instead (`ending`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Rules
 -----
-* It ends when the state of a broker is damaged (paper 4, section 2), and with the raylet of its node.
+* It ends when the state of a broker is damaged (paper 4, section 2), with the raylet of its node, and in a network that
+  heals when a broker's commit fails: then clients and fellows go on without it, and it can be started again.
 * A raylet ends when Ray has given its node up, also when that was only cut off. By then everybody knows that the
   actors there are dead: nobody calls them, and their brokers are started again, for which they need their stores.
 * Ray's workers look whether a process has the number of the raylet. One that has ended keeps its number until its

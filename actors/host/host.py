@@ -141,7 +141,7 @@ class BrokerHost:
         if stability is not None:
             self.numbered = NumberedLinks(self.seats, self.attachments, self.driver.handle, stability)
         seconds = tick_seconds(recovery, stability, quotas=admission is not None)
-        self.ticking = Ticking(self.driver, seconds, lambda seat: self._service(seat.broker.position.broker))
+        self.ticking = Ticking(self.driver, seconds, self._service, limits, keeps=bool(stability))
         self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have started it again
         self._waking = asyncio.Lock()
 
@@ -175,7 +175,8 @@ class BrokerHost:
         seat = self.seats[broker] = HostedBroker(machine, telemetry, self.metering.of(position))
         log.info("broker %d comes", broker)
         if store is not None:
-            seat.commits = Commits(f"broker {broker}", store, seat.answers.refuse_all, log)
+            failed = seat.answers.refuse_all if self._recovery is None else self._end
+            seat.commits = Commits(f"broker {broker}", store, failed, log)
 
     async def seat_newcomer(self, position: Position, life: int) -> None:
         """Make a broker that joins a running network: in its life 0 with a whole new cluster, else a cluster there."""

@@ -5,6 +5,7 @@ Rules
 * Brokers that heal are told it four times a heartbeat, brokers that number what they send twice a retransmission, and
   those whose publishers have quotas at least every `QUOTA_TICK_SECONDS`. Others are not told it, and who rests is not
   (`resting`).
+* In every network it is looked now and then which client processes are gone (`Attachments.bury`).
 * A broker that breaks ends the ticking of its host, and whoever surveys the host gets the error.
 """
 
@@ -12,17 +13,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from ...protocol.configs import Limits
+from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stability
 from .driver import Driver
-from .hosted_broker import HostedBroker
 
 TICKS_A_HEARTBEAT: Final = 4
 TICKS_A_RETRANSMISSION: Final = 2
 TICKS_A_FLUSH: Final = 40
+LOOKS_A_SESSION: Final = 4
 QUOTA_TICK_SECONDS: Final = 0.1
 TOLD_AT_ONCE: Final = 32
 """Brokers that are told the time before calls are taken that came meanwhile: other hosts' beats do not wait for all."""
@@ -48,18 +52,34 @@ class Ticking:
         How often; None for never.
     service
         Waits as long as a slow broker takes.
+    limits
+        How long a client process is silent that is gone.
+    keeps
+        Whether subscribers are kept all the same, since what is for them is in a store.
     """
 
     def __init__(
-        self, driver: Driver, seconds: float | None, service: Callable[[HostedBroker], Awaitable[None]]
+        self,
+        driver: Driver,
+        seconds: float | None,
+        service: Callable[[BrokerId], Awaitable[None]],
+        limits: Limits,
+        *,
+        keeps: bool,
     ) -> None:
         self._driver = driver
         self._seconds = seconds
         self._service = service
+        self._session_seconds = limits.session_seconds
+        self._keeps = keeps
         self._task: asyncio.Task[None] | None = None
+        self._burying: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start to tick, if that is wanted and has not begun."""
+        """Start to tick, if that is wanted, and to look for processes that are gone, if that has not begun."""
+        if self._burying is None:
+            self._burying = asyncio.get_running_loop().create_task(self._bury())
+            self._burying.add_done_callback(self._say_end)
         if self._task is None and self._seconds is not None:
             self._task = asyncio.get_running_loop().create_task(self._run(self._seconds))
             self._task.add_done_callback(self._say_end)
@@ -69,9 +89,18 @@ class Ticking:
         for turn in itertools.count(1):
             if turn % TICKS_A_FLUSH == 0:
                 self._driver.telemetry.flush_soon()  # whoever dies takes little of what was seen along
-                self._driver.attachments.bury()
             await self.turn()
             await asyncio.sleep(seconds)
+
+    async def _bury(self) -> None:
+        seconds = self._session_seconds / LOOKS_A_SESSION
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(seconds)
+            if (
+                time.monotonic() - before < 2 * seconds
+            ):  # else this host stood still, and heard nobody meanwhile
+                self._driver.attachments.bury(subscribers=not self._keeps)
 
     async def turn(self) -> None:
         """Tell the time once, to all that do not rest."""
@@ -81,7 +110,7 @@ class Ticking:
         told = 0
         for seat in list(self._driver.seats.values()):
             if seat.rests_until is None:
-                await self._service(seat)
+                await self._service(seat.broker.position.broker)
                 self._driver.tell_time(seat)
                 if resting is not None:
                     resting.try_rest(seat)

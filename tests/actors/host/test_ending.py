@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import ray
 from rayvous.actors.host import broker_store
+from rayvous.actors.host import host as host_module
 from rayvous.actors.host.broker_store import BrokerStores
 from rayvous.actors.host.ending import RAYLET
 from rayvous.actors.host.host import BrokerHost
 from rayvous.protocol.configs import Limits
+from rayvous.protocol.effects import Persist
 from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stable
@@ -45,6 +47,33 @@ def test_a_host_ends_with_its_raylet_also_when_nobody_has_asked_how_that_ended(
     asyncio.run(live())
     raylet.communicate()
     assert said == ["the raylet has ended: this host is out of its cluster"]
+
+
+@pytest.mark.parametrize("heals", [True, False])
+def test_where_others_can_take_over_a_process_ends_whose_broker_cannot_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heals: bool
+) -> None:
+    """Else its subscribers would hear nothing more, and its publishers get nothing but errors. As in the simulator."""
+    said: list[Any] = []
+    monkeypatch.setattr(host_module, "end_process", lambda log, why: said.append(str(why)))
+
+    async def live() -> None:
+        recovery = Recovery.for_tests() if heals else None
+        host = BrokerHost("hybrid", Limits.for_tests(), recovery=recovery, stable=Stable(tmp_path))
+        await host.seat(ClusterTree(1, 1).positions())
+        commits = host.seats[0].commits
+        assert commits is not None
+
+        def full(writes: Any) -> None:
+            raise StorageFailed("the disk is full")
+
+        monkeypatch.setattr(commits._store, "commit", full)
+        commits.put(Persist((("a", b""),)), lambda: None)  # type: ignore[arg-type]
+        with pytest.raises(StorageFailed, match="broker 0 stands still: the disk is full"):
+            await commits.stable()
+
+    asyncio.run(live())
+    assert said == (["the disk is full"] if heals else [])
 
 
 def test_a_host_whose_raylet_is_gone_when_it_begins_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,25 +1,41 @@
 """Whom a host waits for when it is asked to come to rest, and whom not."""
 
 import asyncio
+import itertools
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rayvous.actors.host import ticking
 from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.host.sessions import GivenUp
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.messages.pubsub import Events, Register, Resume
+from rayvous.protocol.messages.pubsub import Events, Flush, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 RECOVERY = Recovery.for_tests()
+LIMITS = Limits.for_tests()
 
 
-async def host_with(life: int) -> BrokerHost:
+class Deaf:
+    """Stands for a rendezvous point that hears, and says nothing."""
+
+    def __init__(self) -> None:
+        self.receive = self
+
+    async def remote(self, *call: Any) -> None:
+        """Hear."""
+
+
+async def host_with(life: int, limits: Limits = LIMITS, recovery: Recovery | None = RECOVERY) -> BrokerHost:
     """Return a host of one broker with a subscriber, durable if it has a life, for which an event waits."""
-    host = BrokerHost("hybrid", Limits.for_tests(), recovery=RECOVERY)
+    host = BrokerHost("hybrid", limits, recovery=recovery)
     await host.seat(ClusterTree(1, 1).positions())
-    await host.connect({})
+    await host.connect({}, Deaf())
     wanted = Register(1, to_filter("x >= 0"), admitted=bool(life))
     await host.request(0, "alice", [Resume({}, life=life), wanted] if life else [wanted], "first")
     await host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob", first_sequence=1))])
@@ -45,6 +61,40 @@ def test_only_a_durable_subscribers_process_that_is_silent_is_not_waited_for(
             await asyncio.sleep(0)
         assert resting.done() is not waits
         resting.cancel()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("life", "heals", "goes"), [(0, True, True), (0, False, True), (1, True, False)])
+def test_who_is_gone_is_let_go_and_nobody_waits_until_it_has_read(life: int, heals: bool, goes: bool) -> None:
+    """Else `flush` would fail for ever, for all whom a process has heard that was killed."""
+
+    async def run() -> None:
+        limits = Limits.for_tests(session_seconds=0.05)
+        host = await host_with(life, limits, RECOVERY if heals else None)
+        await host.begin()
+        flush = asyncio.ensure_future(host.request(0, "bob", [Flush(1)])) if heals else None
+        if flush is not None:
+            await asyncio.wait_for(flush, 10)
+        while goes and host.seats[0].owners:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.0 if goes else 3 * limits.session_seconds)
+        assert bool(host.seats[0].owners) is not goes
+        assert (await host.poll("first", 0, 0.0) == [GivenUp()]) is goes
+
+    asyncio.run(run())
+
+
+def test_a_host_that_stood_still_lets_nobody_go_whom_it_could_not_hear(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        host = await host_with(0, Limits.for_tests(session_seconds=0.05))
+        stood_still = itertools.count(0.0, 1.0)
+        monkeypatch.setattr(ticking, "time", SimpleNamespace(monotonic=lambda: next(stood_still)))
+        await host.begin()
+        await asyncio.sleep(0.2)
+        assert host.seats[0].owners and next(stood_still) >= 3.0
 
     asyncio.run(run())
 
