@@ -69,7 +69,7 @@ class Convergence:
                 raise BrokerUnavailable(
                     f"network {name!r} has not converged within {timeout_seconds} s: {'; '.join(found[:5])}"
                 )
-            self._attached.process.submit(asyncio.sleep(POLL_SECONDS)).result()
+            self._attached.process.run(asyncio.sleep(POLL_SECONDS))
         if self._hosts.timeline and not self._hosts.timeline[-1][1].startswith(HEALED):
             self._hosts.tell(f"{HEALED}: the living are one settled network")
         return time.monotonic() - started

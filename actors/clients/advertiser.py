@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import ray
 
@@ -31,8 +31,25 @@ from ..host.requests import Stored
 from ..network.directory import Directory
 from .quota import Excess, PublisherQuota
 
-Ask: TypeAlias = Callable[[Callable[[Any, BrokerId, bool, float], Any], float], Any]
-"""Makes a call to a client's broker, wherever that is by now, as `Client._ask` does."""
+Call: TypeAlias = Callable[[Any, BrokerId, bool, float], Any]
+
+
+class Calls(NamedTuple):
+    """How a client calls its broker.
+
+    Attributes
+    ----------
+    ask
+        Makes a call to the client's broker, wherever that is by now, as `Client._ask` does.
+    answer
+        Waits for the answer as long as the client is there, as `Client._answer` does.
+    settle
+        Takes in what a broker has taken in, as `Client._settle` does.
+    """
+
+    ask: Callable[[Call, float], Any]
+    answer: Callable[[Any, Any, float], Any]
+    settle: Callable[[Any, Callable[[], object]], None]
 
 
 class Advertiser:
@@ -42,8 +59,8 @@ class Advertiser:
     ----------
     name, directory
         The publisher, and its network.
-    ask
-        Makes a call to its broker.
+    calls
+        How it calls its broker.
     session
         Of the process that gives signs of life for it; "" where none does.
 
@@ -53,11 +70,11 @@ class Advertiser:
         What it may publish, and how fast; None without admission control: anything, at any rate.
     """
 
-    def __init__(self, name: ClientId, directory: Directory, ask: Ask, session: str = "") -> None:
+    def __init__(self, name: ClientId, directory: Directory, calls: Calls, session: str = "") -> None:
         self.quota = None if directory.admission is None else PublisherQuota(time.time, time.sleep)
         self._name = name
         self._directory = directory
-        self._ask = ask
+        self._calls = calls
         self._session = session
         self._said: dict[int, tuple[Filter, int, bool]] = {}
         self._next_number = 1
@@ -73,7 +90,7 @@ class Advertiser:
         self._next_number += 1
         self._said[number] = item, round(rate * MICRO), max_rate is None
         try:
-            self._say(lambda: self._message(number))
+            self._say(lambda: self._message(number), lambda: None)
         except BaseException:
             self._forget(number)
             if self._link is not None:
@@ -104,11 +121,10 @@ class Advertiser:
         known = self._said
         if checks.whole_number("number", number) not in known:
             raise InputError(f"publisher {self._name!r} has no advertisement {number}: it has {list(known)}")
-        self._say(lambda: Unadvertise(number))
-        self._forget(number)
+        self._say(lambda: Unadvertise(number), lambda: self._forget(number))
 
-    def _say(self, make: Callable[[], Advertise | Unadvertise]) -> None:
-        """Tell the broker about an advertisement, and return when it has done what that says."""
+    def _say(self, make: Callable[[], Advertise | Unadvertise], done: Callable[[], None]) -> None:
+        """Tell the broker about an advertisement; when it has done what that says, and is not left, it is `done`."""
         seconds = self._directory.limits.call_seconds
         link = self._numbers(seconds) if self._directory.numbered else None
         if link is not None:
@@ -117,9 +133,11 @@ class Advertiser:
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             messages = [make()] if link is None else link.back()
             asked = host.request.remote(broker, self._name, messages, self._session)
-            return ray.get(asked, timeout=left)
+            answer = self._calls.answer(asked, host, left)
+            self._calls.settle(host, done)
+            return answer
 
-        told = self._ask(call, seconds)
+        told = self._calls.ask(call, seconds)
         if link is not None:
             link.acknowledged(link.sent)
             link.take(told or 0)
@@ -132,7 +150,7 @@ class Advertiser:
                 asked = [Detach(), Stored("subscriptions")]
                 return int(ray.get(host.request.remote(broker, self._name, asked), timeout=left))
 
-            self._link = ClientLink(self._ask(call, seconds))
+            self._link = ClientLink(self._calls.ask(call, seconds))
         return self._link
 
     # Another broker, and the end.

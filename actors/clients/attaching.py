@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -13,7 +14,7 @@ import ray
 from ...faults.durability.durable_cursor import DeadLetter
 from ...faults.membership.places import Tiers
 from ...protocol import checks
-from ...protocol.errors import ClientError, InputError
+from ...protocol.errors import ClientError, InputError, RayvousError
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..network.hosts import Hosts
@@ -110,7 +111,7 @@ class Attaching:
         if broker is not None:
             return None
         with broker_errors(f"attaching to {self._hosts.name!r}"):
-            return self.process.submit(self.process.nearness.tiers(place, self._hosts.rendezvous)).result()
+            return self.process.run(self.process.nearness.tiers(place, self._hosts.rendezvous))
 
     def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None, place: Placement | None) -> Any:
         self._hosts.require_open()
@@ -176,11 +177,16 @@ class Attaching:
             last = [0] * len(names)
             if self._hosts.recovery is not None and kind is Publisher:
                 last = ray.get(self._hosts.rendezvous.sequences.remote(names), timeout=60)
-        context = self._context(placement)
-        clients = [
-            kind(name, at, context, *([used] if used else []))
-            for name, at, used in zip(names, places, last, strict=True)
-        ]
+            context, clients = self._context(placement), list[Any]()
+            try:
+                for name, at, used in zip(names, places, last, strict=True):
+                    clients.append(kind(name, at, context, *([used] if used else [])))
+            except BaseException:  # all of them, or none
+                for client in clients:
+                    with suppress(RayvousError):
+                        client.close()
+                self._hosts.rendezvous.leave.remote(kind.kind, names, {})
+                raise
         self.clients += clients
         return clients
 

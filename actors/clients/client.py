@@ -127,17 +127,17 @@ class Client:
                 try:
                     return call(host, broker, again, max(left, 0.0))
                 except _Moved:
-                    self._process.submit(self.move(host, False)).result()
-                    self._process.submit(self._forsake(host, broker)).result()
+                    self._process.run(self.move(host, False))
+                    self._process.run(self._forsake(host, broker))
                 except BrokerLeaving:
-                    self._process.submit(self.go_from(broker)).result()
+                    self._process.run(self.go_from(broker))
                 except (RayActorError, BrokerUnavailable) as error:  # it died, or has left
                     if left <= 0 or (self._recovery is None and not self._directory.numbered):
                         raise
                     if self._recovery is None:
                         time.sleep(CALL_AGAIN_SECONDS)
                     else:
-                        self._process.submit(self.move(host, isinstance(error, ActorDiedError))).result()
+                        self._process.run(self.move(host, isinstance(error, ActorDiedError)))
             again = True
 
     def _answer(self, call: Any, host: Any, seconds: float) -> Any:
@@ -172,14 +172,29 @@ class Client:
 
         Of what a host has taken in while its client was leaving it, the next host may know nothing.
         """
-
-        async def arrived() -> Any:
-            async with self._moving:
-                return self.host
-
         if self._recovery is None or (self.host == host and not self._moving.locked()):
             return  # a move that begins after this finds everything that was called before
-        if self._process.submit(arrived()).result() != host:
+        if self._process.run(self._arrived())[1] != host:
+            raise _Moved
+
+    async def _arrived(self) -> tuple[BrokerId, Any]:
+        """Return where it is when a move that is under way has ended."""
+        async with self._moving:
+            return self._place
+
+    def _settle(self, host: Any, change: Callable[[], object]) -> None:
+        """Take in what a host has taken in, at no moment at which a move tells the next one what there is.
+
+        Raises `_Moved` when the client has left that host: of this the next one may know nothing.
+        """
+
+        async def settle() -> bool:
+            async with self._moving:
+                if here := bool(self.host == host):
+                    change()
+                return here
+
+        if not self._process.run(settle()):
             raise _Moved
 
     async def move(self, left: Any, dead: bool) -> None:
@@ -216,7 +231,7 @@ class Client:
             raise InputError(f"{self} cannot move: launch the network with recovery=Recovery()")
         if checks.whole_number("broker", broker) not in self._directory.hosts:
             raise InputError(f"no broker {broker}: there are {checks.shown(sorted(self._directory.hosts))}")
-        self._process.submit(self.go_to(broker)).result()
+        self._process.run(self.go_to(broker))
         return self.broker
 
     async def go_to(self, broker: BrokerId) -> None:
@@ -230,7 +245,7 @@ class Client:
     ) -> None:
         try:
             async with asyncio.timeout(self._directory.limits.call_seconds):
-                while not await self._try_next(gone, away, wanted):
+                while not self._closed and not await self._try_next(gone, away, wanted):
                     pass
         except TimeoutError:
             self._fail(BrokerUnavailable(f"{self}: it is gone, and no other broker took it in time"))

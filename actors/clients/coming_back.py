@@ -35,7 +35,11 @@ def subscriber_back(
     own = ClientProcess(
         directory.name, recovery.client_patience_seconds, compare_seconds=recovery.compare_seconds
     )
-    return DurableSubscriber(name, place, context._replace(process=own), record)
+    try:
+        return DurableSubscriber(name, place, context._replace(process=own), record)
+    except BaseException:
+        own.close()
+        raise
 
 
 def publisher_back(

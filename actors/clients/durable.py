@@ -24,6 +24,7 @@ from ray.exceptions import ActorDiedError, RayActorError
 
 from ...faults.replay.clients import SubscriberMachine
 from ...protocol import checks
+from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed
 from ..host.errors import broker_errors
@@ -48,7 +49,7 @@ class DurableSubscriber(Subscriber):
         super().__init__(name, broker, context)
         self._handed: dict[ClientId, int] = {}
         with broker_errors(str(self)):
-            self._process.submit(self._arrive()).result()
+            self._process.run(self._arrive())
 
     def _new_machine(self) -> SubscriberMachine:
         machine = SubscriberMachine(durable=True)
@@ -72,7 +73,7 @@ class DurableSubscriber(Subscriber):
         try:
             patience = self._recovery.client_patience_seconds
             await self._say_here(host, self.broker, time.time() - seen, patience)
-        except (RayActorError, TimeoutError) as error:
+        except (RayActorError, BrokerUnavailable, TimeoutError) as error:
             await self.move(host, isinstance(error, ActorDiedError))
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
@@ -197,10 +198,11 @@ class DurableSubscriber(Subscriber):
     def _depart(self, last_word: Away | Detach) -> None:
         self._closed = True
         self._process.leave(self)
-        self.host.request.remote(self.broker, self.name, [last_word])
+        broker, host = self._process.run(self._arrived())
+        host.request.remote(broker, self.name, [last_word])
         self._inbox.close()
         self._process.forget(self.name)
-        self.host.end_session.remote(self._process.session)
+        host.end_session.remote(self._process.session)
         self._process.close()
 
 

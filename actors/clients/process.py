@@ -21,14 +21,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from ...protocol.errors import BrokerUnavailable
+from ...protocol.errors import BrokerUnavailable, ClientError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
 from ..host.frames import called, unpacked
@@ -39,6 +39,7 @@ from .nearness import Nearness
 
 POLL_SECONDS: Final = 20.0
 COME_BACK_SECONDS: Final = 0.1
+CLOSED: Final = "the network is closed in this process: attach to it again"
 GIVEN_UP: Final = "its broker has let it go, as this process was silent for too long: subscribe again"
 
 
@@ -121,6 +122,8 @@ class ClientProcess:
         self._moves: set[asyncio.Task[None]] = set()
         self.given_up: Counter[Any] = Counter()  # how often each host was left for being silent
         self.ending = False  # whether this process is about to end the network, so that nobody moves
+        self._taking = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
         self._thread.start()
 
@@ -129,8 +132,25 @@ class ClientProcess:
         self._loop.run_forever()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the background loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Run a coroutine on the background loop.
+
+        Raises
+        ------
+        ClientError
+            If the network is closed in this process.
+        """
+        with self._taking:
+            if self._closed:
+                work.close()
+                raise ClientError(CLOSED)
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the background loop and return what it returns; as `submit`, also if closed meanwhile."""
+        try:
+            return self.submit(work).result()
+        except CancelledError:
+            raise ClientError(CLOSED) from None
 
     def watch(self, host: Any, client: ClientId, inbox: Inbox, broker: BrokerId) -> None:
         """Fetch what `host` has for the subscriber of this broker from now on."""
@@ -141,7 +161,7 @@ class ClientProcess:
             self._inboxes[client], self._brokers[client] = inbox, broker
             self.poll(host)
 
-        self.submit(start()).result()
+        self.run(start())
 
     @contextmanager
     def expected_at(self, host: Any) -> Iterator[None]:
@@ -166,7 +186,7 @@ class ClientProcess:
             if self._saying is None and self._compare_seconds is not None:
                 self._saying = asyncio.get_running_loop().create_task(self._say(self._compare_seconds))
 
-        self.submit(start()).result()
+        self.run(start())
 
     async def _say(self, every_seconds: float) -> None:
         """Let every client say what it knows, again and again."""
@@ -182,7 +202,7 @@ class ClientProcess:
             if mover in self._movers:
                 self._movers.remove(mover)
 
-        self.submit(drop()).result()
+        self.run(drop())
 
     def _move_all(self, host: Any, dead: bool) -> None:
         for mover in self._movers:
@@ -218,7 +238,7 @@ class ClientProcess:
         async def drop() -> None:
             self._inboxes.pop(client, None)
 
-        self.submit(drop()).result()
+        self.run(drop())
 
     async def _poll(self, host: Any) -> None:
         acknowledged = 0
@@ -285,11 +305,12 @@ class ClientProcess:
         """Leave a host that is dead or silent, or tell the readers when there is no other to go to."""
         del self._polls[host]
         left = isinstance(error, RayActorError | TimeoutError | BrokerUnavailable)
+        dead = isinstance(error, ActorDiedError)
+        if not dead and not self.ending:
+            host.end_session.remote(self.session)  # ahead of whatever this process says to it later
         if left and self._movers and not self.ending:
-            if not isinstance(error, ActorDiedError):
-                self.given_up[host] += 1
-                host.end_session.remote(self.session)  # ahead of whatever this process says to it later
-            self._move_all(host, isinstance(error, ActorDiedError))
+            self.given_up[host] += not dead
+            self._move_all(host, dead)
             return
         for inbox in self._inboxes.values():
             if inbox.host == host:
@@ -310,16 +331,20 @@ class ClientProcess:
                 await asyncio.sleep(COME_BACK_SECONDS)
 
     def close(self) -> None:
-        """Stop polling and end the thread."""
+        """Stop polling and end the thread; who waits for something here gets an error."""
 
         async def stop() -> None:
-            saying = [] if self._saying is None else [self._saying]
-            tasks = [*self._polls.values(), *self._moves, *saying]
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-        self.submit(stop()).result()
+        with self._taking:  # all that was taken until now has begun when this begins
+            if self._closed:
+                return
+            self._closed = True
+            stopped = asyncio.run_coroutine_threadsafe(stop(), self._loop)
+        stopped.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

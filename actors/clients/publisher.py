@@ -29,7 +29,7 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events, Flush
 from ..host.frames import called
 from ..host.requests import Stored
-from .advertiser import Advertiser
+from .advertiser import Advertiser, Calls
 from .bulk import SLICE_BYTES
 from .client import Client, Context
 from .columns import batch_from
@@ -62,7 +62,7 @@ class Publisher(Client):
         self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
         self._turn = threading.Lock()
         followed = process.session if self._recovery is not None else ""
-        self._adverts = Advertiser(name, directory, self._ask, followed)
+        self._adverts = Advertiser(name, directory, Calls(self._ask, self._answer, self._settle), followed)
         self._machine_turn = threading.Lock()
         self._counted = not directory.numbered  # whether it is known which numbers were used before
         # After a move: where, and the last number published again.
@@ -307,7 +307,7 @@ class Publisher(Client):
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
             question = Flush(next(_QUESTIONS))
-            ray.get(host.request.remote(broker, self.name, [question]), timeout=left)
+            self._answer(host.request.remote(broker, self.name, [question]), host, left)
 
         with self._turn:
             self._open()

@@ -166,7 +166,7 @@ class Subscriber(Client):
                 )
             ]
 
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
+        def call(host: Any, broker: BrokerId, again: bool, left: float) -> bool:
             waiting = host.request.remote(broker, self.name, registers, self._process.session)
             try:
                 self._answer(waiting, host, left)
@@ -175,31 +175,24 @@ class Subscriber(Client):
                 self._answer(cancel, host, limits.call_seconds)
                 if isinstance(error, RayTaskError):
                     raise
-                return None
-            return host
+                return False
+            self._settle(host, granted)
+            return True
 
-        deadline = time.monotonic() + seconds
+        def granted() -> None:
+            for number in numbers:
+                self._machine.granted(number)
+
         try:
-            while True:
-                installed_at = self._ask(call, max(deadline - time.monotonic(), 0.0))
-                if installed_at is None:
-                    raise SubscriptionTimeout(
-                        f"{self}: not installed up to the root within {seconds} s, cancelled"
-                    )
-                if self._process.submit(self._grant(installed_at, numbers)).result():
-                    return numbers
+            if not self._ask(call, seconds):
+                raise SubscriptionTimeout(
+                    f"{self}: not installed up to the root within {seconds} s, cancelled"
+                )
         except BaseException:
             for number in numbers:
                 self._machine.cancel(number)
             raise
-
-    async def _grant(self, host: Any, numbers: list[int]) -> bool:
-        """Note subscriptions that a host has installed; return False when it has been left since."""
-        async with self._moving:
-            if self.host == host:
-                for number in numbers:
-                    self._machine.granted(number)
-            return bool(self.host == host)
+        return numbers
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         self._inbox.host = host  # from here on nothing of the old one is taken in
@@ -243,9 +236,9 @@ class Subscriber(Client):
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
             self._answer(host.request.remote(broker, self.name, [Cancel(number)]), host, left)
+            self._settle(host, lambda: self._machine.cancel(number))
 
         self._ask(call, self._directory.limits.call_seconds)
-        self._machine.cancel(number)
 
     def degraded(self) -> dict[int, tuple[Refusal, ...]]:
         """Return the subscriptions that some broker can no longer carry as promised, by number, and what it lacks."""
@@ -273,7 +266,7 @@ class Subscriber(Client):
         """Return what the broker answers to a question about the subscriptions here."""
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            return ray.get(host.request.remote(broker, self.name, [question]), timeout=left)
+            return self._answer(host.request.remote(broker, self.name, [question]), host, left)
 
         return self._ask(call, self._directory.limits.call_seconds)
 
@@ -428,7 +421,8 @@ class Subscriber(Client):
         # A dead broker has forgotten it, and one whose store failed can promise nothing.
         forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
         with suppress(*forgiven), broker_errors(str(self)):
-            call = self.host.request.remote(self.broker, self.name, [Detach()])
+            broker, host = self._process.run(self._arrived())
+            call = host.request.remote(broker, self.name, [Detach()])
             ray.get(call, timeout=self._directory.limits.call_seconds)
         self._inbox.close()
         self._process.forget(self.name)

@@ -4,6 +4,7 @@ Rules
 -----
 * The rendezvous point first: it writes down what it has to, and answers nobody any more. A client whose broker ends
   before it is sent nowhere, so a network that goes on from its stores finds it where its notifications are.
+* All brokers that the rendezvous point knows, also those that another process has started since.
 * The collector last: Ray prints a warning for each call that is under way to an actor that is killed.
 """
 
@@ -26,13 +27,16 @@ END_SECONDS: Final = 10.0
 
 def end_network(hosts: Hosts) -> None:
     """End all actors of a network, and delete what Ray keeps of it."""
+    known = [*hosts.directory.hosts.values(), *hosts.dead]
+    with suppress(RayError, GetTimeoutError):  # also those that another process has started
+        hosts.find_reborn(END_SECONDS)
     directory = hosts.directory
     save_telemetry(directory)
     end_gateways(directory)
     with suppress(RayError, GetTimeoutError):  # as it ends it does not answer
         ray.get(hosts.rendezvous.end.remote(), timeout=END_SECONDS)
     # Who died by itself is killed, too: else its name stays taken in this process for as long as anybody knows it.
-    brokers = dict.fromkeys([*directory.hosts.values(), *hosts.dead])
+    brokers = dict.fromkeys([*known, *directory.hosts.values()])
     for part in (*brokers, hosts.rendezvous, directory.collector):
         ray.kill(part)
     if directory.recovery is not None or directory.numbered:

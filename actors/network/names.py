@@ -95,7 +95,7 @@ class LastingNames:
 
     def subscriptions(self, name: ClientId, life: int, machine: dict[str, Any]) -> None:
         """Write subscriptions down."""
-        news = {"subscriptions": machine["subscriptions"], "since": machine["since"]}
+        news = {key: value for key, value in machine.items() if key not in ("life", "position")}
         self._put(name, self._own(name, life) | news)
 
     def end(self, name: ClientId, life: int) -> None:

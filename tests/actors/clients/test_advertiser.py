@@ -5,7 +5,7 @@ from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any
 
-from rayvous.actors.clients.advertiser import Advertiser
+from rayvous.actors.clients.advertiser import Advertiser, Calls
 from rayvous.admission.controller import Admission
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.messages.admission import AdmissionConfig
@@ -29,7 +29,8 @@ def test_a_publisher_that_is_back_at_once_is_not_withdrawn_by_what_it_said_when_
 
     host = SimpleNamespace(request=SimpleNamespace(remote=request))
     directory: Any = SimpleNamespace(admission=AdmissionConfig(), limits=Limits(), numbered=False)
-    advertiser = Advertiser("p", directory, lambda call, seconds: None)
+    calls = Calls(lambda call, seconds: None, lambda asked, host, seconds: None, lambda host, change: None)
+    advertiser = Advertiser("p", directory, calls)
     advertiser._said[1] = to_filter("x > 0"), 5_000_000, False
     asyncio.run(advertiser.say_again(host, 0))
     advertiser.withdraw_at(host, 0)

@@ -71,6 +71,8 @@ def test_a_process_that_was_given_up_moves_its_clients_or_tells_their_readers() 
         process.watch(host, "s", inbox, 0)
         with pytest.raises(BrokerUnavailable, match="silent for too long: subscribe again"):
             inbox.wait(20)
+        assert host.ended.wait(20), "else whoever subscribes again would be told the same"
+        host.ended.clear()
     finally:
         process.close()
 

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 from rayvous.actors.network.names import LastingNames
+from rayvous.faults.replay.clients import SubscriberMachine
 from rayvous.protocol.errors import ClientError
+from rayvous.protocol.messages.pubsub import Register
+from rayvous.routing.language.questions import to_filter
 
 
 class Shelf:
@@ -58,3 +61,17 @@ def test_of_whom_nothing_is_known_nothing_is_written() -> None:
         with pytest.raises(ClientError, match="there is no durable subscriber 'alice' any more"):
             call()
     assert shelf.values == {}
+
+
+def test_what_a_subscription_is_outlives_the_process() -> None:
+    """Its priority, and whether publishers at its own broker satisfy it, too."""
+    names = LastingNames(Shelf())
+    machine = SubscriberMachine(durable=True)
+    machine.restore(names.come("alice", 1, "ticket"))
+    machine.subscribe(1, to_filter("x > 0"), 0.0, 7, local_first=True)
+    machine.granted(1)
+    names.subscriptions("alice", machine.life, machine.record())
+    back = SubscriberMachine(durable=True)
+    back.restore(names.come("alice", 1, "another"))
+    _, said = back.here(0.0, 0.0, back.in_force())
+    assert isinstance(said, Register) and said.priority == 7 and said.local_first

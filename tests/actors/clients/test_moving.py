@@ -1,0 +1,207 @@
+"""What clients say while they go to another broker counts there, too, and nobody waits for a broker that was left.
+
+Rule: "What a broker answers while its client is leaving it does not count" (`actors.clients.client`).
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import pytest
+from packed_calls import PackedCalls
+from ray.exceptions import ActorUnavailableError, GetTimeoutError
+from rayvous.actors.clients import client as client_module
+from rayvous.actors.clients import subscriber as subscriber_module
+from rayvous.actors.clients.client import Client, Context
+from rayvous.actors.clients.durable import DurableSubscriber
+from rayvous.actors.clients.process import ClientProcess
+from rayvous.actors.clients.publisher import Publisher
+from rayvous.actors.clients.subscriber import Subscriber
+from rayvous.faults.replay.clients import SubscriberMachine
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.errors import BrokerLeaving, ClientError
+from rayvous.protocol.messages.admission import Advertise, Unadvertise
+from rayvous.protocol.messages.pubsub import Cancel, Detach, Flush, Register, Resume
+from rayvous.protocol.messages.recovery import Recovery
+
+BOUND_SECONDS = 20.0
+
+AClient = TypeVar("AClient", bound=Client)
+
+
+class Host(PackedCalls):
+    """The actor of a broker: it knows what one client wants and advertises; who comes may have to wait."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.known: set[int] = set()
+        self.error = error
+        self.silent = False
+        self.came, self.gate = threading.Event(), threading.Event()
+        self.gate.set()
+        self.asked: list[type] = []
+        self.request = SimpleNamespace(remote=self._request)
+        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS, []))
+        self.pid = SimpleNamespace(remote=lambda: asyncio.sleep(0))
+        self.end_session = SimpleNamespace(remote=lambda *_: None)
+
+    def _request(self, broker: int, name: str, messages: Any, *more: Any) -> Any:
+        self.asked += map(type, messages)
+        comes = isinstance(messages[0], Resume | Advertise)
+        for message in messages:
+            match message:
+                case Resume() | Detach():
+                    self.known.clear()
+                case Register(number) | Advertise(number):
+                    self.known.add(number)
+                case Cancel(number) | Unadvertise(number):
+                    self.known.discard(number)
+
+        async def answer() -> None:
+            if self.error is not None:
+                raise self.error
+            if comes and not self.gate.is_set():
+                self.came.set()
+                await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
+
+        return Answer(self, answer)
+
+
+class Answer:
+    """The answer to a call: awaited, or waited for."""
+
+    def __init__(self, host: Host, make: Callable[[], Any]) -> None:
+        self.host, self._make = host, make
+
+    def __await__(self) -> Any:
+        return self._make().__await__()
+
+
+def get(answer: Any, timeout: float) -> None:
+    """Stand for `ray.get`."""
+    if isinstance(answer, Answer) and answer.host.silent:
+        threading.Event().wait(timeout)
+        raise GetTimeoutError("not in time")
+    asyncio.run(asyncio.wait_for(answer, timeout))
+
+
+@contextmanager
+def attached(kind: type[AClient], first: Host, second: Host, *more: Any) -> Iterator[AClient]:
+    """Yield a client at broker 1; where it has to move, broker 2 is named to it."""
+
+    async def named(*arguments: Any) -> Any:
+        return 2, second
+
+    async def renewed(name: str, life: int, broker: int) -> int:
+        return life + 1
+
+    directory: Any = SimpleNamespace(
+        hosts={1: first, 2: second},
+        limits=Limits.for_tests(call_seconds=3.0),
+        recovery=Recovery.for_tests(client_patience_seconds=BOUND_SECONDS),
+        numbered=False,
+        admission=None,
+    )
+    rendezvous = SimpleNamespace(
+        relocate=SimpleNamespace(remote=named), renew=SimpleNamespace(remote=renewed)
+    )
+    process = ClientProcess("net", BOUND_SECONDS)
+    try:
+        yield kind("alice", 1, Context(directory, process, rendezvous), *more)
+    finally:
+        process.ending = True
+        process.close()
+
+
+@pytest.fixture(autouse=True)
+def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (client_module, subscriber_module):
+        monkeypatch.setattr(module, "ray", SimpleNamespace(get=get))
+
+
+def while_it_moves(client: Client, second: Host, act: Callable[[], object]) -> None:
+    """Do something that the old broker answers while the client is on its way to the new one."""
+    second.gate.clear()
+    moving = client.process.submit(client.go_to(2))
+    assert second.came.wait(BOUND_SECONDS)
+    with ThreadPoolExecutor(1) as other:
+        done = other.submit(act)
+        while (
+            not done.done() and not client._moving._waiters
+        ):  # it waits for the end of the move, or does not
+            time.monotonic()
+        second.gate.set()
+        done.result(BOUND_SECONDS)
+    moving.result(BOUND_SECONDS)
+    assert client.broker == 2
+
+
+def test_what_is_cancelled_while_it_moves_is_cancelled_at_the_new_broker() -> None:
+    first, second = Host(), Host()
+    with attached(Subscriber, first, second) as alice:
+        kept, cancelled = alice.subscribe_all(["x > 0", "y > 0"])
+        while_it_moves(alice, second, lambda: alice.unsubscribe(cancelled))
+        assert second.known == {kept} == set(alice.subscriptions)
+
+
+def test_who_closes_while_it_moves_is_nowhere() -> None:
+    """Else its subscriptions would stay as long as its process has any other client there."""
+    first, second = Host(), Host()
+    with attached(Subscriber, first, second) as alice:
+        alice.subscribe("x > 0")
+        while_it_moves(alice, second, alice.close)
+        assert not second.known and not first.known
+
+
+def test_what_is_advertised_while_it_moves_is_advertised_at_the_new_broker() -> None:
+    first, second = Host(), Host()
+    with attached(Publisher, first, second) as bob:
+        bob.advertise("x > 0")
+
+        def act() -> None:
+            bob.unadvertise(1)
+            assert bob.advertise("y > 0") == 2
+
+        while_it_moves(bob, second, act)
+        assert second.known == {2}
+
+
+def test_a_flush_goes_on_at_the_next_broker_when_the_first_is_silent() -> None:
+    first, second = Host(), Host()
+    first.silent = True
+    with attached(Publisher, first, second) as bob, ThreadPoolExecutor(1) as other:
+        flushed = other.submit(bob.flush)
+        while Flush not in first.asked:
+            time.monotonic()
+        bob.process.submit(bob.move(first, False)).result(BOUND_SECONDS)  # the poll has noticed it
+        flushed.result(BOUND_SECONDS)
+        assert Flush in second.asked
+
+
+def test_who_waits_for_another_broker_is_told_when_the_network_is_closed() -> None:
+    first = Host(ActorUnavailableError("away", None))
+
+    async def nobody(*arguments: Any) -> None:
+        return None
+
+    with attached(Publisher, first, first) as bob, ThreadPoolExecutor(1) as other:
+        bob._rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=nobody))
+        published = other.submit(bob.publish, {"x": 1})
+        while not bob._moving.locked():
+            time.monotonic()
+        bob.process.close()
+        with pytest.raises(ClientError, match="the network is closed in this process"):
+            published.result(BOUND_SECONDS)
+        with pytest.raises(ClientError, match="the network is closed in this process"):
+            bob.process.run(asyncio.sleep(0))
+
+
+def test_a_durable_subscriber_whose_broker_is_about_to_leave_comes_back_at_another() -> None:
+    first, second = Host(BrokerLeaving("broker 1 leaves the network")), Host()
+    record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
+    with attached(DurableSubscriber, first, second, record) as alice:
+        assert alice.broker == 2
