@@ -69,6 +69,7 @@ def test_a_tree_by_hand_has_a_root_whose_parent_is_the_empty_text(written):
     ("before", "after", "line", "said"),
     [
         ("clusters = 4", "clustrs = 4", 3, "topology.clustrs: topology has no parameter 'clustrs'"),
+        ("brokers_per_cluster", "brokers", 4, "topology.brokers: topology has no parameter 'brokers'"),
         ("= 4", "= 0", 3, "topology.clusters: clusters is 0"),
         ("= 0.5", "= -1", 7, "recovery.heartbeat_seconds: recovery heartbeat_seconds is -1.0"),
         ("= 0.5", '= "0.5"', 7, "recovery.heartbeat_seconds: Input should be a valid number"),
@@ -181,6 +182,15 @@ def test_it_says_who_comes_from_outside(written):
     assert read_gateway_file(written(GOOD)) == (None, None)
 
 
+def test_a_mistake_of_a_section_that_has_no_heading_is_told_with_the_first_one_within(written):
+    bob = f'[access.principals.bob]\ntoken_sha256 = ["{digest_of("t")}"]\n'
+    text = 'name = "a"\n\n' + bob + bob.replace("bob", "al").replace('= ["', f'= ["{digest_of("u")}", "')
+    with pytest.raises(InputError, match=r":5: access\.principals\.al: .* has a token of bob"):
+        read_gateway_file(written(text))
+    with pytest.raises(InputError, match=r":3: access: access: names nobody"):
+        read_gateway_file(written('name = "a"\n\n[access.principals]\n'))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -191,9 +201,29 @@ def test_it_says_who_comes_from_outside(written):
         ),
         ('private_key = "key.pem"', "", r":17: gateway.certificate: .* TLS takes both"),
         ('"cut"', '"wait"', r":21: gateway.limits.slow: Input should be 'shed' or 'cut'"),
-        ("= 'JFK'\"", "= 'JFK\"", r": access: access alice: publish: line 1"),
-        (digest_of("t"), "secret", r": access: .*token_sha256 is 'secret': it must be 64 hexadecimal digits"),
-        ("principals.alice", "principals.anonymous", r":23: access.anonymous: .*a name is up to 64"),
+        (
+            "= 'JFK'\"",
+            "= 'JFK\"",
+            r":28: access.principals.alice.publish: access principals alice: publish: line 1",
+        ),
+        (
+            "public = TRUE",
+            "public =",
+            r":24: access.anonymous.subscribe: access anonymous: subscribe: line 1",
+        ),
+        (
+            digest_of("t"),
+            "secret",
+            r":27: access.principals.alice.token_sha256: .*token_sha256 is 'secret': it must be 64 hexadecimal digits",
+        ),
+        (
+            "principals.alice",
+            "principals.anonymous",
+            r":26: access.principals.anonymous: .*a name is up to 64",
+        ),
+        ("principals.alice", 'principals." a.b"', r":26: access.principals. a.b: .*a name is up to 64"),
+        ("token_sha256", "# token_sha256", r":26: access.principals.alice: .*token_sha256 is missing"),
+        ('publish = "', 'events_per_second = 0 # "', r":28: access.principals.alice.events_per_second: "),
         (OUTSIDE[OUTSIDE.index("[access.anon") :], "", r"gateway: access is missing, so nobody could come"),
     ],
 )
