@@ -37,6 +37,7 @@ from .settings import Settings
 
 BYTES_MAX: Final = 1 << 20
 _HEADING: Final = re.compile(r"\[+([^\]]+)\]+")
+_MISSING: Final = ("missing", "missing_argument")
 _PART: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[^.\s]+")
 _SETTING: Final = re.compile(r"([A-Za-z0-9_.\"'-]+)\s*=")
 
@@ -205,12 +206,13 @@ def _validated(source: _Source, given: dict[str, Any], kind: type[M]) -> M:
         return kind.model_validate_json(json.dumps(given, default=str))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-    first = mistakes[0]
+    # A key that is missing is often there, misspelled.
+    first = min(mistakes, key=lambda mistake: mistake["type"] in _MISSING)
     key = tuple(str(part) for part in first["loc"])
     what = first["msg"]
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         what = f"there is no such key; {_known(key[:-1])}"
-    elif first["type"] in ("missing", "missing_argument"):
+    elif first["type"] in _MISSING:
         what = "is missing"
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     raise source.wrong(key, what + more)
