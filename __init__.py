@@ -36,9 +36,14 @@ if TYPE_CHECKING:
         NetworkExists,
         NetworkNotFound,
         NotAdvertised,
+        NoTruthValue,
         RateExceeded,
+        RayUnavailable,
         RayvousError,
+        ScenarioError,
         SelectorError,
+        SparkUnavailable,
+        StorageFailed,
         SubscriptionRejected,
         SubscriptionTimeout,
         TopologyError,
@@ -55,7 +60,7 @@ if TYPE_CHECKING:
     from .routing.language.comparing import covers, intersects, merge
     from .routing.language.patterns import eventbridge
     from .routing.language.questions import to_filter
-    from .routing.topologies.cluster_trees import ClusterTree
+    from .routing.topologies.cluster_trees import ClusterTree, FixedTree
     from .simulator.simulation import Simulation
 
 __version__ = "0.1.0"
@@ -70,6 +75,7 @@ _HOMES = {
     "EventError": "protocol.errors",
     "Filter": "routing.filters.filter",
     "FilterTooComplex": "protocol.errors",
+    "FixedTree": "routing.topologies.cluster_trees",
     "GatewayConfig": "protocol.gateways",
     "GatewayLimits": "protocol.gateways",
     "InputError": "protocol.errors",
@@ -79,18 +85,23 @@ _HOMES = {
     "Network": "actors.network.network",
     "NetworkExists": "protocol.errors",
     "NetworkNotFound": "protocol.errors",
+    "NoTruthValue": "protocol.errors",
     "NotAdvertised": "protocol.errors",
     "Notification": "actors.clients.notification",
     "Principal": "protocol.gateways",
     "Publisher": "actors.clients.publisher",
     "RateExceeded": "protocol.errors",
+    "RayUnavailable": "protocol.errors",
     "RayvousError": "protocol.errors",
     "Recovery": "protocol.messages.recovery",
     "Stability": "protocol.stability",
     "Stable": "protocol.stability",
     "Scenario": "protocol.scenarios.scenario",
+    "ScenarioError": "protocol.errors",
     "SelectorError": "protocol.errors",
     "Simulation": "simulator.simulation",
+    "SparkUnavailable": "protocol.errors",
+    "StorageFailed": "protocol.errors",
     "Subscriber": "actors.clients.subscriber",
     "SubscriptionRejected": "protocol.errors",
     "SubscriptionTimeout": "protocol.errors",
@@ -120,6 +131,7 @@ __all__ = [
     "EventError",
     "Filter",
     "FilterTooComplex",
+    "FixedTree",
     "GatewayConfig",
     "GatewayLimits",
     "InputError",
@@ -128,18 +140,23 @@ __all__ = [
     "Network",
     "NetworkExists",
     "NetworkNotFound",
+    "NoTruthValue",
     "NotAdvertised",
     "Notification",
     "Principal",
     "Publisher",
     "RateExceeded",
+    "RayUnavailable",
     "RayvousError",
     "Recovery",
     "Scenario",
+    "ScenarioError",
     "SelectorError",
     "Simulation",
+    "SparkUnavailable",
     "Stability",
     "Stable",
+    "StorageFailed",
     "Subscriber",
     "SubscriptionRejected",
     "SubscriptionTimeout",
@@ -170,4 +187,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """Return what is public."""
+    return sorted([*__all__, "__version__"])

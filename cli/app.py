@@ -188,7 +188,10 @@ def chaos(
     ] = None,
     scheme: Annotated[
         str,
-        typer.Option(help="Routing scheme, one that heals: hybrid (also +quench, +merge), hypercube, lbdd."),
+        typer.Option(
+            help="Routing scheme: hybrid (also +quench, +merge, +fanout), hierarchical (also +nodes), flooding, "
+            "match-first, hypercube, lbdd, point-to-point; or module:Class."
+        ),
     ] = "hybrid",
     stable: Annotated[
         bool,
@@ -233,8 +236,9 @@ def chaos(
 
     On ray each broker is a process that is killed or stopped, on this machine. There the first fault of a drawn plan
     goes by the seed, modulo 6: it kills a designated broker, a normal one, the root, a whole cluster, the rendezvous
-    point, a broker with clients. So six seeds in a row have all of these. With hypercube and lbdd it is modulo 5: any
-    broker, a whole cluster, the rendezvous point, one that leaves, one with clients. A seed takes about half a minute.
+    point, a broker with clients. So six seeds in a row have all of these. Where there is no tree (hypercube, lbdd,
+    point-to-point) it is modulo 5: any broker, a whole cluster, the rendezvous point, one that leaves, one with
+    clients. A seed takes about half a minute.
     With --hosts the link of a host is harmed, by the seed modulo 4: cut for a shorter or a longer time than Ray waits
     until it gives a node up, slow, or losing packets.
 

@@ -1,7 +1,8 @@
 """What every command prints, and where: results on standard output, all else on standard error.
 
 With ``--json`` a command prints exactly one JSON object on standard output. Errors that the user can mend are one line
-on standard error and exit status 2.
+on standard error and exit status 2. What users have written (selectors, names, paths) is printed as it stands: as
+`Text`, or with ``markup=False``.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from ..faults.checker.trace import describe
 from ..faults.checker.verdict import EXAMPLES_MAX, Verdict
 from .columns import GAP, fitting
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 LINE_SECONDS: Final = 15.0
 """Time between two lines of progress where there is no terminal."""
@@ -77,12 +79,16 @@ def _plain(value: Any) -> Any:
 
 def print_table(title: str, rows: Mapping[str, Any]) -> None:
     """Print names and values as a table of two columns."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    table = Table(title=_titled(title), title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="cyan", overflow="fold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(name, value if isinstance(value, str) else f"{value:,}")
+        table.add_row(Text(name), Text(value if isinstance(value, str) else f"{value:,}"))
     out.print(table)
+
+
+def _titled(title: str) -> Text | None:
+    return Text(title, style="table.title") if title else None
 
 
 COUNTED = ("missing", "duplicates", "spurious", "disordered", "lost", "unexplained", "verdict")
@@ -121,12 +127,12 @@ def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]
     """
     for first, last in fitting(names, [list(row) for row in rows], out.width):
         table = Table(
-            title=title, title_justify="left", box=None, padding=(0, GAP, 0, 0), header_style="cyan"
+            title=_titled(title), title_justify="left", box=None, padding=(0, GAP, 0, 0), header_style="cyan"
         )
         for place, name in enumerate(first):
-            table.add_column(name, justify="right" if place else "left", overflow="fold")
+            table.add_column(Text(name), justify="right" if place else "left", overflow="fold")
         for row in last:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         out.print(table)
         title = ""
 

@@ -70,7 +70,7 @@ def gateways_view(gateways: Sequence[GatewayStatus]) -> RenderableType:
     table.add_column("", overflow="fold")
     for one in gateways:
         table.add_row(
-            one.address,
+            Text(one.address),
             one.node[:NODE_DIGITS] + (f" {one.process}" if one.process else ""),
             Text(one.state, style=GATEWAY_STYLES[one.state]),
             Text(one.problem or " ".join(one.urls)),
@@ -138,7 +138,7 @@ def _table(brokers: Sequence[BrokerStatus], rates: Rates, rows: int) -> Renderab
         table.add_column(name, justify="right", no_wrap=True)
     for one in brokers[:rows]:
         table.add_row(
-            f"{one.label} {one.broker}",
+            Text(f"{one.label} {one.broker}"),
             "-" if one.state == "dead" else one.role,
             Text(one.state, style=STYLES[one.state]),
             *_figures(one, rates),

@@ -139,14 +139,16 @@ class AccessConfig:
                     f"access principals {checks.shown(name)}: a name is up to 64 letters, digits, '.', '-' and '_', "
                     f"and not {ANONYMOUS!r}"
                 )
-            checks.instance(f"access principals {name}", principal, Principal, "a Principal").validate(name)
+            checks.instance(f"access principals {name}", principal, Principal, "a Principal").validate(
+                f"access principals {name}"
+            )
             if not principal.token_sha256:
                 raise InputError(f"access principals {name}: token_sha256 is missing, so nobody could be it")
             for digest in principal.token_sha256:
                 if owners.setdefault(digest, name) != name:
                     raise InputError(f"access principals {name}: has a token of {owners[digest]}")
         if self.anonymous is not None:
-            self.anonymous.validate(ANONYMOUS)
+            self.anonymous.validate(f"access {ANONYMOUS}")
             if self.anonymous.token_sha256:
                 raise InputError("access anonymous: it has no token_sha256: who shows none is anonymous")
         if not self.principals and self.anonymous is None:

@@ -49,6 +49,7 @@ from ..protocol.messages.recovery import RENDEZVOUS, Recovery
 from ..protocol.scenarios.scenario import LinkModel
 from ..protocol.stability import Stability
 from ..routing.schemes.registry import scheme as scheme_of
+from ..routing.topologies.cluster_trees import Topology, positions_of
 from .faults import Faults
 from .hosts import FromClient, Host
 from .links import Datagrams
@@ -78,7 +79,7 @@ class SimulatedNetwork:
     Parameters
     ----------
     positions
-        Where the brokers stand at the start, as a topology gives them.
+        A topology, or where the brokers stand at the start, as `positions()` of one gives them.
     scheme
         The routing scheme of all of them.
     recovery
@@ -145,7 +146,7 @@ class SimulatedNetwork:
 
     def __init__(
         self,
-        positions: Sequence[Position],
+        positions: Topology | Sequence[Position],
         scheme: str = "hybrid",
         *,
         recovery: Recovery | None = None,
@@ -164,10 +165,7 @@ class SimulatedNetwork:
         broker: Callable[..., Any] = Broker,
         rendezvous: Callable[..., Any] | None = rendezvous_of,
     ) -> None:
-        for position in checks.instance(
-            "positions", positions, Sequence, "what a topology's positions() returns"
-        ):
-            checks.instance("a position", position, Position, "one of what a topology's positions() returns")
+        positions = positions_of(positions)
         for name, given in (("delay_of", delay_of), ("record", record), ("store", store)):
             checks.callback(name, given)
         checks.optional("recovery", recovery, Recovery, "a Recovery()")

@@ -34,10 +34,11 @@ from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
 from ..protocol.messages.pubsub import Answers, Cancel, Detach
 from ..protocol.messages.recovery import Recovery
 from ..routing.language.questions import FilterLike, to_filter
+from ..routing.topologies.cluster_trees import Topology
 from .hosts import FromClient, Host
 from .network import SimulatedNetwork
 from .sessions import CLIENT, ClientSession, Sessions, publisher, subscriber
-from .survey import books_seen, ways_of
+from .survey import books_seen, calm_now, ways_of
 
 INSTALL_SECONDS_MAX: Final = 600.0
 """How long to wait for a subscription in a network that never comes to rest."""
@@ -56,10 +57,16 @@ class Simulation(SimulatedNetwork):
 
     Parameters
     ----------
+    positions
+        A topology, or where its brokers stand, as its `positions()` gives them.
+    scheme
+        The routing scheme of all brokers, for example ``"hybrid"`` or ``"lbdd"``.
     client_detect_seconds
         How long a client takes to notice that its broker is dead.
     keep_notifications
         Whether to keep what clients published and were notified of; off, only the count is kept.
+    options
+        What else a :class:`~.network.SimulatedNetwork` takes: `recovery`, `admission`, `links`, `seed` and more.
 
     Attributes
     ----------
@@ -69,7 +76,7 @@ class Simulation(SimulatedNetwork):
     Examples
     --------
     >>> from rayvous.routing.topologies.cluster_trees import ClusterTree
-    >>> simulation = Simulation(ClusterTree(clusters=3, brokers_per_cluster=2).positions())
+    >>> simulation = Simulation(ClusterTree(clusters=3, brokers_per_cluster=2))
     >>> number = simulation.subscribe("alice", 0, "price > 10")
     >>> simulation.run_until_installed("alice", number)
     True
@@ -82,7 +89,7 @@ class Simulation(SimulatedNetwork):
 
     def __init__(
         self,
-        positions: Sequence[Position],
+        positions: Topology | Sequence[Position],
         scheme: str = "hybrid",
         *,
         client_detect_seconds: float = 1.0,
@@ -484,15 +491,6 @@ class Simulation(SimulatedNetwork):
             if self.now > until:
                 return False
             self.advance(self.stability.retransmit_seconds)
-            calm = calm + 1 if self._calm() else 0
+            calm = calm + 1 if calm_now(self) else 0
         self.account.settled(self.now)
         return True
-
-    def _calm(self) -> bool:
-        if any(session.link or not session.connected for session in self.sessions.values()):
-            return False
-        stable = [host.machine.stable if host.alive else None for host in self.hosts.values()]
-        return not any(
-            each is None or each.unacknowledged or each.describe()["deliveries_unacknowledged"]
-            for each in stable
-        )

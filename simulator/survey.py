@@ -131,3 +131,13 @@ def durable_problems(network: Simulation) -> list[str]:
                     f"broker {broker} holds {len(entry)} notifications that {name} has acknowledged"
                 )
     return problems
+
+
+def calm_now(simulation: Simulation) -> bool:
+    """Return whether clients and brokers with stores wait for no acknowledgement of each other."""
+    if any(session.link or not session.connected for session in simulation.sessions.values()):
+        return False
+    stable = [host.machine.stable if host.alive else None for host in simulation.hosts.values()]
+    return not any(
+        each is None or each.unacknowledged or each.describe()["deliveries_unacknowledged"] for each in stable
+    )

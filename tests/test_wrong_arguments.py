@@ -67,6 +67,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "merge": (rv.merge, rv.merge),
     "Filter": (rv.Filter, rv.Filter),
     "ClusterTree": (rv.ClusterTree, rv.ClusterTree),
+    "FixedTree": (rv.FixedTree, rv.FixedTree),
     "Limits": (validated(rv.Limits), rv.Limits),
     "Recovery": (validated(rv.Recovery), rv.Recovery),
     "Stability": (validated(rv.Stability), rv.Stability),
@@ -121,6 +122,7 @@ NOT_CALLED = {"NULL", "Network", "Publisher", "Subscriber", "Notification", "Tel
 
 
 def test_every_public_name_is_covered() -> None:
+    assert dir(rv) == sorted([*rv.__all__, "__version__"])
     public = {name: getattr(rv, name) for name in rv.__all__}
     errors = {name for name, it in public.items() if inspect.isclass(it) and issubclass(it, Exception)}
     assert set(rv.__all__) == errors | NOT_CALLED | {name for name in FUNCTIONS if "." not in name}

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
@@ -294,13 +295,21 @@ class Network:
         """
         checks.text("name", name)
         if starts_ray():
-            raise NetworkNotFound(f"no network {name!r}: no Ray is running here, and RAY_ADDRESS names none")
+            raise NetworkNotFound(
+                f"no network {name!r}: no Ray is running here, and RAY_ADDRESS names none; "
+                f"start one: rayvous up --name {quote(name)}"
+            )
         ensure_ray()
         try:
             rendezvous = ray.get_actor(rendezvous_name(name), namespace=NAMESPACE)
         except ValueError:
-            known = ", ".join(sorted(networks())) or "none"
-            raise NetworkNotFound(f"no network {name!r} on this Ray cluster; there is: {known}") from None
+            known = ", ".join(sorted(networks()))
+            others = (
+                f"; there is: {known}"
+                if known
+                else f", and no other: rayvous up --name {quote(name)} starts one"
+            )
+            raise NetworkNotFound(f"no network {name!r} on this Ray cluster{others}") from None
         with broker_errors(f"attaching to {name!r}"):
             directory = ray.get(rendezvous.directory.remote(), timeout=60)
         if directory is None:

@@ -37,6 +37,8 @@ from .settings import Settings
 
 BYTES_MAX: Final = 1 << 20
 _HEADING: Final = re.compile(r"\[+([^\]]+)\]+")
+_MISSING: Final = ("missing", "missing_argument")
+_PART: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[^.\s]+")
 _SETTING: Final = re.compile(r"([A-Za-z0-9_.\"'-]+)\s*=")
 
 Key = tuple[str, ...]
@@ -79,19 +81,24 @@ class _Source:
     text: str
 
     def line_of(self, key: Key) -> int | None:
-        """Return the line that sets a key, or the last one above it that leads there: its section, or nothing."""
+        """Return the line that sets a key, or the last one above it that leads there: its section.
+
+        Where there is none, the first heading within it; or nothing.
+        """
         table: Key = ()
-        depth, found = 0, None
+        depth, found, within = 0, None, None
         for number, line in enumerate(self.text.splitlines(), 1):
             if heading := _HEADING.match(line.strip()):
                 here = table = _parts(heading[1])
+                if within is None and key and here[: len(key)] == key:
+                    within = number
             elif setting := _SETTING.match(line.strip()):
                 here = table + _parts(setting[1])
             else:
                 continue
             if len(here) > depth and here == key[: len(here)]:
                 depth, found = len(here), number
-        return found
+        return within if found is None else found
 
     def wrong(self, key: Key, what: object) -> InputError:
         """Return the error for one mistake."""
@@ -199,12 +206,13 @@ def _validated(source: _Source, given: dict[str, Any], kind: type[M]) -> M:
         return kind.model_validate_json(json.dumps(given, default=str))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-    first = mistakes[0]
+    # A key that is missing is often there, misspelled.
+    first = min(mistakes, key=lambda mistake: mistake["type"] in _MISSING)
     key = tuple(str(part) for part in first["loc"])
     what = first["msg"]
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         what = f"there is no such key; {_known(key[:-1])}"
-    elif first["type"] in ("missing", "missing_argument"):
+    elif first["type"] in _MISSING:
         what = "is missing"
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     raise source.wrong(key, what + more)
@@ -244,8 +252,24 @@ def _checked(source: _Source, section: Key, given: dict[str, Any], check: Any) -
     try:
         return check()
     except InputError as error:
-        named = next((key for key in given if re.search(rf"\b{re.escape(key)}\b", str(error))), None)
-        raise source.wrong(section if named is None else (*section, named), error) from None
+        raise source.wrong((*section, *_named(given, str(error))), error) from None
+
+
+def _named(given: dict[str, Any], said: str) -> Key:
+    """Return the keys that a message names: the first one, and behind it those in its section.
+
+    Only the first: behind it a message may list all keys that there are.
+    """
+    found = [
+        (m.start(), -len(key), key)
+        for key in given
+        if (m := re.search(rf"(?<!\w){re.escape(key)}(?!\w)", said))
+    ]
+    if not found:
+        return ()
+    at, length, key = min(found)
+    within = given[key]
+    return (key, *(_named(within, said[at - length :]) if isinstance(within, dict) else ()))
 
 
 def _rooted(topology: dict[str, Any]) -> dict[str, Any]:
@@ -272,4 +296,4 @@ def _beside(path: Path, sections: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts(dotted: str) -> Key:
-    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+    return tuple(part.strip("\"'") for part in _PART.findall(dotted))

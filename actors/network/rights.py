@@ -15,7 +15,7 @@ def check_rights(access: AccessConfig) -> None:
     InputError
         If one is none; the message says whose.
     """
-    everybody = dict(access.principals)
+    everybody = {f"principals {name}": principal for name, principal in access.principals.items()}
     if access.anonymous is not None:
         everybody[ANONYMOUS] = access.anonymous
     for name, principal in everybody.items():

@@ -245,9 +245,9 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
         )
     console.print_table("rayvous chaos", rows)
     if "trace" in result:
-        console.out.print(f"trace: {result['trace']}", soft_wrap=True)
+        console.out.print(f"trace: {result['trace']}", markup=False, soft_wrap=True)
     for command in result["replay"]:
-        console.out.print(f"replay: {command}")
+        console.out.print(f"replay: {command}", markup=False, soft_wrap=True)
     style = "bold red" if result["failed"] else "bold green"
     console.out.print(f"verdict: [{style}]{result['verdict']}[/]")
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from rich.markup import escape
+
 from ...experiments import compare
 from ...protocol.errors import InputError
 from ...routing.schemes.registry import SCHEMES
@@ -100,12 +102,12 @@ def _print(result: dict[str, Any]) -> None:
         f"Lower bound: {links} links (the Steiner tree), {multicast} with multicast.",
         *LEGEND,
     ):
-        console.out.print(line)
+        console.out.print(line, markup=False)
     for row in result["results"]:
         if row["verdict"] != "holds":
-            console.out.print(f"{row['scheme']}: [bold red]violated[/]")
+            console.out.print(f"{escape(row['scheme'])}: [bold red]violated[/]")
     if "picture" in result:
-        console.out.print(f"picture: {result['picture']}")
+        console.out.print(f"picture: {result['picture']}", markup=False, soft_wrap=True)
 
 
 def _number(value: float | None, text: str, scale: float = 1) -> str:

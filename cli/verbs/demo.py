@@ -345,7 +345,7 @@ def _print_run(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions
         rows["healed after"] = _seconds(result["recovery_seconds"])
     console.print_table("rayvous demo", rows)
     for moment in result.get("timeline", ()):
-        console.out.print(f"  {moment['seconds']:8.3f} s  {moment['what']}")
+        console.out.print(f"  {moment['seconds']:8.3f} s  {moment['what']}", markup=False)
     console.print_verdict(verdict)
 
 

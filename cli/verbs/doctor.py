@@ -56,5 +56,5 @@ def _table(findings: Sequence[Finding]) -> Table:
         said = Text(finding.said)
         if finding.todo:
             said.append(f"\n$ {finding.todo}", style="bold")
-        table.add_row(Text(finding.state, style=STYLES[finding.state]), finding.name, said)
+        table.add_row(Text(finding.state, style=STYLES[finding.state]), Text(finding.name), said)
     return table

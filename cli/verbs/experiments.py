@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from rich.markup import escape
+
 from .. import console
 
 Row = Mapping[str, Any]
@@ -58,5 +60,5 @@ def _print_rows(title: str, rows: Sequence[Row], columns: Mapping[str, Callable[
 def _print_statements(statements: Sequence[Row]) -> None:
     for statement in statements:
         word = "[green]holds[/]" if statement["holds"] else "[bold red]does not hold[/]"
-        console.out.print(f"{word}: {statement['published']}", soft_wrap=True)
+        console.out.print(f"{word}: {escape(statement['published'])}", soft_wrap=True)
         console.out.print(f"    ours: {statement['ours']}", soft_wrap=True, markup=False, highlight=False)

@@ -33,7 +33,7 @@ def gateway(
     file: Annotated[
         Path | None,
         typer.Option(
-            "-f", "--file", help="A file with [access], and [gateway]; those of the network if not given."
+            "-f", "--file", help=r"A file with \[access], and \[gateway]; those of the network if not given."
         ),
     ] = None,
     http: Annotated[
@@ -53,10 +53,10 @@ def gateway(
     ] = False,
     address: Address = None,
 ) -> int:
-    """Let clients outside Ray publish and subscribe over HTTP, WebSocket and STOMP, until Ctrl-C.
+    r"""Let clients outside Ray publish and subscribe over HTTP, WebSocket and STOMP, until Ctrl-C.
 
-    Who may do what stands in the section [access] of a network file; rayvous token makes a token and the lines for it.
-    Prints where it is to be reached, once it serves. A network whose file has [gateway] has one on every node anyway,
+    Who may do what stands in the section \[access] of a network file; rayvous token makes a token and the lines for it.
+    Prints where it is to be reached, once it serves. A network whose file has \[gateway] has one on every node anyway,
     also on those that join the Ray cluster later; with --list the exit status is 0 only when all of them serve.
 
     Examples

@@ -61,7 +61,9 @@ def up(
     brokers_per_cluster: Annotated[
         int | None, typer.Option(callback=at_most(10_000), help="Brokers in a cluster, each a Ray actor [3].")
     ] = None,
-    scheme: Annotated[str | None, typer.Option(help="Routing scheme [hybrid]: see docs/schemes.md.")] = None,
+    scheme: Annotated[
+        str | None, typer.Option(help=r"Routing scheme \[hybrid]: see docs/schemes.md.")
+    ] = None,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.live import Live as Screen
 from rich.table import Table
+from rich.text import Text
 
 from ...experiments import WRITTEN
 from ...protocol.extras import require
@@ -187,7 +188,13 @@ def _shown(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
 def _windows(figures: dict[str, Any], lines: int) -> Table:
     late = sum(figures["late_rows"].values())
     title = f"{figures['run']}: {figures['throughput']['events']:,} events so far, {late:,} rows too late for a window"
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="cyan")
+    table = Table(
+        title=Text(title, style="table.title"),
+        title_justify="left",
+        box=None,
+        padding=(0, 1, 0, 0),
+        header_style="cyan",
+    )
     for place, name in enumerate(("from (UTC)", "events", "notified", "mean ms", "p99 ms", "lost rows")):
         table.add_column(name, justify="right" if place else "left", no_wrap=True)
     for window in figures["windows"][-lines:]:

@@ -387,6 +387,21 @@ def figure_1() -> FixedTree:
     )
 
 
+def positions_of(given: Topology | Sequence[Position]) -> Sequence[Position]:
+    """Return where brokers stand, of a topology or as it was given.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if isinstance(given, Topology):
+        return given.positions()
+    for position in instance("positions", given, Sequence, "a topology, or what positions() of one returns"):
+        instance("a position", position, Position, "one of what a topology's positions() returns")
+    return given
+
+
 def topology_of(description: Mapping[str, Any]) -> Topology:
     """Return the topology that a mapping describes, for example the one of a scenario.
 

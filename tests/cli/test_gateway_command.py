@@ -36,7 +36,7 @@ def test_tokens_are_made_by_chance(rayvous):
     ("words", "said"),
     [
         (["token", "a b"], "a name is up to 64"),
-        (["token", "alice", "--publish", "a ="], "access alice: publish: line 1"),
+        (["token", "alice", "--publish", "a ="], "access principals alice: publish: line 1"),
         (["gateway", "flights", "-f", "none.toml"], "there is no such file"),
         (["gateway", "flights", "-f", "FILE"], "access is missing"),
         (["gateway", "flights", "--list", "--http", "127.0.0.1:0"], "--list: starts no gateway"),

@@ -3,10 +3,14 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from rayvous.cli.app import app
+from rich.text import Text
 
 
 @pytest.mark.parametrize(
@@ -162,6 +166,23 @@ def test_help_is_shown_whole(
     ended, out, err = rayvous(*words)
     assert "Usage: " in out and "--help" in out
     assert (ended, err.strip()) == (status, "")
+
+
+def of_all_verbs(command: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Yield each text of the help of a verb, and of those below it."""
+    texts = (command.help, command.epilog, *(getattr(each, "help", None) for each in command.params))
+    yield from ((name, text) for text in texts if text)
+    for word, each in getattr(command, "commands", {}).items():
+        yield from of_all_verbs(each, f"{name} {word}")
+
+
+def test_help_shows_what_is_in_brackets(rayvous: Callable[..., tuple[int, str, str]]) -> None:
+    texts = list(of_all_verbs(typer.main.get_command(app), "rayvous"))
+    assert len({name for name, _ in texts}) > 30
+    for name, text in texts:
+        shown = Text.from_markup(text).plain
+        assert shown == text.replace("\\[", "["), f"{name} --help: write \\[ for what is no markup"
+    assert "with [access], and [gateway]" in " ".join(rayvous("gateway", "--help")[1].split())
 
 
 NOISE = """

@@ -92,3 +92,8 @@ def test_each_gateway_has_a_row_with_where_it_is_or_why_it_is_not_and_is_no_matt
         rows[1]
     )
     assert status.healthy and status.to_dict()["gateways"][1]["state"] == "failed"
+
+
+def test_a_label_is_no_markup():
+    one = replace(broker(0, 0, "REB"), label="[red]")
+    assert "[red] 0" in printed(network(one))

@@ -1,6 +1,13 @@
 import numpy as np
 import pytest
-from rayvous.protocol.errors import ClientError, EventError, ScenarioError, SelectorError, SimulationStepLimit
+from rayvous.protocol.errors import (
+    ClientError,
+    EventError,
+    InputError,
+    ScenarioError,
+    SelectorError,
+    SimulationStepLimit,
+)
 from rayvous.protocol.scenarios.scenario import LinkModel, Publish, Scenario, Subscribe, Workload
 from rayvous.protocol.telemetry.recorder import merge_tables
 from rayvous.protocol.telemetry.tables import SCHEMAS
@@ -19,6 +26,12 @@ def tree():
 @pytest.fixture
 def simulation(tree):
     return Simulation(tree.positions())
+
+
+def test_a_topology_says_itself_where_its_brokers_stand(tree):
+    assert Simulation(tree).positions == Simulation(tree.positions()).positions
+    with pytest.raises(InputError, match="positions is 3: it must be a topology, or what positions"):
+        Simulation(3)
 
 
 def test_the_life_of_a_subscription(simulation, tree):

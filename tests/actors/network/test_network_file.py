@@ -69,6 +69,7 @@ def test_a_tree_by_hand_has_a_root_whose_parent_is_the_empty_text(written):
     ("before", "after", "line", "said"),
     [
         ("clusters = 4", "clustrs = 4", 3, "topology.clustrs: topology has no parameter 'clustrs'"),
+        ("brokers_per_cluster", "brokers", 4, "topology.brokers: topology has no parameter 'brokers'"),
         ("= 4", "= 0", 3, "topology.clusters: clusters is 0"),
         ("= 0.5", "= -1", 7, "recovery.heartbeat_seconds: recovery heartbeat_seconds is -1.0"),
         ("= 0.5", '= "0.5"', 7, "recovery.heartbeat_seconds: Input should be a valid number"),
@@ -78,6 +79,7 @@ def test_a_tree_by_hand_has_a_root_whose_parent_is_the_empty_text(written):
         ('"flights"', '"flights', 1, "Illegal character"),
         ('name = "flights"', 'name = "a"\nscheme = "hybird"', 2, "scheme: no routing scheme 'hybird'"),
         ('name = "flights"', "", None, "name: is missing"),
+        ("name =", "nme =", 1, "nme: there is no such key; there are name, topology"),
         ("= 100", '= "many"', 13, "admission.capacities.3.events_per_second: Input should be a valid number"),
         ('name = "flights"', 'name = "a"\nbrokers_per_actor = true', 2, "brokers_per_actor: Input should be a valid"),
     ],
@@ -126,8 +128,10 @@ SECTIONS = {
     "limits": rv.Limits(), "gateway": GatewayConfig(), "gateway.limits": GatewayLimits(),
     "access.principals.alice": Principal(),
 }  # fmt: skip
-NOT_FOR_PEOPLE = {"compare_heartbeats", "stability", "capacity", "capacities", "links", "limits"}
-"""Sections of their own, and what Ray refuses."""
+NOT_FOR_PEOPLE = {"stability", "capacity", "capacities", "links", "limits"}
+"""Sections of their own."""
+WITHOUT = {"folder", "certificate", "private_key"}
+"""What is off where it is not given, which their section or the line says in other words."""
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -140,6 +144,8 @@ def test_the_file_that_init_writes_has_every_key_with_its_default(section):
     for name, value in shown.items():
         usual = getattr(default, name)
         usual = list(usual) if isinstance(usual, tuple) else usual
+        line = re.search(rf"^(?:# )?{name} = .*", text, re.MULTILINE)[0]
+        assert name in WITHOUT or usual not in (None, float("inf")) or "if not given" in line, line
         assert usual is None or usual in (float("inf"), ".") or tomllib.loads(f"v = {value}")["v"] == usual, (
             name
         )
@@ -181,6 +187,15 @@ def test_it_says_who_comes_from_outside(written):
     assert read_gateway_file(written(GOOD)) == (None, None)
 
 
+def test_a_mistake_of_a_section_that_has_no_heading_is_told_with_the_first_one_within(written):
+    bob = f'[access.principals.bob]\ntoken_sha256 = ["{digest_of("t")}"]\n'
+    text = 'name = "a"\n\n' + bob + bob.replace("bob", "al").replace('= ["', f'= ["{digest_of("u")}", "')
+    with pytest.raises(InputError, match=r":5: access\.principals\.al: .* has a token of bob"):
+        read_gateway_file(written(text))
+    with pytest.raises(InputError, match=r":3: access: access: names nobody"):
+        read_gateway_file(written('name = "a"\n\n[access.principals]\n'))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -191,9 +206,29 @@ def test_it_says_who_comes_from_outside(written):
         ),
         ('private_key = "key.pem"', "", r":17: gateway.certificate: .* TLS takes both"),
         ('"cut"', '"wait"', r":21: gateway.limits.slow: Input should be 'shed' or 'cut'"),
-        ("= 'JFK'\"", "= 'JFK\"", r": access: access alice: publish: line 1"),
-        (digest_of("t"), "secret", r": access: .*token_sha256 is 'secret': it must be 64 hexadecimal digits"),
-        ("principals.alice", "principals.anonymous", r":23: access.anonymous: .*a name is up to 64"),
+        (
+            "= 'JFK'\"",
+            "= 'JFK\"",
+            r":28: access.principals.alice.publish: access principals alice: publish: line 1",
+        ),
+        (
+            "public = TRUE",
+            "public =",
+            r":24: access.anonymous.subscribe: access anonymous: subscribe: line 1",
+        ),
+        (
+            digest_of("t"),
+            "secret",
+            r":27: access.principals.alice.token_sha256: .*token_sha256 is 'secret': it must be 64 hexadecimal digits",
+        ),
+        (
+            "principals.alice",
+            "principals.anonymous",
+            r":26: access.principals.anonymous: .*a name is up to 64",
+        ),
+        ("principals.alice", 'principals." a.b"', r":26: access.principals. a.b: .*a name is up to 64"),
+        ("token_sha256", "# token_sha256", r":26: access.principals.alice: .*token_sha256 is missing"),
+        ('publish = "', 'events_per_second = 0 # "', r":28: access.principals.alice.events_per_second: "),
         (OUTSIDE[OUTSIDE.index("[access.anon") :], "", r"gateway: access is missing, so nobody could come"),
     ],
 )
