@@ -47,6 +47,11 @@ class Rights:
     subscribe: Filter
     principal: Principal
 
+    def require_publish(self) -> None:
+        """Return if there are events that may be published; AccessDenied if not."""
+        if not self.publish.clauses:
+            raise AccessDenied(f"the right to publish of {self.name!r} is {self.publish}", "publish")
+
     def check_publish(self, batch: EventBatch) -> None:
         """Return if all events of a batch may be published.
 

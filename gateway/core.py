@@ -243,6 +243,7 @@ class Session:
         if not len(events):
             raise EventError("there is no event")
         with gateway._refusals():
+            self._of.rights.require_publish()
             if len(events) > limits.batch_events_max:
                 raise LimitReached(
                     f"{len(events):,} events at once, the limit is {limits.batch_events_max:,} (batch_events_max)",
@@ -252,7 +253,12 @@ class Session:
                 raise AccessDenied("a key belongs to somebody: show a token", "publish")
             most = columns_bytes_max(limits)
             batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
-            with gateway.working(min(batch.nbytes, most)):
+            if (unfolded := batch.ways_bytes) > most:
+                raise EventError(
+                    f"the ways of all arrays would take {unfolded:,} bytes together, the limit is {most:,}: "
+                    "publish the events in several requests"
+                )
+            with gateway.working(min(batch.nbytes + unfolded, most)):
                 named = None if key is None else named_by(key, batch.events())
                 self._of.rights.check_publish(batch)
                 await self._pace(len(batch))
